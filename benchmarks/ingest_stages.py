@@ -39,7 +39,7 @@ STEPS = {
     "rows: gather": f"{_INGEST}.edge_runs:RunTable.edges_between",
     "rows: sort": f"{_INGEST}.csr_build:rows_between",
     "cut": "sssp_pipeline.pipeline.graph_store.writer:Cut.add",
-    "write": "sssp_pipeline.pipeline.graph_store.writer:StoreWriter.write_part",
+    "write": "sssp_pipeline.pipeline.graph_store.part_files:PartFile.add",
     "commit": "sssp_pipeline.pipeline.graph_store.writer:StoreWriter.commit",
 }
 

@@ -8,17 +8,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
 from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.arrow_arrays import arrow_array, number_bytes
+from sssp_pipeline.pipeline.arrow_arrays import arrow_array
+from sssp_pipeline.pipeline.graph_store import part_files
 from sssp_pipeline.pipeline.graph_store.manifest import Part, StoreManifest
+from sssp_pipeline.pipeline.graph_store.part_files import PartFile, WeightSums
 from sssp_pipeline.pipeline.graph_store.store import (
     MANIFEST,
     PART_FOLDERS,
@@ -32,22 +32,12 @@ from sssp_pipeline.pipeline.graph_store.store import (
 )
 from sssp_pipeline.pipeline.storage import files
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = LazyModule("pyarrow.compute")
-
 #: Edges of one part: 128 MB with 4-byte weights. A worker that loads a graph holds a few parts in addition to it.
 PART_EDGES = 16 * 2**20
 #: Rows of one part of `row_offsets/` or `vertices/`.
 PART_ROWS = 16 * 2**20
-ROW_GROUP_ROWS = 4 * 2**20
 #: The threads that copy rows to the next part while other parts are written.
 _COPIERS = 4
-#: The bytes of a file that are summed and written at a time.
-_BUFFER_BYTES = 1 << 20
-#: Strings that are joined at a time for their checksum.
-_STRINGS = 1 << 16
 
 
 class StoreWriter:
@@ -95,9 +85,14 @@ class StoreWriter:
         """
         with ThreadPoolExecutor(threads + _COPIERS) as pool:
             cut = Cut(self, layout, pool, threads)
-            for row_offsets, col_indices, weights in rows:
-                cut.add(row_offsets, col_indices, weights)
-            return cut.finish()
+            try:
+                for row_offsets, col_indices, weights in rows:
+                    cut.add(row_offsets, col_indices, weights)
+                return cut.finish()
+            except BaseException:
+                pool.shutdown()
+                cut.abandon()
+                raise
 
     def write_vertices(self, table: pa.Table) -> list[Part]:
         """Write `table`, which has one row for each vertex, to `vertices/`, and return the parts."""
@@ -139,24 +134,13 @@ class StoreWriter:
 
         `crc32_before` is the checksum of content that precedes that of the table.
         """
-        path = f"{folder}/part-{self._id}-{number:05d}.parquet"
-        with files.open_atomic(files.join(self.store, path)) as handle:
-            sink = _Checksummed(handle)
-            # Arrow writes pages of 80 kB. Each would wait for Python's lock, which all threads share.
-            with pa.BufferedOutputStream(pa.PythonFile(sink, "w"), _BUFFER_BYTES) as buffered:
-                # Without dictionaries: the file becomes slightly larger, and writing is several times as fast.
-                pq.write_table(
-                    table, buffered, row_group_size=ROW_GROUP_ROWS, use_dictionary=False, compression="none"
-                )
-        return Part(
-            path=path,
-            rows=table.num_rows,
-            first=first,
-            last=last,
-            bytes=sink.bytes,
-            crc32=sink.crc32,
-            content_crc32=_content_crc32(table, crc32_before),
-        )
+        file = self.part_file(folder, number, table.schema)
+        file.add(table)
+        return file.finish(table, first, last, crc32_before)
+
+    def part_file(self, folder: str, number: int, schema: pa.Schema) -> PartFile:
+        """Open the file of a part."""
+        return PartFile(self.store, f"{folder}/part-{self._id}-{number:05d}.parquet", schema)
 
 
 @dataclass(frozen=True)
@@ -182,27 +166,8 @@ class WrittenEdges:
     zero: bool
 
 
-@dataclass(frozen=True)
-class WeightSums:
-    """The facts about the weights of a part that has edges."""
-
-    low: float
-    high: float
-    #: Of integers, their exact sum.
-    total: float
-    #: The sum of the weights divided by their number, for weights whose sum is beyond float64.
-    total_of_shares: float
-    n: int
-    zero: bool
-
-    @classmethod
-    def of(cls, weights: np.ndarray) -> WeightSums:
-        n = len(weights)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = float(np.sum(weights, dtype=np.float64))
-            shares = total / n if np.isfinite(total) else float((weights / n).sum())
-        low, high = np.min(weights).item(), np.max(weights).item()
-        return cls(low, high, total, shares, n, low == 0 or (low < 0 and bool((weights == 0).any())))
+#: The targets (n,) uint32 and the weights (n,) of edges.
+Columns: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,26 +179,53 @@ class EdgesPart:
     sums: WeightSums | None
 
 
-def write_edges_part(
-    writer: StoreWriter,
-    layout: Layout,
-    number: int,
-    vertices: tuple[int, int],
-    col_indices: np.ndarray,
-    weights: np.ndarray,
-) -> EdgesPart:
-    """Write the edges (n,) of the rows of `vertices`, the part `number`; raises as `StoreWriter.write_edges`."""
-    parts: dict[str, Part] = {}
-    if layout.structure:
-        table = {"col_index": arrow_array(col_indices)}
-        if not layout.several_weights:
-            table["weight"] = arrow_array(weights)
-        parts["edges"] = writer.write_part("edges", number, pa.table(table), *vertices)
-    if layout.several_weights:
-        only = pa.table({"weight": arrow_array(weights)})
-        at = writer.first_weight_part + number
-        parts["edge_weights"] = writer.write_part("edge_weights", at, only, *vertices, crc32(col_indices))
-    return EdgesPart(parts, WeightSums.of(weights) if len(weights) else None)
+class EdgesFiles:
+    """The files of a part of the edges, which are written row group by row group; raises as `write_edges`."""
+
+    def __init__(self, writer: StoreWriter, layout: Layout, number: int, columns: Columns) -> None:
+        self._columns, self._written = columns, 0
+        self._files: dict[str, tuple[PartFile, tuple[str, ...]]] = {}
+        weights = () if layout.several_weights else ("weight",)
+        try:
+            if layout.structure:
+                self._open(writer, "edges", number, ("col_index", *weights))
+            if layout.several_weights:
+                self._open(writer, "edge_weights", writer.first_weight_part + number, ("weight",))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _open(self, writer: StoreWriter, folder: str, number: int, names: tuple[str, ...]) -> None:
+        schema = self._table(names, 0, 0).schema
+        self._files[folder] = writer.part_file(folder, number, schema), names
+
+    def _table(self, names: tuple[str, ...], begin: int, end: int) -> pa.Table:
+        arrays = dict(zip(("col_index", "weight"), self._columns, strict=True))
+        return pa.table({name: arrow_array(arrays[name][begin:end]) for name in names})
+
+    def write_until(self, end: int) -> None:
+        """Write the next edges, those before `end`; each call but the last one writes whole row groups."""
+        for file, names in self._files.values():
+            file.add(self._table(names, self._written, end))
+        self._written = end
+
+    def finish(self, vertices: tuple[int, int], n: int) -> EdgesPart:
+        """Write the last ones of the `n` edges, those of the rows of `vertices`, and return the part."""
+        if self._written < n or n == 0:
+            self.write_until(n)
+        col_indices, weights = (column[:n] for column in self._columns)
+        parts = {
+            folder: file.finish(
+                self._table(names, 0, n), *vertices, 0 if "col_index" in names else crc32(col_indices)
+            )
+            for folder, (file, names) in self._files.items()
+        }
+        return EdgesPart(parts, WeightSums.of(weights) if n else None)
+
+    def abandon(self) -> None:
+        """Remove the files that are not finished."""
+        for file, _ in self._files.values():
+            file.abandon()
 
 
 class Cut:
@@ -248,9 +240,13 @@ class Cut:
         self._n_vertices = self._n_edges = 0
         #: The rows of the next part: its first vertex, the number of its edges, and its two columns.
         self._first = self._filled = 0
-        self._columns: tuple[np.ndarray, np.ndarray] | None = None
+        self._columns: Columns | None = None
+        #: The files of the next part, and the last of the tasks that write its full row groups.
+        self._files: EdgesFiles | None = None
+        self._group: Future[None] | None = None
+        self._grouped = 0
         #: Columns that were written and are filled again: new memory takes longer to get than to fill.
-        self._free: list[tuple[np.ndarray, np.ndarray]] = []
+        self._free: list[Columns] = []
         #: The copies to the columns of the next part.
         self._copies: list[Future[None]] = []
         #: The next part of `row_offsets/`.
@@ -303,6 +299,26 @@ class Cut:
         self._copies.append(self._pool.submit(copy))
         if len(self._copies) > 2 * _COPIERS:
             self._copies[-2 * _COPIERS].result()
+        self._write_full_groups(columns, filled)
+
+    def _write_full_groups(self, columns: Columns, filled: int) -> None:
+        """Write the full row groups of the next part: so little is left to write when all rows are made."""
+        end = filled - filled % part_files.ROW_GROUP_ROWS
+        if end == self._grouped:
+            return
+        if self._files is None:
+            self._files = EdgesFiles(self._writer, self._layout, self._numbers["edges"], columns)
+        # A task waits for earlier tasks alone, which were submitted before it.
+        edges_files, before, copies = self._files, self._group, list(self._copies)
+
+        def write() -> None:
+            if before is not None:
+                before.result()
+            for copy in copies:
+                copy.result()
+            edges_files.write_until(end)
+
+        self._group, self._grouped = self._pool.submit(write), end
 
     def _add_offsets(self, offsets: np.ndarray) -> None:
         while len(offsets):
@@ -324,7 +340,7 @@ class Cut:
 
         self._submit(write)
 
-    def _columns_for(self, n_edges: int) -> tuple[np.ndarray, np.ndarray]:
+    def _columns_for(self, n_edges: int) -> Columns:
         """Return the columns of the next part, with room for `n_edges`."""
         if n_edges > PART_EDGES:  # a part with one row
             self._columns = None
@@ -340,16 +356,22 @@ class Cut:
         columns = self._columns or self._columns_for(0)
         filled, vertices = self._filled, self._next_rows()
         number = self._next_number("edges")
+        edges_files, group = self._files, self._group
+        self._files, self._group, self._grouped = None, None, 0
         # They were submitted before `write`, so they never wait for it.
         copies, self._copies = self._copies, []
+        # No task writes to the files when the last group has ended, well or not.
+        before = [*([group] if group else []), *copies]
 
         def write() -> None:
-            for copy in copies:
-                copy.result()
-            col_indices, weights = columns[0][:filled], columns[1][:filled]
-            self.keep(
-                number, write_edges_part(self._writer, self._layout, number, vertices, col_indices, weights)
-            )
+            opened = edges_files or EdgesFiles(self._writer, self._layout, number, columns)
+            try:
+                for task in before:
+                    task.result()
+                self.keep(number, opened.finish(vertices, filled))
+            except BaseException:
+                opened.abandon()
+                raise
             if len(columns[0]) == PART_EDGES:
                 self._free.append(columns)
 
@@ -376,6 +398,11 @@ class Cut:
         self._pending.append(self._pool.submit(write))
         while len(self._pending) > self._threads:
             self._pending.popleft().result()
+
+    def abandon(self) -> None:
+        """Remove the files of the next part; no task of the pool may run."""
+        if self._files is not None:
+            self._files.abandon()
 
     def finish_edges(self) -> None:
         """Write the last part of the edges."""
@@ -412,43 +439,3 @@ class Cut:
                 mean = min(max(shares, low), high)
             skew = self._squared_degrees / n_vertices / (n_edges / n_vertices) ** 2
         return GraphTraits(n_vertices, n_edges, self._dtype, low, high, mean, skew)
-
-
-def _content_crc32(table: pa.Table, checksum: int = 0) -> int:
-    for column in table.columns:
-        for chunk in column.chunks:
-            if not pa.types.is_large_string(chunk.type):
-                checksum = crc32(number_bytes(chunk), checksum)
-                continue
-            # That of the strings with a zero byte between two, of which memory holds a few at a time.
-            for begin in range(0, len(chunk), _STRINGS):
-                strings = chunk.slice(begin, _STRINGS)
-                listed = pa.ListArray.from_arrays([0, len(strings)], strings)
-                joined = pc.binary_join(listed, pa.scalar("\0", strings.type))[0].as_buffer()
-                checksum = crc32(joined, crc32(b"\0", checksum) if begin else checksum)
-    return checksum
-
-
-class _Checksummed:
-    """A file for pyarrow that computes the CRC-32 and the length of the bytes written to it."""
-
-    closed = False
-
-    def __init__(self, handle: IO[bytes]) -> None:
-        self._handle = handle
-        self.crc32 = 0
-        self.bytes = 0
-
-    def write(self, data: Any) -> int:
-        self.crc32 = crc32(data, self.crc32)
-        self.bytes += len(data)
-        return self._handle.write(data)
-
-    def tell(self) -> int:
-        return self.bytes
-
-    def flush(self) -> None:
-        self._handle.flush()
-
-    def close(self) -> None:
-        """Do nothing: the handle is closed by those who opened it."""

@@ -12,11 +12,11 @@ import numpy as np
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.graph_store.writer import (
     Cut,
+    EdgesFiles,
     EdgesPart,
     Layout,
     StoreWriter,
     WrittenEdges,
-    write_edges_part,
 )
 from sssp_pipeline.pipeline.ingest.stored_runs import Stored
 from sssp_pipeline.pipeline.ingest.worker_tasks import RowsMade, TaskPool
@@ -54,7 +54,12 @@ def part_task(task: PartTask) -> EdgesPart:
         here = slice(at, at + len(pieces[0]))
         col_indices[here], weights[here] = (piece.read() for piece in pieces)
         at = here.stop
-    return write_edges_part(task.writer, task.layout, task.number, task.vertices, col_indices, weights)
+    opened = EdgesFiles(task.writer, task.layout, task.number, (col_indices, weights))
+    try:
+        return opened.finish(task.vertices, n)
+    except BaseException:
+        opened.abandon()
+        raise
 
 
 class _StoredCut(Cut):

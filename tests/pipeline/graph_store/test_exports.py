@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store import edge_stream, writer
+from sssp_pipeline.pipeline.graph_store import edge_stream, part_files, writer
 from sssp_pipeline.pipeline.graph_store.exports import exported_graph, parquet
 from sssp_pipeline.pipeline.storage import files
 
@@ -41,7 +41,7 @@ def cut(request, monkeypatch):
     if request.param is not None:
         monkeypatch.setattr(writer, "PART_EDGES", 7)
         monkeypatch.setattr(writer, "PART_ROWS", 5)
-        monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 2)
+        monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 2)
         monkeypatch.setattr(exported_graph, "BLOCK_ROWS", request.param)
         monkeypatch.setattr(parquet, "ROW_GROUP_EDGES", request.param)
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store import loading, writer
+from sssp_pipeline.pipeline.graph_store import loading, part_files, writer
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_readers
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter
@@ -145,7 +146,7 @@ def test_every_altered_byte_is_noticed(store, folder):
 
 
 def test_the_row_groups_of_few_parts_are_decoded_side_by_side(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 7)
     url = str(tmp_path / "graph")
     manifest, _ = ingest(workflow.Graph(input="generated:grid?rows=4&cols=5&seed=1"), url, Quiet())
     monkeypatch.setattr(loading, "usable_cores", lambda: 1)
@@ -180,6 +181,64 @@ def test_a_failed_write_leaves_the_old_store(store):
         writer.write_edges(rows, Layout(), 2)
         raise RuntimeError("disk on fire")
     assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
+
+
+def written_files(store, graph, bounds, layout, threads):
+    """Write the rows of `graph`, which come in the ranges between `bounds`, and return the bytes of the files."""
+    rows = (
+        (graph.row_offsets[a : b + 1] - begin, graph.col_indices[begin:end], graph.weights[begin:end])
+        for a, b in itertools.pairwise(bounds)
+        for begin, end in [(graph.row_offsets[a], graph.row_offsets[b])]
+    )
+    with StoreWriter(str(store)) as writing:
+        written = writing.write_edges(rows, layout, threads)
+        listed = [*written.row_offsets, *written.edges, *(written.edge_weights or ())]
+    return [(Path(store, part.path).read_bytes(), part.content_crc32) for part in listed], written
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(several_weights=True), Layout(False, True)])
+def test_a_part_has_the_same_bytes_in_any_number_of_steps(tmp_path, monkeypatch, layout):
+    monkeypatch.setattr(writer, "PART_EDGES", 60)
+    monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 16)
+    rng = np.random.default_rng(3)
+    # Parts that end with a row group, and within one; a row of more edges than a part; rows without edges.
+    degrees = np.concatenate([np.full(6, 16), rng.integers(0, 9, 40), [100, 0, 0, 7, 64, 60]])
+    row_offsets = np.concatenate([[0], np.cumsum(degrees)])
+    n = int(row_offsets[-1])
+    graph = CsrGraph(row_offsets, rng.integers(0, 52, n, dtype=np.uint32), rng.random(n).astype(np.float32))
+    whole, first = written_files(tmp_path / "whole", graph, [0, len(degrees)], layout, 0)
+    assert len(first.edges or first.edge_weights) > 5
+    for step, threads in [(1, 0), (1, 2), (3, 5), (50, 1)]:
+        bounds = [*range(0, len(degrees), step), len(degrees)]
+        steps, again = written_files(tmp_path / f"{step}-{threads}", graph, bounds, layout, threads)
+        assert steps == whole
+        assert again.traits == first.traits
+
+
+@pytest.mark.parametrize("fails", ["rows", "write"])
+def test_a_part_that_is_written_in_part_leaves_nothing(tmp_path, monkeypatch, fails):
+    monkeypatch.setattr(writer, "PART_EDGES", 64)
+    monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 16)
+    n_added = itertools.count()
+    write = pq.ParquetWriter.write_table
+
+    def full_disk(file, *given):
+        write(file, *given)
+        if fails == "write" and next(n_added) == 6:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full_disk)
+
+    def coming():
+        for _ in range(18):
+            yield np.array([0, 10]), np.arange(10, dtype=np.uint32), np.ones(10, np.uint32)
+        if fails == "rows":
+            raise InputError("an edge is listed twice")
+
+    with pytest.raises(InputError) as caught, StoreWriter(str(tmp_path / "store")) as writing:
+        writing.write_edges(coming(), Layout(), 2)
+    assert {"rows": "listed twice", "write": "No space left"}[fails] in caught.value.message
+    assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
 
 
 def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(store, tmp_path):

@@ -1,0 +1,143 @@
+"""Part files: the Parquet files of a graph store, with the checksums of their bytes and of their content."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
+
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.arrow_arrays import number_bytes
+from sssp_pipeline.pipeline.graph_store.manifest import Part
+from sssp_pipeline.pipeline.storage import files
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = LazyModule("pyarrow.compute")
+
+ROW_GROUP_ROWS = 4 * 2**20
+#: The bytes of a file that are summed and written at a time.
+_BUFFER_BYTES = 1 << 20
+#: Strings that are joined at a time for their checksum.
+_STRINGS = 1 << 16
+
+
+class PartFile:
+    """A file of a store that is written in steps, each in any thread; a step that fails removes it.
+
+    The bytes do not depend on the steps if all but the last one add `ROW_GROUP_ROWS` rows.
+    """
+
+    def __init__(self, store: str, path: str, schema: pa.Schema) -> None:
+        self._path = path
+        with ExitStack() as opened:
+            self._sink = _Checksummed(opened.enter_context(files.open_atomic(files.join(store, path))))
+            # Arrow writes pages of 80 kB. Each would wait for Python's lock, which all threads share.
+            buffered = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), _BUFFER_BYTES)
+            # Without dictionaries: the file becomes slightly larger, and writing is several times as fast.
+            self._writer = opened.enter_context(
+                pq.ParquetWriter(
+                    opened.enter_context(buffered), schema, use_dictionary=False, compression="none"
+                )
+            )
+            self._opened = opened.pop_all()
+
+    def add(self, rows: pa.Table) -> None:
+        """Write the next rows."""
+        with self._opened as opened:
+            self._writer.write_table(rows, ROW_GROUP_ROWS)
+            self._opened = opened.pop_all()  # the file stays open
+
+    def finish(self, content: pa.Table, first: int, last: int, crc32_before: int = 0) -> Part:
+        """Close the file, and return the part: `content` is all of its rows, the rows or vertices [first, last).
+
+        `crc32_before` is the checksum of content that precedes that of the table.
+        """
+        self._opened.close()
+        return Part(
+            path=self._path,
+            rows=content.num_rows,
+            first=first,
+            last=last,
+            bytes=self._sink.bytes,
+            crc32=self._sink.crc32,
+            content_crc32=_content_crc32(content, crc32_before),
+        )
+
+    def abandon(self) -> None:
+        """Remove the file, unless it is finished."""
+        with suppress(_AbandonedError), self._opened:
+            raise _AbandonedError
+
+
+class _AbandonedError(Exception):
+    """Ends the writing of a file that is not wanted any more."""
+
+
+@dataclass(frozen=True)
+class WeightSums:
+    """The facts about the weights of a part that has edges."""
+
+    low: float
+    high: float
+    #: Of integers, their exact sum.
+    total: float
+    #: The sum of the weights divided by their number, for weights whose sum is beyond float64.
+    total_of_shares: float
+    n: int
+    zero: bool
+
+    @classmethod
+    def of(cls, weights: np.ndarray) -> WeightSums:
+        n = len(weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(np.sum(weights, dtype=np.float64))
+            shares = total / n if np.isfinite(total) else float((weights / n).sum())
+        low, high = np.min(weights).item(), np.max(weights).item()
+        return cls(low, high, total, shares, n, low == 0 or (low < 0 and bool((weights == 0).any())))
+
+
+def _content_crc32(table: pa.Table, checksum: int = 0) -> int:
+    for column in table.columns:
+        for chunk in column.chunks:
+            if not pa.types.is_large_string(chunk.type):
+                checksum = crc32(number_bytes(chunk), checksum)
+                continue
+            # That of the strings with a zero byte between two, of which memory holds a few at a time.
+            for begin in range(0, len(chunk), _STRINGS):
+                strings = chunk.slice(begin, _STRINGS)
+                listed = pa.ListArray.from_arrays([0, len(strings)], strings)
+                joined = pc.binary_join(listed, pa.scalar("\0", strings.type))[0].as_buffer()
+                checksum = crc32(joined, crc32(b"\0", checksum) if begin else checksum)
+    return checksum
+
+
+class _Checksummed:
+    """A file for pyarrow that computes the CRC-32 and the length of the bytes written to it."""
+
+    closed = False
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle = handle
+        self.crc32 = 0
+        self.bytes = 0
+
+    def write(self, data: Any) -> int:
+        self.crc32 = crc32(data, self.crc32)
+        self.bytes += len(data)
+        return self._handle.write(data)
+
+    def tell(self) -> int:
+        return self.bytes
+
+    def flush(self) -> None:
+        self._handle.flush()
+
+    def close(self) -> None:
+        """Do nothing: the handle is closed by those who opened it."""
