@@ -97,6 +97,9 @@ def main() -> None:
     )
     given = parser.parse_args()
     clock = Clock()
+    from sssp_pipeline.lazy import leave_out_optional_packages
+
+    leave_out_optional_packages()  # as the command line does
     from sssp_pipeline.pipeline.ingest import building, stage
     from sssp_pipeline.progress import Progress
     from sssp_pipeline.workflow import models
