@@ -239,7 +239,7 @@ def _geometry(wkb: bytes, at: int, kinds: tuple[int, ...]) -> tuple[list[list[Po
     (code,) = struct.unpack_from(f"{order}I", wkb, at + 1)
     at += 9 if code & 0x20000000 else 5
     iso, kind = divmod(code & 0xFFFF, 1000)
-    if kind not in kinds or iso > 3:
+    if kind not in kinds or (iso > 3 and 5 in kinds):  # in a part, GEOS takes them for two dimensions
         raise Refused(f"a geometry of type {code}")
     n_axes = 2 + bool(code & 0x80000000 or iso in (1, 3)) + bool(code & 0x40000000 or iso in (2, 3))
     (count,) = struct.unpack_from(f"{order}I", wkb, at)

@@ -39,7 +39,8 @@ def lines_of_wkb(shapely: ModuleType, column: pa.Array) -> tuple[np.ndarray, dic
     `column` is an array of binary values (n,), which may be null.
     """
     codes = _codes(column)
-    kinds = np.where(codes < 0, codes, (codes & _KIND_BITS) % 1000)
+    thousands, kinds = np.divmod(np.maximum(codes, 0) & _KIND_BITS, 1000)
+    kinds[thousands > 3] = 0
     is_line = (kinds == _LINE) | (kinds == _LINES)
     values = np.array(column.to_numpy(zero_copy_only=False), object)
     values[~is_line] = None

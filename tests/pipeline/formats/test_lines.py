@@ -310,6 +310,7 @@ def test_layers_belong_to_geopackages(tmp_path, write, refused):
         (shapely.LineString([(0, 0), (181, 0)]), "its point 181, 0 is not on the globe"),
         (shapely.LineString([(0, 0), (500_000, 5_000_000)]), "its point 500000, 5000000 is not on the globe"),
         (struct.pack("<BII4d", 1, 2, 2, 0, 0, math.nan, 0), "its point nan, 0 is not on the globe"),
+        (struct.pack("<BII4d", 1, 4002, 2, 0, 0, 1, 1), "its geometry is no WKB"),
         (struct.pack("<BII", 1, 8, 0), "its geometry is a CircularString, not a line"),
         (several(ROADS[2], shapely.LineString()), "a part of its line is empty"),
         (several(shapely.LineString(), ROADS[2]), "a part of its line is empty"),
