@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from reference_graph import Graph, Refused, asked_columns, exact
 from reference_osm import distance
-from reference_tables import choose_columns, names_a_pair, typed_graph
+from reference_tables import WEIGHT_WORDS, choose_columns, name_words, names_a_pair, typed_graph
 
 ENDS = ("first point", "last point")
 GEOPACKAGE_LINES = ("LINESTRING", "MULTILINESTRING", "GEOMETRY", "GEOMETRYCOLLECTION")
@@ -165,7 +165,8 @@ def _graph_of(
         for kind in (schema.field(name).type for name in others)
     ]
     weights = graph.get("weights", {})
-    if weights.get("column", "auto") == "auto" and not any(is_number):
+    is_named = any(WEIGHT_WORDS & set(name_words(name)) for name in others)
+    if weights.get("column", "auto") == "auto" and not any(is_number) and not is_named:
         weights = weights | {"column": geometry}
     ends = {"source": ENDS[0], "target": ENDS[1]}
     *_, place = choose_columns(
@@ -232,8 +233,11 @@ def _parts(wkb: object) -> list[list[Point]]:
     return parts
 
 
-def _geometry(wkb: bytes, at: int, kinds: tuple[int, ...]) -> tuple[list[list[Point]], int]:
-    order = {0: ">", 1: "<"}.get(wkb[at])
+def _geometry(
+    wkb: bytes, at: int, kinds: tuple[int, ...], order: str | None = None
+) -> tuple[list[list[Point]], int]:
+    """Return the parts of the geometry at a place, and the place behind it; a part may inherit its order of bytes."""
+    order = {0: ">", 1: "<"}.get(wkb[at], order)
     if order is None:
         raise Refused("no order of bytes")
     (code,) = struct.unpack_from(f"{order}I", wkb, at + 1)
@@ -249,7 +253,7 @@ def _geometry(wkb: bytes, at: int, kinds: tuple[int, ...]) -> tuple[list[list[Po
     if kind == 5:
         parts = []
         for _ in range(count):
-            part, at = _geometry(wkb, at, (2,))
+            part, at = _geometry(wkb, at, (2,), order)
             parts += part
         return parts, at
     points = []

@@ -326,6 +326,10 @@ def _id_kind(
     if not rows:
         return "string", "no row says otherwise"
     ends = [rows[0][columns.source], rows[0][columns.target]]
+    if "" in ends and not options.skips:
+        raise InputError(
+            f"{place}: a vertex id is empty", hint="`graph.unreadable: skip` leaves out rows without ids"
+        )
     # `-3` and `4.5` are wrong numbers rather than names. The scan reports what is wrong with them.
     is_name = [not _NUMERAL.fullmatch(end) for end in ends]
     if all(is_name):
