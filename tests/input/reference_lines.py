@@ -7,6 +7,7 @@ import json
 import math
 import sqlite3
 import struct
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -109,25 +110,21 @@ def _of_database(database: sqlite3.Connection, graph: dict) -> Graph:
     if not found or not {(str(name).upper(), str(code)) for name, code in found} <= known:
         raise Refused(f"reference system {found}")
     quoted = '"' + name.replace('"', '""') + '"'
-    cursor = database.execute(f"SELECT * FROM {quoted}")
-    every = [column[0] for column in cursor.description]
-    content = cursor.fetchall()
+    every = [column[0] for column in database.execute(f"SELECT * FROM {quoted} LIMIT 0").description]
     geometry = next((column for column in every if column.lower() == str(geometry).lower()), None)
-    fields, columns = [], []
+    fields = []
     for _, column, declared, _, _, is_key in database.execute(f"PRAGMA table_info({quoted})"):
-        if is_key and column != geometry:
-            continue
-        kind = pa.binary() if column == geometry else _type(declared)
-        values = [row[every.index(column)] for row in content]
-        if pa.types.is_binary(kind) and column != geometry:
-            values = [None] * len(values)  # of no use
-        fields.append(pa.field(column, kind))
-        columns.append(values)
+        if column == geometry or not is_key:
+            fields.append(pa.field(column, pa.binary() if column == geometry else _type(declared)))
     if geometry not in [field.name for field in fields]:
         raise Refused("no column of the geometry")
-    return _graph_of(
-        pa.schema(fields), dict(zip(pa.schema(fields).names, columns, strict=True)), geometry, graph, True
-    )
+
+    def values(wanted: str) -> list:
+        # What is not read may be damaged.
+        column = '"' + wanted.replace('"', '""') + '"'
+        return [value for (value,) in database.execute(f"SELECT {column} FROM {quoted}")]
+
+    return _graph_of(pa.schema(fields), values, geometry, graph, True)
 
 
 def _type(declared: str) -> pa.DataType:
@@ -139,19 +136,23 @@ def _type(declared: str) -> pa.DataType:
     return pa.int64() if word.endswith("INT") or word == "INTEGER" else pa.binary()
 
 
-def _column(columns: pq.ParquetFile | dict, schema: pa.Schema, name: str) -> pa.Array:
+def _column(columns: pq.ParquetFile | Callable[[str], list], schema: pa.Schema, name: str) -> pa.Array:
     if isinstance(columns, pq.ParquetFile):
         found = columns.read(columns=[name], use_threads=False)[name].combine_chunks()
         found.validate(full=True)
         return found
     try:
-        return pa.array(columns[name], schema.field(name).type)
+        return pa.array(columns(name), schema.field(name).type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise Refused(f"a value of another type: {error}") from None
 
 
 def _graph_of(
-    schema: pa.Schema, columns: pq.ParquetFile | dict, geometry: str, graph: dict, is_gpkg: bool
+    schema: pa.Schema,
+    columns: pq.ParquetFile | Callable[[str], list],
+    geometry: str,
+    graph: dict,
+    is_gpkg: bool,
 ) -> Graph:
     if not uses_lines(schema, geometry, graph):
         return typed_graph(
