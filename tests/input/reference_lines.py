@@ -7,6 +7,7 @@ import json
 import math
 import sqlite3
 import struct
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from reference_graph import Graph, Refused, asked_columns, exact
 from reference_osm import distance
-from reference_tables import choose_columns, names_a_pair, typed_graph
+from reference_tables import WEIGHT_WORDS, choose_columns, name_words, names_a_pair, typed_graph
 
 ENDS = ("first point", "last point")
 GEOPACKAGE_LINES = ("LINESTRING", "MULTILINESTRING", "GEOMETRY", "GEOMETRYCOLLECTION")
@@ -109,25 +110,21 @@ def _of_database(database: sqlite3.Connection, graph: dict) -> Graph:
     if not found or not {(str(name).upper(), str(code)) for name, code in found} <= known:
         raise Refused(f"reference system {found}")
     quoted = '"' + name.replace('"', '""') + '"'
-    cursor = database.execute(f"SELECT * FROM {quoted}")
-    every = [column[0] for column in cursor.description]
-    content = cursor.fetchall()
+    every = [column[0] for column in database.execute(f"SELECT * FROM {quoted} LIMIT 0").description]
     geometry = next((column for column in every if column.lower() == str(geometry).lower()), None)
-    fields, columns = [], []
+    fields = []
     for _, column, declared, _, _, is_key in database.execute(f"PRAGMA table_info({quoted})"):
-        if is_key and column != geometry:
-            continue
-        kind = pa.binary() if column == geometry else _type(declared)
-        values = [row[every.index(column)] for row in content]
-        if pa.types.is_binary(kind) and column != geometry:
-            values = [None] * len(values)  # of no use
-        fields.append(pa.field(column, kind))
-        columns.append(values)
+        if column == geometry or not is_key:
+            fields.append(pa.field(column, pa.binary() if column == geometry else _type(declared)))
     if geometry not in [field.name for field in fields]:
         raise Refused("no column of the geometry")
-    return _graph_of(
-        pa.schema(fields), dict(zip(pa.schema(fields).names, columns, strict=True)), geometry, graph, True
-    )
+
+    def values(wanted: str) -> list:
+        # What is not read may be damaged.
+        column = '"' + wanted.replace('"', '""') + '"'
+        return [value for (value,) in database.execute(f"SELECT {column} FROM {quoted}")]
+
+    return _graph_of(pa.schema(fields), values, geometry, graph, True)
 
 
 def _type(declared: str) -> pa.DataType:
@@ -139,19 +136,23 @@ def _type(declared: str) -> pa.DataType:
     return pa.int64() if word.endswith("INT") or word == "INTEGER" else pa.binary()
 
 
-def _column(columns: pq.ParquetFile | dict, schema: pa.Schema, name: str) -> pa.Array:
+def _column(columns: pq.ParquetFile | Callable[[str], list], schema: pa.Schema, name: str) -> pa.Array:
     if isinstance(columns, pq.ParquetFile):
         found = columns.read(columns=[name], use_threads=False)[name].combine_chunks()
         found.validate(full=True)
         return found
     try:
-        return pa.array(columns[name], schema.field(name).type)
+        return pa.array(columns(name), schema.field(name).type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise Refused(f"a value of another type: {error}") from None
 
 
 def _graph_of(
-    schema: pa.Schema, columns: pq.ParquetFile | dict, geometry: str, graph: dict, is_gpkg: bool
+    schema: pa.Schema,
+    columns: pq.ParquetFile | Callable[[str], list],
+    geometry: str,
+    graph: dict,
+    is_gpkg: bool,
 ) -> Graph:
     if not uses_lines(schema, geometry, graph):
         return typed_graph(
@@ -165,7 +166,8 @@ def _graph_of(
         for kind in (schema.field(name).type for name in others)
     ]
     weights = graph.get("weights", {})
-    if weights.get("column", "auto") == "auto" and not any(is_number):
+    is_named = any(WEIGHT_WORDS & set(name_words(name)) for name in others)
+    if weights.get("column", "auto") == "auto" and not any(is_number) and not is_named:
         weights = weights | {"column": geometry}
     ends = {"source": ENDS[0], "target": ENDS[1]}
     *_, place = choose_columns(
@@ -232,14 +234,17 @@ def _parts(wkb: object) -> list[list[Point]]:
     return parts
 
 
-def _geometry(wkb: bytes, at: int, kinds: tuple[int, ...]) -> tuple[list[list[Point]], int]:
-    order = {0: ">", 1: "<"}.get(wkb[at])
+def _geometry(
+    wkb: bytes, at: int, kinds: tuple[int, ...], order: str | None = None
+) -> tuple[list[list[Point]], int]:
+    """Return the parts of the geometry at a place, and the place behind it; a part may inherit its order of bytes."""
+    order = {0: ">", 1: "<"}.get(wkb[at], order)
     if order is None:
         raise Refused("no order of bytes")
     (code,) = struct.unpack_from(f"{order}I", wkb, at + 1)
     at += 9 if code & 0x20000000 else 5
     iso, kind = divmod(code & 0xFFFF, 1000)
-    if kind not in kinds or iso > 3:
+    if kind not in kinds or (iso > 3 and 5 in kinds):  # in a part, GEOS takes them for two dimensions
         raise Refused(f"a geometry of type {code}")
     n_axes = 2 + bool(code & 0x80000000 or iso in (1, 3)) + bool(code & 0x40000000 or iso in (2, 3))
     (count,) = struct.unpack_from(f"{order}I", wkb, at)
@@ -249,7 +254,7 @@ def _geometry(wkb: bytes, at: int, kinds: tuple[int, ...]) -> tuple[list[list[Po
     if kind == 5:
         parts = []
         for _ in range(count):
-            part, at = _geometry(wkb, at, (2,))
+            part, at = _geometry(wkb, at, (2,), order)
             parts += part
         return parts, at
     points = []

@@ -164,7 +164,7 @@ def _check_header(content: bytes) -> None:
 
 
 def _read_block(content: bytes, nodes: list, ways: list) -> None:
-    tables = _of(content, 1, bytes)
+    tables = [table for table in _of(content, 1, bytes) if table]
     if len(tables) > 1:
         raise Refused("two tables of texts")
     texts = [text for table in tables for text in _of(table, 1, bytes)]
@@ -202,12 +202,22 @@ def _read_block(content: bytes, nodes: list, ways: list) -> None:
                 rows = zip(ids, lons, lats, visible + [1] * len(ids), strict=False)
                 nodes += [(i, position(lon, lat) if shown else None) for i, lon, lat, shown in rows]
             elif number == 3:
-                keys, values = ([texts[i] for i in _packed(value, field)] for field in (2, 3))
+                keys, values = (_packed(value, field) for field in (2, 3))
                 # libosmium does not read a key without a value, nor a value without a key.
-                tags = {_text(k): _text(v) for k, v in reversed([*zip(keys, values, strict=False)])}
+                tags = {
+                    _text(texts[k]): _text(texts[v]) for k, v in reversed([*zip(keys, values, strict=False)])
+                }
                 is_visible = bool(_last(_last(value, 4, bytes, b""), 6, int, 1))
-                refs = _sums(_packed(value, 8))
+                refs = _sums(_packed(value, 8))[: _n_positions(value)]
                 ways.append((_signed(_last(value, 1, int, 0)), refs, tags, is_visible))
+
+
+def _n_positions(way: bytes) -> int | None:
+    """Return how many nodes of a way libosmium reads: if it has positions, those with one. None is all."""
+    found = [[v for number, v in _fields(way) if number == field][-1:] for field in (9, 10)]
+    if found == [[], []]:
+        return None
+    return min(0 if not v else 2**31 if isinstance(v[0], int) else len(_numbers(v[0])) for v in found)
 
 
 def _toward_zero(value: int, by: int) -> int:

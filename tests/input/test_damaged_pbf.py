@@ -76,6 +76,11 @@ def test_a_node_with_the_largest_id(tmp_path):
             "fetch it again",
         ),
         (
+            town(block("OSMData", data(1, b"") + data(1, data(1, b"a\0b")))),
+            " is cut short or damaged: block 2: a text has a zero byte",
+            "fetch it again",
+        ),
+        (
             town(block("OSMData", data(1, data(1, b"") + number(2, 0) + data(1, b"\n\0")))),
             " is cut short or damaged: block 2: its texts are damaged",
             "fetch it again",
@@ -97,7 +102,7 @@ def test_a_node_with_the_largest_id(tmp_path):
         ),
         (
             town(of(), head=block("OSMHeader", header(["OsmSchema-V0.7"]))),
-            " is written in a way that libosmium does not read: "
+            " is in a version that libosmium does not read: "
             "PBF error: required feature not supported: OsmSchema-V0.7",
             "write it again with the features `OsmSchema-V0.6` and `DenseNodes` alone",
         ),

@@ -58,7 +58,6 @@ _MAX_COMMENT_LINES = 10_000
 _NOT_READ = {
     b"%PDF": "a PDF",
     b"\x89HDF": "an HDF5 file",
-    b"<": "XML that is neither GraphML nor OpenStreetMap's, such as GEXF",
     b"{": "JSON",
     b"[": "JSON",
     b"\x80\x04\x95": "a Python pickle",
@@ -67,6 +66,24 @@ _NOT_READ = {
     b"\x93NUMPY": "a NumPy array",
     b"7z\xbc\xaf": "a 7z file",
     b"Rar!": "a rar file",
+    b"\xff\xe0\x04o5m2": "an o5m file of OpenStreetMap",
+    b"fgb\x03fgb": "a FlatGeobuf file",
+}
+
+
+#: Formats of graphs in text that cannot be read, by their beginning.
+_NOT_READ_TEXTS = {
+    re.compile(rb"\s*(?:Creator\s.*\s+)?(?:Version\s.*\s+)?graph\s*\["): "GML",
+    re.compile(rb"\s*\*(?:vertices|network)\b", re.IGNORECASE): "a Pajek network",
+    re.compile(rb"\s*(?:strict\s+)?(?:di)?graph\b[^\n{]*\{(?:\s*\n|[^'\"}\n]*-[->])"): "a graph in DOT",
+}
+#: XML that is no graph, by the name of its root: what it is, and what to do.
+_OTHER_XML = {
+    "html": ("a web page", "fetch the file again: a server may have sent a message in its place"),
+    "osmchange": (
+        "a list of changes to OpenStreetMap, not a map",
+        "apply it to a map: `osmium apply-changes`",
+    ),
 }
 
 
@@ -147,6 +164,11 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
         return _XML_FORMATS[root[1]]
     if _TNTP.match(text):
         return "tntp"
+    if root is not None or text.lstrip().startswith(b"<"):
+        raise _other_xml_error(url, None if root is None else root[1].decode())
+    for pattern, what in _NOT_READ_TEXTS.items():
+        if pattern.match(text):
+            raise _unreadable_error(url, f"is {what}, which cannot be read")
     for magic, what in _NOT_READ.items():
         if text.lstrip().startswith(magic) or head.startswith(magic):
             raise _unreadable_error(url, f"is {what}, which cannot be read")
@@ -276,6 +298,16 @@ READ = (
     "(write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip "
     "or tar"
 )
+
+
+def _other_xml_error(url: str, root: str | None) -> InputError:
+    what, hint = _OTHER_XML.get((root or "").lower(), (None, None))
+    if what is not None:
+        return InputError(f"`{files.redacted(url)}` is {what}", hint=hint)
+    of_kind = "XML" if root is None else f"XML of the kind `{root[:60]}`"
+    return _unreadable_error(
+        url, f"is {of_kind}, and neither GraphML nor OpenStreetMap's, so it cannot be read"
+    )
 
 
 def _unreadable_error(url: str, what: str, instead: str = "") -> InputError:

@@ -38,10 +38,12 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompresse
 from sssp_pipeline.pipeline.formats.parsing.magic import PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.parsing.tables import (
+    WEIGHT_WORDS,
     EdgeColumns,
     check_same_columns,
     choose_columns,
     may_name_both_ends,
+    words,
 )
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.wkb import lines_of_wkb
@@ -55,6 +57,9 @@ else:
 
 #: What the ends of a line are called beside the columns.
 _ENDS = ("first point", "last point")
+#: What is said of a point that has no place, and what to do.
+_OFF = " is not on the globe"
+_DEGREES = "points are longitude and latitude in degrees, in this order: convert the file, or exchange them"
 #: About as many bytes as a line takes.
 _LINE_BYTES = 1024
 
@@ -144,7 +149,8 @@ def _columns(table: LineTable, options: ReadOptions) -> EdgeColumns:
     names = [*_ENDS, *(field.name for field in others), table.geometry]
     numeric = {i for i, field in enumerate(others, len(_ENDS)) if is_numeric(field.type)}
     options = replace(options, source_column=_ENDS[0], target_column=_ENDS[1])
-    is_only_choice = options.weight_column == "auto" and not numeric
+    is_named = any(WEIGHT_WORDS.intersection(words(field.name)) for field in others)
+    is_only_choice = options.weight_column == "auto" and not numeric and not is_named
     if is_only_choice:
         options = replace(options, weight_column=table.geometry)
     found = choose_columns(table.place, names, options, numeric | {len(names) - 1}, by_name=True)
@@ -203,7 +209,8 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     """Return the edges of some rows, and a line about each row that was left out."""
     lines, n_before, batch = item
     shapely = _shapely(lines.table.place)
-    shapes, bad = lines_of_wkb(shapely, batch[0])
+    form = "WKB" if lines.table.layer is None else "geometry of a GeoPackage"
+    shapes, bad = lines_of_wkb(shapely, batch[0], form)
     n_parts = shapely.get_num_geometries(shapes)
     weights = None
     if lines.weight_column is not None:
@@ -231,7 +238,7 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     if (off := ~((np.abs(points[:, 0]) <= 180) & (np.abs(points[:, 1]) <= 90))).any():
         for part in np.unique(part_of[off]).tolist():
             x, y = points[np.argmax(off & (part_of == part))]
-            bad.setdefault(int(rows[part]), f"its point {x:.10g}, {y:.10g} is not on the globe")
+            bad.setdefault(int(rows[part]), f"its point {x:.10g}, {y:.10g}{_OFF}")
         is_kept = ~np.isin(rows, list(bad))
         kept_points = is_kept[part_of]
         points, part_of = points[kept_points], (np.cumsum(is_kept) - 1)[part_of[kept_points]]
@@ -254,7 +261,8 @@ def _left_out(lines: _Lines, n_before: int, bad: dict[int, str]) -> list[str]:
         return []
     texts = [f"{lines.table.place} row {n_before + i + 1}: {bad[i]}" for i in sorted(bad)]
     if not lines.options.skips:
-        raise InputError(texts[0], hint=SKIP_HINT)
+        is_off = texts[0].endswith(_OFF)
+        raise InputError(texts[0], hint=f"{_DEGREES}; {SKIP_HINT}" if is_off else SKIP_HINT)
     return texts
 
 

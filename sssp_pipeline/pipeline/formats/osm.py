@@ -56,6 +56,11 @@ _NODES_AT_A_TIME = 1 << 18
 _IDS_OF_A_BLOCK = 1 << 25
 _BITMAP_BYTES = 64 << 20
 _KMH = 3.6
+#: Words in errors of libosmium about files that are not damaged, and what to do.
+_OTHER_VERSIONS = {
+    "required feature": "write it again with the features `OsmSchema-V0.6` and `DenseNodes` alone",
+    "Can not read file with": 'write it again as version 0.6, with `<osm version="0.6">`',
+}
 #: The bytes at the beginning of a file that tell PBF from XML.
 _HEAD_BYTES = 64
 
@@ -259,11 +264,12 @@ class _Source:
                 )
             yield found.with_filter(only)
         except (RuntimeError, ValueError, osmium.InvalidLocationError) as error:
-            if "required feature" in str(error):
-                raise InputError(
-                    f"`{files.redacted(self.url)}` is written in a way that libosmium does not read: {error}",
-                    hint="write it again with the features `OsmSchema-V0.6` and `DenseNodes` alone",
-                ) from error
+            for what, hint in _OTHER_VERSIONS.items():
+                if what in str(error):
+                    raise InputError(
+                        f"`{files.redacted(self.url)}` is in a version that libosmium does not read: {error}",
+                        hint=hint,
+                    ) from error
             raise InputError(
                 f"`{files.redacted(self.url)}` is cut short or damaged: {error}", hint="fetch it again"
             ) from error

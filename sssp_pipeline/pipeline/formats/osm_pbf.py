@@ -100,11 +100,11 @@ def _table_of(blob: memoryview) -> bytes:
 def _table_of_deflated(content: _Value) -> bytes:
     inflater = zlib.decompressobj()
     begin = inflater.decompress(_bytes(content), _PREFIX_BYTES)
-    key, at = _varint(begin, 0)
-    if key != _TABLE << 3 | 2:
+    # The table is mostly first. If it is elsewhere, or an empty one is before it, all is decompressed.
+    if begin[0] != _TABLE << 3 | 2 or begin[1] == 0:
         rest = inflater.decompress(inflater.unconsumed_tail, _MAX_BLOCK_BYTES)
         return _table_in(memoryview(begin + rest))
-    size, at = _varint(begin, at)
+    size, at = _varint(begin, 1)
     if size > _MAX_BLOCK_BYTES:
         raise ValueError(f"its texts have {size} bytes")
     if (missing := at + size - len(begin)) > 0:

@@ -33,13 +33,14 @@ _HEAD_BYTES = 9
 _SAFE_BYTES = 1000 * _HEAD_BYTES
 
 
-def lines_of_wkb(shapely: ModuleType, column: pa.Array) -> tuple[np.ndarray, dict[int, str]]:
+def lines_of_wkb(shapely: ModuleType, column: pa.Array, form: str) -> tuple[np.ndarray, dict[int, str]]:
     """Return the lines in a column of WKB, None in rows without one, and for each such row why it has none.
 
-    `column` is an array of binary values (n,), which may be null.
+    `column` is an array of binary values (n,), which may be null. `form` is what messages call a value.
     """
     codes = _codes(column)
-    kinds = np.where(codes < 0, codes, (codes & _KIND_BITS) % 1000)
+    thousands, kinds = np.divmod(np.maximum(codes, 0) & _KIND_BITS, 1000)
+    kinds[thousands > 3] = 0
     is_line = (kinds == _LINE) | (kinds == _LINES)
     values = np.array(column.to_numpy(zero_copy_only=False), object)
     values[~is_line] = None
@@ -56,7 +57,7 @@ def lines_of_wkb(shapely: ModuleType, column: pa.Array) -> tuple[np.ndarray, dic
         elif shapes[i] is not None:
             bad[i] = "its geometry is empty"
         else:
-            bad[i] = f"its geometry is a {name}, not a line" if name else "its geometry is no WKB"
+            bad[i] = f"its geometry is a {name}, not a line" if name else f"its geometry is no {form}"
     shapes[list(bad)] = None
     return shapes, bad
 
@@ -80,7 +81,7 @@ def _has_plain_parts(value: bytes) -> bool:
     """Return whether the parts of several lines are lines, and nothing that has parts itself."""
 
     def head(at: int) -> tuple[int, int, int]:
-        order = "<" if value[at] else ">"
+        order = {0: ">", 1: "<"}[value[at]]
         (code,) = struct.unpack_from(f"{order}I", value, at + 1)
         at += _HEAD_BYTES if code & _SRID else _HEAD_BYTES - 4
         (count,) = struct.unpack_from(f"{order}I", value, at)
@@ -93,7 +94,7 @@ def _has_plain_parts(value: bytes) -> bool:
             if (code & _KIND_BITS) % 1000 != _LINE:
                 return False
             at += n_points * 8 * _n_axes(code)
-    except (struct.error, IndexError):
+    except (struct.error, LookupError):
         return False
     return True
 

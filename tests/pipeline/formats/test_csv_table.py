@@ -56,6 +56,24 @@ def test_quotes_that_do_not_end(write, refused):
     assert hint.startswith("end the quote; ")
 
 
+@pytest.mark.parametrize("format_name", ["auto", "csv"])
+@pytest.mark.parametrize("first", ['";a;1', '"Main', '"Main Street'])
+def test_a_first_row_that_takes_several_lines(write, refused, first, format_name):
+    """It was read as text: the delimiters of its first line are in quotes."""
+    assert refused(write("e.csv", f'{first}\n";b;2\n'), format=format_name) == (
+        f"`e.csv` line 1: `{first}` begins with a quote that does not end on this line",
+        "end the quotes on the same line; if the quote belongs to an id, set `graph.format: text`",
+    )
+
+
+@pytest.mark.parametrize("content", ['"a b 1\n"b c 2\n', '"a" b 1\n"b" "c;" 2\n'])
+def test_quotes_of_ids_in_a_text(write, read, content):
+    names = [row.split()[:2] for row in content.splitlines()]
+    assert [list(row[:2]) for row in read(write("e.txt", content)).rows()] == names
+    odd = '"a;x b 1\n'
+    assert read(write("e.txt", content + odd), format="text").rows()[-1] == ('"a;x', "b", 1)
+
+
 def test_a_blank_behind_a_quote_is_left_out(write, read):
     assert read(write("e.csv", 'u,v,w\n"a" ,"b",1\n"c" ,"d" ,2\n')).rows() == [("a", "b", 1), ("c", "d", 2)]
 

@@ -75,6 +75,40 @@ READ_HINT = (
 )
 
 
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (
+            b"<?xml version='1.0'?>\n<gexf>",
+            "`x` is XML of the kind `gexf`, and neither GraphML nor OpenStreetMap's, so it cannot be read",
+            READ_HINT,
+        ),
+        (
+            b"<note",
+            "`x` is XML, and neither GraphML nor OpenStreetMap's, so it cannot be read",
+            READ_HINT,
+        ),
+        (
+            b"\xef\xbb\xbf\n <osmChange>",
+            "`x` is a list of changes to OpenStreetMap, not a map",
+            "apply it to a map: `osmium apply-changes`",
+        ),
+        (
+            b"<!DOCTYPE html>\n<HTML>",
+            "`x` is a web page",
+            "fetch the file again: a server may have sent a message in its place",
+        ),
+    ],
+)
+def test_xml_that_is_no_graph(write, refused, content, message, hint):
+    assert refused(write("x", content)) == (message, hint)
+
+
+@pytest.mark.parametrize("content", ["graph b {}\n", "graph b {'weight': 3}\n", "digraph b {'a': '->'}\n"])
+def test_a_vertex_called_graph(write, content):
+    assert detect_format(write("x", content)) == "networkx"
+
+
 @pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", b"\0" * 100])
 def test_what_is_no_known_format(write, refused, content):
     assert refused(write("x", content)) == ("`x` is in no known format", READ_HINT)
@@ -85,8 +119,13 @@ def test_what_is_no_known_format(write, refused, content):
     [
         (b"%PDF-1.4\n", "a PDF"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-        (b"<?xml version='1.0'?>\n<gexf>", "XML that is neither GraphML nor OpenStreetMap's, such as GEXF"),
-        (b"\xef\xbb\xbf\n <osmChange>", "XML that is neither GraphML nor OpenStreetMap's, such as GEXF"),
+        (b"\xff\xe0\x04o5m2", "an o5m file of OpenStreetMap"),
+        (b"fgb\x03fgb\x00", "a FlatGeobuf file"),
+        (b"graph [\n node [ id 1 ]\n]\n", "GML"),
+        (b'Creator "igraph"\nVersion 1\ngraph\n[\n', "GML"),
+        (b'*Vertices 2\n1 "a"\n2 "b"\n*Arcs\n1 2 3\n', "a Pajek network"),
+        (b"digraph { a -> b; }\n", "a graph in DOT"),
+        (b'strict graph "G" {\n a -- b\n}\n', "a graph in DOT"),
         (b'\n{"type": "FeatureCollection"}', "JSON"),
         (b"[[1, 2], [3, 4]]\n", "JSON"),
         (pickle.dumps([1, 2], 4), "a Python pickle"),
@@ -205,5 +244,5 @@ def test_a_format_asked_for_is_not_looked_for(write, read):
 
 def test_many_declarations_are_read_once(write, refused):
     began = time.perf_counter()
-    assert "is XML that is neither" in refused(write("x", b"<!A>" * 1000 + b"x"))[0]
+    assert "is XML, and neither" in refused(write("x", b"<!A>" * 1000 + b"x"))[0]
     assert time.perf_counter() - began < 2

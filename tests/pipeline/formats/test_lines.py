@@ -139,9 +139,13 @@ def test_an_integer_column_and_none(roads, read):
 def test_the_length_beside_other_columns(roads, read, refused):
     path = roads(ROADS, lanes=[1, 2, 1])
     message, hint = refused(path)
-    assert "no column is known as the weight: `lanes`, `geom" in message
-    assert "  weights: {column: lanes}    # or geom" in hint
     name = "geometry" if path.suffix == ".parquet" else "geom"
+    assert message.endswith(
+        f": of the columns `lanes`, `{name}` no column is known as the weight: `lanes`, `{name}`"
+    )
+    assert (
+        hint == f"name the columns, for example:\ngraph:\n  weights: {{column: lanes}}    # or {name}, none"
+    )
     assert read(path, weight_column=name).rows() == LENGTHS
 
 
@@ -160,6 +164,14 @@ def test_columns_for_the_ends(roads, read):
 def test_lines_of_several_parts(roads, read, refused):
     shapes = [shapely.MultiLineString([ROADS[0], ROADS[2]]), ROADS[1]]
     assert read(roads(shapes)).rows() == [LENGTHS[0], LENGTHS[2], LENGTHS[1]]
+
+
+def test_a_text_that_may_be_the_weight(roads, read, refused):
+    """The length of the lines does not stand in for a column that may be meant."""
+    path = roads(ROADS, length=["1 km", "2 km", "3 km"])
+    assert refused(path)[0].endswith("column `length` has type string, weights are integers or floats")
+    geometry = "geometry" if path.suffix == ".parquet" else "geom"
+    assert read(path, weight_column=geometry).rows() == LENGTHS
 
 
 def test_parts_with_one_weight(roads, refused):
@@ -310,6 +322,7 @@ def test_layers_belong_to_geopackages(tmp_path, write, refused):
         (shapely.LineString([(0, 0), (181, 0)]), "its point 181, 0 is not on the globe"),
         (shapely.LineString([(0, 0), (500_000, 5_000_000)]), "its point 500000, 5000000 is not on the globe"),
         (struct.pack("<BII4d", 1, 2, 2, 0, 0, math.nan, 0), "its point nan, 0 is not on the globe"),
+        (struct.pack("<BII4d", 1, 4002, 2, 0, 0, 1, 1), "its geometry is no WKB"),
         (struct.pack("<BII", 1, 8, 0), "its geometry is a CircularString, not a line"),
         (several(ROADS[2], shapely.LineString()), "a part of its line is empty"),
         (several(shapely.LineString(), ROADS[2]), "a part of its line is empty"),
@@ -322,8 +335,14 @@ def test_layers_belong_to_geopackages(tmp_path, write, refused):
 def test_shapes_that_are_no_lines(roads, read, refused, shape, why):
     path = roads([ROADS[0], shape, ROADS[1]])
     message, hint = refused(path)
+    if path.suffix == ".gpkg":
+        why = why.replace("WKB", "geometry of a GeoPackage")
     assert message.endswith(f" row 2: {why}")
-    assert hint == "`graph.unreadable: skip` leaves such rows out and counts them"
+    skip = "`graph.unreadable: skip` leaves such rows out and counts them"
+    degrees = (
+        "points are longitude and latitude in degrees, in this order: convert the file, or exchange them; "
+    )
+    assert hint == degrees * ("globe" in why) + skip
     found = read(path, unreadable="skip")
     assert found.rows() == LENGTHS[:2]
     assert found.edge_list.skipped.lines == [message]

@@ -141,13 +141,12 @@ def test_rows_that_are_left_out(write, read):
         ),
         (
             ":START_ID,:END_ID,km:double,minutes:int\n1,2,3,4\n",
-            "`e.csv` line 1: of the columns `source`, `target`, `km`, `minutes` 2 columns could be the weight: "
-            "`km`, `minutes`",
+            "`e.csv` line 1: of the columns `km`, `minutes` 2 columns could be the weight: `km`, `minutes`",
             ...,
         ),
         (
             ":START_ID,:END_ID,lanes:int\n1,2,3\n",
-            "`e.csv` line 1: of the columns `source`, `target`, `lanes` no column is known as the weight: `lanes`",
+            "`e.csv` line 1: of the columns `lanes` no column is known as the weight: `lanes`",
             ...,
         ),
         (

@@ -339,6 +339,20 @@ def test_entities_are_not_expanded(write, refused):
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("", "Can not read file without version (missing version attribute on osm element)."),
+        (' version="0.5"', "Can not read file with version 0.5"),
+    ],
+)
+def test_other_versions(write, refused, version, why):
+    assert refused(write("e.osm", f"<osm{version}></osm>"), weight_column="time") == (
+        f"`e.osm` is in a version that libosmium does not read: {why}",
+        'write it again as version 0.6, with `<osm version="0.6">`',
+    )
+
+
 def test_text_that_is_called_osm(write, refused):
     message, hint = refused(write("e.osm", "1 2 3\n"), weight_column="time", format="osm")
     assert message.startswith("`e.osm` is cut short or damaged: XML parsing error at line 1")

@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.storage import files
 _BLOCK_BYTES = 1 << 18
 #: The longest text of a `data` element that is read, in characters.
 _LONGEST_TEXT = 1 << 20
+_EDGE_DEFAULT = "it is `directed` or `undirected`"
 
 
 @dataclass
@@ -153,9 +154,11 @@ class GraphmlElements:
             self._refuse("a graph is inside another one", "write one plain graph")
         if self.edge_default:
             self._refuse("the file has a second graph", "write each graph to its own file")
-        given = self._attribute("graph", attributes, "edgedefault")
+        given = attributes.get("edgedefault")
+        if given is None:
+            self._refuse("`<graph>` has no `edgedefault`", _EDGE_DEFAULT)
         if given not in ("directed", "undirected"):
-            self._refuse(f"`edgedefault` is `{given[:60]}`", "it is `directed` or `undirected`")
+            self._refuse(f"`edgedefault` is `{given[:60]}`", _EDGE_DEFAULT)
         self.edge_default = given
 
     def _begin_element(self, name: str, attributes: dict[str, str]) -> None:

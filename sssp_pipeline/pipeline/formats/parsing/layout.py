@@ -115,7 +115,7 @@ def delimiter_of(sample: Sample, options: ReadOptions) -> str | None:
     Raises
     ------
     InputError
-        Two delimiters are possible.
+        Two delimiters are possible, or the first row may be the beginning of one that takes several lines.
     """
     if options.delimiter != "auto":
         return "\t" if options.delimiter == "tab" else options.delimiter
@@ -134,7 +134,23 @@ def delimiter_of(sample: Sample, options: ReadOptions) -> str | None:
             hint="set `graph.delimiter` to the one that is meant"
             + (", and `graph.decimal: comma` if 1,5 is a number" if "," in possible else ""),
         )
+    if not possible:
+        _refuse_open_quote(sample)
     return possible[0] if possible else None
+
+
+def _refuse_open_quote(sample: Sample) -> None:
+    """Raise `InputError` if the first row may be the first line of a quoted cell, which would have its delimiters."""
+    row = sample.rows[0]
+    if (
+        row.startswith('"')
+        and row.count('"') % 2
+        and any(d in row for row in sample.rows for d in DELIMITERS)
+    ):
+        raise InputError(
+            f"{sample.place}: `{row[:60]}` begins with a quote that does not end on this line",
+            hint="end the quotes on the same line; if the quote belongs to an id, set `graph.format: text`",
+        )
 
 
 def is_table_of_tabs(sample: Sample) -> bool:
@@ -310,6 +326,10 @@ def _id_kind(
     if not rows:
         return "string", "no row says otherwise"
     ends = [rows[0][columns.source], rows[0][columns.target]]
+    if "" in ends and not options.skips:
+        raise InputError(
+            f"{place}: a vertex id is empty", hint="`graph.unreadable: skip` leaves out rows without ids"
+        )
     # `-3` and `4.5` are wrong numbers rather than names. The scan reports what is wrong with them.
     is_name = [not _NUMERAL.fullmatch(end) for end in ends]
     if all(is_name):

@@ -250,22 +250,37 @@ def _choose_weight(
             if candidates
             else "no column is known as the weight"
         )
+        # Some formats have no columns for the ends, and callers name their own.
+        has_ends = "auto" not in (options.source_column, options.target_column)
+        among = [names[i] for i in left] if has_ends else names
         raise InputError(
-            f"{place}: of the columns {_names_text(names)} {known}: {_names_text([names[i] for i in possible])}",
-            hint=_columns_example(names, [*ends, possible[0]], options, [names[i] for i in possible[1:]]),
+            f"{place}: of the columns {_names_text(among)} {known}: {_names_text([names[i] for i in possible])}",
+            hint=_columns_example(
+                names,
+                [*ends, possible[0]],
+                options,
+                [names[i] for i in possible[1:]],
+                with_ends=not has_ends,
+            ),
         )
     return None, "no weight: no other column holds numbers" if left else "no weight: there is no other column"
 
 
 def _columns_example(
-    names: Sequence[str], found: Sequence[int | None], options: ReadOptions, others: Sequence[str] = ()
+    names: Sequence[str],
+    found: Sequence[int | None],
+    options: ReadOptions,
+    others: Sequence[str] = (),
+    *,
+    with_ends: bool = True,
 ) -> str:
     """Return the lines that name the columns in the workflow, as an example with the best guess."""
     free = iter([i for i in range(len(names)) if i not in found])
     source, target = (next(free, 0) if i is None else i for i in found[:2])
     quoted = [_quoted(names[source]), _quoted(names[target])]
     lines = ["name the columns, for example:", "graph:"]
-    lines.append(f"  columns: {{source: {quoted[0]}, target: {quoted[1]}}}")
+    if with_ends:
+        lines.append(f"  columns: {{source: {quoted[0]}, target: {quoted[1]}}}")
     weight = found[2] if len(found) > 2 and found[2] is not None else next(free, None)
     if options.weight_column == "none" or weight is None:
         lines.append("  weights: {column: none}")
