@@ -89,6 +89,10 @@ class Workers(Progress):
 
     @contextmanager
     def pool(self, folder, inputs):
+        store, _, name = folder.rpartition("/")
+        assert [each for each in files.list_names(store) if each[0] == "."] == [
+            name
+        ]  # those of others are gone
         yield self
 
     def do(self, work, tasks, on_done) -> None:
@@ -544,6 +548,20 @@ def test_a_fault_of_the_input_after_a_kill(tmp_path, monkeypatch):
     assert workers.noted["parts were read"] > 0
     assert (caught.value.message, caught.value.hint) == (alone.value.message, alone.value.hint)
     assert not list(tmp_path.glob("store/**/*"))
+
+
+def test_on_an_object_store(tmp_path):
+    spec, store = write(tmp_path, "strings"), f"memory://{tmp_path.name}/store"
+    graph = workflow.Graph.model_validate(spec)
+    first, again = Workers(), Workers()
+    first.error = ("rows_task", 2, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        ingest(graph, store, first, workers=first)
+    manifest, _ = ingest(graph, store, again, workers=again)
+    assert manifest.content_id == ingest(graph, str(tmp_path / "alone"), Progress())[0].content_id
+    assert again.noted["ranges were made"] == 2
+    assert not again.done["read_edges_task"] + again.done["number_task"]
+    assert not [name for name in files.list_names(store) if name[0] == "."]
 
 
 def results(folder: str) -> list:
