@@ -31,6 +31,7 @@ from sssp_pipeline.workflow import models as workflow
 
 N_FILES, N = 5, 200
 FOLDER = f"{files.TEMP_PREFIX}ingest-*"
+pytestmark = pytest.mark.medium
 
 
 @pytest.fixture(autouse=True)
@@ -177,7 +178,6 @@ KINDS = {
 }
 
 
-@pytest.mark.medium
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_ingest_goes_on(tmp_path, monkeypatch, kind):
     """Whenever it is killed, the graph is the same, and no task is done again whose note was complete."""
