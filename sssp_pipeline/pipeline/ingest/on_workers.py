@@ -2,12 +2,12 @@
 
 The input is divided by files, and the rows by ranges of vertices. The tasks pass their work on through a folder beside
 the parts of the store (`stored_runs.py`). What is done here is done once for the whole graph: ids are numbered, parts
-are cut, and the manifest is written. So the graph store is the same as without workers.
+are cut, and the manifest is written. So the graph store is the same as without workers. A killed ingest leaves its
+folder, and the next one goes on with it (`task_notes.py`).
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
 from sssp_pipeline.pipeline.formats.generated import is_generated
@@ -29,7 +30,6 @@ from sssp_pipeline.pipeline.ingest.building import (
     check_all_have_weights,
     check_vertex_count,
     coordinates_of,
-    random_keys,
     read_edges,
     read_runs,
 )
@@ -47,20 +47,18 @@ from sssp_pipeline.pipeline.ingest.stored_runs import (
     store_arrays,
     store_bits,
 )
+from sssp_pipeline.pipeline.ingest.task_notes import NotedTasks, Notes, Plan, digest_of
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.pipeline.ingest.worker_tasks import (
     FEWEST_EDGES,
     ByFirstId,
     ByMarks,
     EdgesRead,
-    Fault,
     NumberTask,
     ReadTask,
-    Result,
     RowsMade,
     RowsTask,
     Settings,
-    Task,
     TaskPool,
     edges_of,
     job_of,
@@ -84,7 +82,7 @@ _MOST_TASK_BYTES, _FEWEST_TASK_BYTES = 256 << 20, 4 << 20
 _HEAD_BYTES = 1 << 18
 #: The fewest edges of the rows of a task.
 _FEWEST_ROW_EDGES = 1 << 18
-#: The name of the folder of an ingest in the store. What a killed ingest leaves is removed as a half-written file is.
+#: What begins the name of the folder of an ingest in the store. It is removed as a half-written file is.
 _FOLDER = f"{files.TEMP_PREFIX}ingest-"
 
 
@@ -112,11 +110,16 @@ EdgeReader = Callable[..., AbstractContextManager[ReadEdges]]
 
 @contextmanager
 def edge_reader(
-    workers: IngestWorkers | None, store: str, given: Iterable[Given], progress: Progress
+    workers: IngestWorkers | None,
+    store: str,
+    given: Iterable[Given],
+    progress: Progress,
+    check_held: Callable[[], None],
 ) -> Iterator[EdgeReader]:
     """Give the function that reads the edges of each of `given`: on `workers`, if there are any and it is worth it.
 
-    The caller holds the store.
+    The caller holds the store, and `check_held` raises as soon as it does not. An ingest that is interrupted, or loses
+    its workers or the storage, leaves what the workers have done; the next one of the same graph goes on with it.
     """
     if workers is None:
         yield read_edges
@@ -130,8 +133,11 @@ def edge_reader(
         say(reason)
         yield read_edges
         return
-    files.remove_temporaries(store)  # those of an ingest that was killed may be as large as the graph
-    folder = files.join(store, f"{_FOLDER}{uuid.uuid4().hex[:12]}")
+    name = _FOLDER + digest_of(given)
+    folder = files.join(store, name)
+    check_held()
+    files.remove_temporaries(store, but=name)  # those of another graph may be as large as this one
+    notes = Notes(folder)
     try:
         files.write_atomic(files.join(folder, "here"), b"")
         inputs = [each for one in given for each in zip(one.urls, one.inputs, strict=False)]
@@ -140,9 +146,26 @@ def edge_reader(
                 say(pool)
                 yield read_edges
             else:
-                yield _OnWorkers(pool, folder).read
-    finally:
+                yield _OnWorkers(pool, folder, notes).read
+    except BaseException as error:
+        if notes.any and _may_go_on(error):
+            place = files.redacted(folder)
+            progress.say(
+                f"what the workers have done is kept in `{place}`: the same command goes on with it; without this "
+                "folder it starts afresh",
+                "ingest_kept",
+                folder=place,
+            )
+            raise
+        check_held()  # or else the folder is that of the process that took over the store
         files.remove(folder)
+        raise
+    files.remove(folder)
+
+
+def _may_go_on(error: BaseException) -> bool:
+    """Return whether the same command may succeed later, with the same input."""
+    return isinstance(error, KeyboardInterrupt | SsspError) and not isinstance(error, InputError)
 
 
 def _why_here(given: list[Given]) -> str | None:
@@ -163,6 +186,7 @@ def _why_here(given: list[Given]) -> str | None:
 class _OnWorkers:
     pool: TaskPool
     folder: str
+    notes: Notes
 
     @contextmanager
     def read(self, given: Given, progress: Progress, *, with_positions: bool = True) -> Iterator[ReadEdges]:
@@ -172,6 +196,11 @@ class _OnWorkers:
         if spec.memory != "auto":
             task_bytes = min(task_bytes, memory.n_bytes)
         settings = Settings(self.folder, spec, task_bytes, min(memory.n_bytes, task_bytes))
+        row_edges = min(settings.most_edges, max(FEWEST_EDGES, memory.n_bytes // 64))
+        plan = Plan.new(self.pool.n_threads, settings.id_bytes, row_edges)
+        plan = self.notes.plan(plan, digest_of([given]))
+        settings = replace(settings, id_bytes=plan.id_bytes)
+        tasks = NotedTasks(self.pool, self.notes, plan, progress)
         edge_list = open_input(spec, given.urls, settings.memory.block_bytes, spec.max_line_bytes)
         if edge_list.n_vertices is not None:
             check_vertex_count(edge_list.n_vertices)
@@ -182,42 +211,45 @@ class _OnWorkers:
             job = Job(spec, edge_list, ids, spill, memory, progress)
             positions = open_positions(spec, edge_list) if with_positions else None
             progress.stage("read edges")
-            read = _Reading(job, given, settings, self.pool)
+            read = _Reading(job, given, settings, tasks)
             read.read()
             check_all_have_weights(read.seen)
             dtype, why = read.seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
             progress.stage("build rows")
-            vertex_ids, numbering, runs = _numbered(job, read, settings, self.pool)
+            vertex_ids, numbering, runs = _numbered(job, read, settings, tasks)
             check_vertex_count(vertex_ids.n_vertices)
             coordinates = coordinates_of(job, positions, vertex_ids) if with_positions else None
             job = replace(job, ids=DeclaredIds(vertex_ids.n_vertices, 0))
             facts = read.seen, read.n_loops, read.sample, vertex_ids, dtype, why, coordinates
             edges_made = EdgesOnWorkers(job, given, runs, *facts)
-            edges_made.make_rows(settings, self.pool, numbering)
+            edges_made.make_rows(settings, tasks, numbering)
             yield edges_made
 
 
 class _Reading:
     """What the tasks that read edges have found, in the order of the input."""
 
-    def __init__(self, job: Job, given: Given, settings: Settings, pool: TaskPool) -> None:
-        self._job, self._settings, self._pool = job, settings, pool
-        self._groups = _grouped(given, job.edge_list.pieces, pool.n_threads)
+    def __init__(self, job: Job, given: Given, settings: Settings, tasks: NotedTasks) -> None:
+        self._job, self._settings, self._tasks = job, settings, tasks
+        self._groups = _grouped(given, job.edge_list.pieces, tasks.plan.n_threads)
         self.parts: list[EdgesRead] = []
         self.seen, self.n_loops = WeightRange(), 0
         self.sample: list[tuple] = []
 
     def read(self) -> None:
         """Read all edges; raises as `building.read_runs`."""
-        tasks = (ReadTask(self._settings, i, group.pieces) for i, group in enumerate(self._groups))
         n_edges = 0
+
+        def task(number: int) -> ReadTask:
+            return ReadTask(self._settings, number, self._groups[number].pieces)
 
         def advance(done: EdgesRead) -> None:
             nonlocal n_edges
             n_edges += done.seen.n_edges
             self._job.progress.advance(n_edges, None, "edges")
 
-        self.parts, fault = _results(self._pool, read_edges_task, tasks, advance)
+        keys = [(number, len(self._groups)) for number in range(len(self._groups))]
+        self.parts, fault = self._tasks.results("parts were read", read_edges_task, keys, task, advance)
         for part in self.parts:
             self.sample += part.sample[: SAMPLE_EDGES - len(self.sample)]
             self.seen.merge(part.seen)
@@ -277,38 +309,8 @@ def _grouped(given: Given, pieces: tuple[EdgeList, ...], n_threads: int) -> list
     return groups
 
 
-def _results(
-    pool: TaskPool,
-    work: Callable[[Task], Result | Fault],
-    tasks: Iterable[Task],
-    on_done: Callable[[Result], None] = lambda _: None,
-) -> tuple[list[Result], Fault | None]:
-    """Return the results of tasks whose numbers count up, and the first fault; with a fault, those before it."""
-    found: dict[int, Result] = {}
-    faults: dict[int, Fault] = {}
-
-    def remaining() -> Iterator[Task]:
-        for task in tasks:
-            if faults:
-                return
-            yield task
-
-    def keep(number: int, result: Result | Fault) -> None:
-        if isinstance(result, Fault):
-            faults[number] = result
-        else:
-            found[number] = result
-            on_done(result)
-
-    pool.do(work, remaining(), keep)
-    first = min(faults, default=None)
-    return [found[i] for i in sorted(found) if first is None or i < first], (
-        None if first is None else faults[first]
-    )
-
-
 def _numbered(
-    job: Job, read: _Reading, settings: Settings, pool: TaskPool
+    job: Job, read: _Reading, settings: Settings, tasks: NotedTasks
 ) -> tuple[VertexIds, Numbering, list[EdgeRun]]:
     """Number all ids; return them, the vertices of codes, and the runs, whose limits are vertices."""
     ids = job.ids
@@ -324,13 +326,15 @@ def _numbered(
                 codes[i].append((job.spill.keep(found.copy()), chunk))
     vertex_ids = ids.finish()
 
-    def tasks() -> Iterator[NumberTask]:
-        for number, (i, blocks) in enumerate(codes.items()):
-            vertices = np.concatenate([ids.vertices(kept.read(), chunk) for kept, chunk in blocks])
-            stored = store_arrays(settings.folder, "numbers", vertices)[0]
-            yield NumberTask(settings, number, read.parts[i].runs, stored)
+    keys = [(i, len(read.parts)) for i in codes]
 
-    anew, _ = _results(pool, number_task, tasks())
+    def task(number: int) -> NumberTask:
+        part = keys[number][0]
+        vertices = np.concatenate([ids.vertices(kept.read(), chunk) for kept, chunk in codes[part]])
+        stored = store_arrays(settings.folder, "numbers", vertices)[0]
+        return NumberTask(settings, number, read.parts[part].runs, stored)
+
+    anew, _ = tasks.results("parts were numbered", number_task, keys, task)
     runs = [run for runs in anew for run in runs]
     for i, part in enumerate(read.parts):
         if i not in codes:
@@ -350,14 +354,13 @@ class EdgesOnWorkers(ReadEdges):
     _made: list[RowsMade]
     _pool: TaskPool
 
-    def make_rows(self, settings: Settings, pool: TaskPool, numbering: Numbering) -> None:
+    def make_rows(self, settings: Settings, tasks: NotedTasks, numbering: Numbering) -> None:
         """Have the workers make all rows; raises as `ReadEdges.rows`."""
-        self._pool = pool
+        self._pool, plan = tasks.pool, tasks.plan
         job, n_vertices = self.job, self.vertex_ids.n_vertices
         total = sum(int(run.starts[-1]) for run in self.runs)
-        n_edges = max(_FEWEST_ROW_EDGES, total // (_TASKS_EACH * pool.n_threads))
-        n_edges = min(n_edges, settings.most_edges, max(FEWEST_EDGES, job.memory.n_bytes // 64))
-        keys = random_keys()
+        n_edges = max(_FEWEST_ROW_EDGES, total // (_TASKS_EACH * plan.n_threads))
+        n_edges = min(n_edges, plan.row_edges)
         # Only this process knows the ids.
         numbers = VertexIds(IdMapping(kind="offset", type="int64"), None, n_vertices)
         without_edges = replace(
@@ -382,7 +385,7 @@ class EdgesOnWorkers(ReadEdges):
                 numbers,
                 Range(between, between),
                 self.dtype,
-                keys,
+                plan.keys,
             )
 
         n_done = 0
@@ -392,7 +395,8 @@ class EdgesOnWorkers(ReadEdges):
             n_done += 1
             job.progress.advance(n_done, len(ranges), "ranges")
 
-        self._made, fault = _results(pool, rows_task, map(task, range(len(ranges))), advance)
+        keys = [each.vertices for each in ranges]
+        self._made, fault = tasks.results("ranges were made", rows_task, keys, task, advance)
         if fault is not None:
             with Spill(0) as spill:
                 named = replace(task(len(self._made)), vertex_ids=self.vertex_ids)

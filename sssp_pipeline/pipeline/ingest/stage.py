@@ -139,7 +139,7 @@ def _ingest_into(
     files.check_writable(store)
     with (
         StoreWriter(store) as writer,
-        edge_reader(workers, store, given.values(), progress) as read_edges,
+        edge_reader(workers, store, given.values(), progress, check_held) as read_edges,
     ):
         manifest: StoreManifest
         if None in given:

@@ -441,10 +441,10 @@ def remove_if_empty(url: str) -> None:
             os.rmdir(filesystem(url)[1])  # noqa: PTH106
 
 
-def remove_temporaries(url: str) -> None:
-    """Remove the half-written files and folders of killed processes from the folder `url`."""
+def remove_temporaries(url: str, but: str | None = None) -> None:
+    """Remove the half-written files and folders of killed processes from the folder `url`, all or all but one."""
     for name in list_names(url):
-        if name.startswith(TEMP_PREFIX):
+        if name.startswith(TEMP_PREFIX) and name != but:
             remove(join(url, name))
 
 

@@ -83,9 +83,9 @@ def small_tasks(monkeypatch):
     monkeypatch.setattr(writer, "PART_ROWS", 300)
 
 
-def stored(store: Path, spec: dict, cluster: OneCluster | None = None) -> dict:
+def stored(store: Path, spec: dict, cluster: OneCluster | None = None, heard: Lines | None = None) -> dict:
     """Ingest, and return the files of the graph store, without the name of the ingest, and its manifest."""
-    heard = Lines()
+    heard = heard or Lines()
     workers = None if cluster is None else ClusterForIngest(cluster, 1, heard)
     manifest, _ = ingest(workflow.Graph.model_validate(spec), str(store), heard, workers=workers)
     if cluster is not None:
@@ -309,7 +309,8 @@ def test_the_tasks_of_a_killed_worker_are_done_again(tmp_path, wait_until, stage
 
 
 @pytest.mark.slow
-def test_a_killed_ingest_leaves_nothing_that_counts(tmp_path, wait_until):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_ingest_goes_on(tmp_path, wait_until, number):
     spec = write(tmp_path, "with gaps")
     alone = stored(tmp_path / "alone", spec)
     store = tmp_path / "store"
@@ -324,13 +325,24 @@ def test_a_killed_ingest_leaves_nothing_that_counts(tmp_path, wait_until):
             "on_workers._FEWEST_TASK_BYTES = 1; from sssp_pipeline.cli import main; main()"
         )
         command = [sys.executable, "-c", program, "ingest", str(tmp_path / "w.yaml")]
-        process = subprocess.Popen(command, cwd=tmp_path)
-        wait_until(lambda: process.poll() is not None or list(store.glob("*/edges-*")))
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-        assert len(list(store.glob(".*/*"))) > 1
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        # The first note is that of the plan.
+        wait_until(lambda: process.poll() is not None or len(list(store.glob("*/note-*"))) > 3)
+        process.send_signal(number)
+        said = process.communicate()[1]
+        (folder,) = store.glob(".*")
+        if number == signal.SIGKILL:
+            assert process.returncode == -number
+        else:
+            assert process.returncode == 130
+            assert f"what the workers have done is kept in `{folder}`" in said
         wait_until(lambda: not any(client.processing().values()))
-        assert stored(store, spec, cluster) == alone
+        heard = Lines()
+        assert stored(store, spec, cluster, heard) == alone
+        (line,) = (line for line in heard.lines if line.startswith("going on: "))
+        found = re.fullmatch(r"going on: (\d+) of (\d+) parts were read before", line)
+        assert found is not None
+        assert 3 <= int(found[1]) <= int(found[2])
 
 
 def test_what_is_ingested_in_this_process_is_said(tmp_path, one_worker, monkeypatch):

@@ -158,6 +158,8 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / f"{files.TEMP_PREFIX}0123-x.parquet").touch()
     files.remove_temporaries(str(tmp_path))  # what lies deeper may be somebody else's
+    files.remove_temporaries(str(tmp_path / "deep"), but=f"{files.TEMP_PREFIX}0123-x.parquet")
+    assert len(list((tmp_path / "deep").iterdir())) == 1
     files.remove_temporaries(str(tmp_path / "deep"))
     assert files_below(tmp_path) == ["deep", "keep.parquet"]
 
