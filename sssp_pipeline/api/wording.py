@@ -103,9 +103,12 @@ def _argument_of_ingest(found: re.Match[str]) -> str:
 def _columns(lines: str) -> str:
     """Return as arguments the columns that `lines` of a workflow name."""
     graph = yaml.load(lines, yaml.BaseLoader)["graph"]  # every name is text
+    column = graph["weights"]["column"]
+    weight = f"weight={None if column == 'none' else _quoted(column)}"
+    if "columns" not in graph:
+        return f"`{weight}`"
     ends = ", ".join(_quoted(graph["columns"][end]) for end in ("source", "target"))
-    weight = graph["weights"]["column"]
-    return f"`columns=({ends}), weight={None if weight == 'none' else _quoted(weight)}`"
+    return f"`columns=({ends}), {weight}`"
 
 
 def _quoted(text: str) -> str:

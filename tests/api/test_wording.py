@@ -90,7 +90,7 @@ def raised(call) -> SsspError:
         (
             {"p": [1], "q": [2], "km": [1], "minutes": [1]},
             {"columns": ("p", "q")},
-            'name the columns, for example: `columns=("p", "q"), weight="km"`',
+            'name the columns, for example: `weight="km"`',
         ),
         (
             {"yes": [1], "it's": [2]},
