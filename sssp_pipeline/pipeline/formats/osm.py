@@ -35,6 +35,7 @@ from sssp_pipeline.pipeline.formats.great_circle import step_metres
 from sssp_pipeline.pipeline.formats.local_copy import local_file
 from sssp_pipeline.pipeline.formats.osm_pbf import check_texts
 from sssp_pipeline.pipeline.formats.osm_rules import PROFILES, Profile, speeds_of
+from sssp_pipeline.pipeline.formats.osm_xml import check_no_way_is_deleted
 from sssp_pipeline.pipeline.formats.parsing.magic import is_osm_pbf
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.storage import files
@@ -281,8 +282,8 @@ def _read_ways(sources: list[_Source], profile: Profile) -> _Ways:
     refs, ids, lengths = array("q"), array("q"), array("q")
     along, against = array("d"), array("d")
     for source in sources:
-        if source.is_pbf():
-            check_texts(source.url, source.path)
+        check = check_texts if source.is_pbf() else check_no_way_is_deleted
+        check(source.url, source.path)
         n_before = len(ids)
         with source.objects(osmium.osm.WAY, osmium.filter.KeyFilter("highway")) as ways:
             for way in ways:

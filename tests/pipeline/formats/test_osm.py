@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import osm
+from sssp_pipeline.pipeline.formats import osm, osm_xml
 from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.osm_rules import PROFILES, speeds_of
@@ -391,6 +391,28 @@ def test_objects_that_are_damaged(tmp_path, refused, old, new, message):
     assert content.count(old) == 1
     path.write_text(content.replace(old, new))
     assert refused(path, weight_column="time")[0] == f"`{path}` {message}"
+
+
+@pytest.mark.parametrize("block_bytes", [37, 1 << 20])
+@pytest.mark.parametrize("mark", ["action='delete'", 'action="delete"', '\n  action = "delete"'])
+def test_a_way_that_is_deleted_in_an_editor(tmp_path, refused, monkeypatch, mark, block_bytes):
+    monkeypatch.setattr(osm_xml, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(osm_xml, "_ELEMENT_BYTES", 300)
+    path = osm_file(tmp_path / "a.osm", NODES, [(9, [1, 2], STREET), (10, [1, 3], STREET)])
+    path.write_text(path.read_text().replace('<way id="10"', f'<way id="10" {mark}'))
+    assert refused(path, weight_column="time") == (
+        f"`{path}` has way 10, which JOSM has marked as deleted",
+        "upload the changes, or purge the deleted ways in JOSM, and save the file again",
+    )
+
+
+def test_what_else_is_changed_in_an_editor_is_read(tmp_path, read):
+    path = osm_file(tmp_path / "a.osm", NODES, [(10, [1, 2], STREET)])
+    expected = rows(read, path, weight_column="length")
+    text = path.read_text().replace('<way id="10"', '<way id="10" action="modify"')
+    text = text.replace('<node id="3"', '<node id="3" action="delete"')
+    path.write_text(text.replace("</way>", '<tag k="name" v="action=delete"/></way>'))
+    assert rows(read, path, weight_column="length") == expected
 
 
 @pytest.mark.parametrize(
