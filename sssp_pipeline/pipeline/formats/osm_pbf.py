@@ -33,6 +33,10 @@ _TABLE, _TEXT = 1, 1
 _PREFIX_BYTES = 20
 
 
+class _OtherCompressionError(Exception):
+    """A block is compressed in the named way, which is not read."""
+
+
 def check_texts(url: str, path: str) -> None:
     """Check the texts in the PBF file `path`, which has the content of `url`.
 
@@ -54,7 +58,7 @@ def check_texts(url: str, path: str) -> None:
                 f"`{files.redacted(url)}` is cut short or damaged: block {n_blocks + 1}: {error}",
                 hint="fetch it again",
             ) from error
-        except NotImplementedError as error:
+        except _OtherCompressionError as error:
             raise InputError(
                 f"`{files.redacted(url)}`: block {n_blocks + 1} is compressed with {error}, which is not read",
                 hint="write it again, compressed with zlib",
@@ -83,7 +87,7 @@ def _table_of(blob: memoryview) -> bytes:
     fields = dict(_fields(blob))
     for field, name in _NOT_READ.items():
         if field in fields:
-            raise NotImplementedError(name)
+            raise _OtherCompressionError(name)
     if (raw := fields.get(_RAW)) is not None:
         return _table_in(raw)
     if (deflated := fields.get(_ZLIB)) is not None:

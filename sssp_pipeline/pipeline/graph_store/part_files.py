@@ -140,4 +140,4 @@ class _Checksummed:
         self._handle.flush()
 
     def close(self) -> None:
-        """Do nothing: the handle is closed by those who opened it."""
+        """Do nothing. Whoever opened the handle closes it."""

@@ -41,8 +41,8 @@ _NOTE = "note-"
 _FILE = re.compile(r"[a-z]+-[0-9a-f]{12}")
 #: Notes that are read at a time.
 _REQUESTS = 8
-#: The task sizes of a killed ingest are kept if they take at most so many times the memory that new ones would take. A
-#: task plans with half of the memory of its thread.
+#: An ingest keeps the task sizes of a killed one if they need at most this many times the memory of new ones. A task
+#: plans with half of the memory of its thread.
 _MOST_GROWTH = 2
 
 
@@ -60,7 +60,7 @@ def _digest(value: Any) -> str:
 class Plan:
     """What a killed ingest has decided, and the next one keeps, although memory and workers may differ."""
 
-    #: Tasks for so many threads.
+    #: How many threads the division into tasks is for.
     n_threads: int
     #: As in `worker_tasks.Settings`.
     id_bytes: int

@@ -167,7 +167,7 @@ def test_lines_of_several_parts(roads, read, refused):
 
 
 def test_a_text_that_may_be_the_weight(roads, read, refused):
-    """The length of the lines does not stand in for a column that may be meant."""
+    """If a column may be meant, the length of the lines is not taken instead."""
     path = roads(ROADS, length=["1 km", "2 km", "3 km"])
     assert refused(path)[0].endswith("column `length` has type string, weights are integers or floats")
     geometry = "geometry" if path.suffix == ".parquet" else "geom"
@@ -326,7 +326,7 @@ def test_layers_belong_to_geopackages(tmp_path, write, refused):
         (struct.pack("<BII", 1, 8, 0), "its geometry is a CircularString, not a line"),
         (several(ROADS[2], shapely.LineString()), "a part of its line is empty"),
         (several(shapely.LineString(), ROADS[2]), "a part of its line is empty"),
-        # Recursion over so many ended the process.
+        # GEOS calls itself for each level. So many levels ended the process.
         (struct.pack("<BII", 1, 7, 1) * 10**5, "its geometry is a GeometryCollection, not a line"),
         (struct.pack("<BII", 1, 5, 1) * 10**5, "its geometry is no WKB"),
     ],

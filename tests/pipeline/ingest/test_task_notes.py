@@ -453,7 +453,7 @@ def test_an_interrupt_before_the_first_task_leaves_nothing(tmp_path, monkeypatch
 
 
 def test_an_ingest_that_lost_the_store_leaves_the_folder_to_the_other(tmp_path, monkeypatch):
-    """It was paused, its lease expired, and another ingest has gone on with its work."""
+    """Its lease expired while it was paused. Another ingest took over its work."""
     spec = write(tmp_path)
     alone = stored(tmp_path / "alone", spec)
     first, other = Workers(), Workers()
