@@ -55,6 +55,7 @@ ORDER = (
     "pipeline.storage",
     "workflow",
     *("pipeline.host_memory", "pipeline.machine", "pipeline.scratch", "pipeline.arrow_arrays"),
+    "pipeline.parquet",
     *(
         "pipeline.formats.parsing.ordered",
         "pipeline.formats.reading",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
@@ -126,6 +126,9 @@ def vertex_rows(store: str, part: Part, *columns: str) -> pa.Table:
     content = pa.BufferReader(_checked_content(store, part))
     with _decoding(store, part):
         table = pq.ParquetFile(content).read(list(columns), use_threads=False)
+    # Strings of 2 GiB or more in one array need offsets of 64 bits. Parquet has one type for both.
+    large = [f.with_type(pa.large_string()) if pa.types.is_string(f.type) else f for f in table.schema]
+    table = table.cast(pa.schema(large))
     if table.num_rows != part.rows:
         raise _size_mismatch(store, part, table.num_rows, part.rows, "rows")
     return table
@@ -183,10 +186,10 @@ def _checked_content(store: str, part: Part) -> bytes:
         raise InputError(f"`{files.redacted(url)}` is gone", hint=INGEST_AGAIN)
     if len(content) != part.bytes:
         raise _size_mismatch(store, part, len(content), part.bytes, "bytes")
-    crc32 = zlib.crc32(content)
-    if crc32 != part.crc32:
+    found = crc32(content)
+    if found != part.crc32:
         raise InputError(
-            f"`{files.redacted(url)}` was altered: its CRC-32 is {crc32:08x}, the manifest says {part.crc32:08x}",
+            f"`{files.redacted(url)}` was altered: its CRC-32 is {found:08x}, the manifest says {part.crc32:08x}",
             hint=INGEST_AGAIN,
         )
     return content

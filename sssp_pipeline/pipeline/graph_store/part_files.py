@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.arrow_arrays import number_bytes
 from sssp_pipeline.pipeline.graph_store.manifest import Part
+from sssp_pipeline.pipeline.parquet.page_writer import PageWriter
+from sssp_pipeline.pipeline.parquet.pages import Chunk, encoded_chunk, plain_chunk
 from sssp_pipeline.pipeline.storage import files
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ else:
     pc = LazyModule("pyarrow.compute")
 
 ROW_GROUP_ROWS = 4 * 2**20
-#: The bytes of a file that are summed and written at a time.
-_BUFFER_BYTES = 1 << 20
 #: Strings that are joined at a time for their checksum.
 _STRINGS = 1 << 16
 
@@ -31,27 +31,24 @@ _STRINGS = 1 << 16
 class PartFile:
     """A file of a store that is written in steps, each in any thread; a step that fails removes it.
 
-    The bytes do not depend on the steps if all but the last one add `ROW_GROUP_ROWS` rows.
+    The bytes do not depend on the steps if all but the last one add `ROW_GROUP_ROWS` rows. Numbers are written from
+    where they are, so they must not change before the file is closed.
     """
 
     def __init__(self, store: str, path: str, schema: pa.Schema) -> None:
         self._path = path
         with ExitStack() as opened:
-            self._sink = _Checksummed(opened.enter_context(files.open_atomic(files.join(store, path))))
-            # Arrow writes pages of 80 kB. Each would wait for Python's lock, which all threads share.
-            buffered = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), _BUFFER_BYTES)
-            # Without dictionaries: the file becomes slightly larger, and writing is several times as fast.
-            self._writer = opened.enter_context(
-                pq.ParquetWriter(
-                    opened.enter_context(buffered), schema, use_dictionary=False, compression="none"
-                )
-            )
+            handle = opened.enter_context(files.open_atomic(files.join(store, path), plain=True))
+            self._sink = _Checksummed(handle)
+            self._writer = PageWriter(self._sink, schema, "none")
             self._opened = opened.pop_all()
 
     def add(self, rows: pa.Table) -> None:
         """Write the next rows."""
         with self._opened as opened:
-            self._writer.write_table(rows, ROW_GROUP_ROWS)
+            for begin in range(0, rows.num_rows, ROW_GROUP_ROWS):
+                group = rows.slice(begin, ROW_GROUP_ROWS)
+                self._writer.write_group(map(_chunk, group.columns))
             self._opened = opened.pop_all()  # the file stays open
 
     def finish(self, content: pa.Table, first: int, last: int, crc32_before: int = 0) -> Part:
@@ -59,13 +56,14 @@ class PartFile:
 
         `crc32_before` is the checksum of content that precedes that of the table.
         """
-        self._opened.close()
+        with self._opened:
+            n_bytes = self._writer.close()
         return Part(
             path=self._path,
             rows=content.num_rows,
             first=first,
             last=last,
-            bytes=self._sink.bytes,
+            bytes=n_bytes,
             crc32=self._sink.crc32,
             content_crc32=_content_crc32(content, crc32_before),
         )
@@ -118,26 +116,23 @@ def _content_crc32(table: pa.Table, checksum: int = 0) -> int:
     return checksum
 
 
-class _Checksummed:
-    """A file for pyarrow that computes the CRC-32 and the length of the bytes written to it."""
+def _chunk(column: pa.ChunkedArray) -> Chunk:
+    """Return the column chunk of the values of a row group."""
+    values = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if pa.types.is_large_string(values.type):
+        return encoded_chunk(values, "none", "PLAIN")
+    return plain_chunk(values.to_numpy(), "none")
 
-    closed = False
+
+class _Checksummed:
+    """A file that computes the CRC-32 of the bytes written to it."""
 
     def __init__(self, handle: IO[bytes]) -> None:
         self._handle = handle
+        self.keeps_buffers = getattr(handle, "keeps_buffers", False)
         self.crc32 = 0
-        self.bytes = 0
 
-    def write(self, data: Any) -> int:
-        self.crc32 = crc32(data, self.crc32)
-        self.bytes += len(data)
-        return self._handle.write(data)
-
-    def tell(self) -> int:
-        return self.bytes
-
-    def flush(self) -> None:
-        self._handle.flush()
-
-    def close(self) -> None:
-        """Do nothing. Whoever opened the handle closes it."""
+    def writelines(self, buffers: Iterable[memoryview]) -> None:
+        for buffer in buffers:
+            self.crc32 = crc32(buffer, self.crc32)
+        self._handle.writelines(buffers)

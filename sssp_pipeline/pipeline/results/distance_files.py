@@ -1,6 +1,6 @@
 """The form in which distances are written, and the Parquet file of a batch in the long layout.
 
-Files are assembled from pages (`parquet_file.py`). A source is one dictionary entry, vertices in order are differences
+Files are assembled from pages (`page_writer.py`). A source is one dictionary entry, vertices in order are differences
 of 1 that take almost no space, and distances are plain. `wide_files.py` has the wide layout.
 """
 
@@ -29,16 +29,15 @@ if TYPE_CHECKING:
     from sssp_pipeline.kernels.row_facts import RowFacts
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
-    from sssp_pipeline.pipeline.results import compaction, parquet_file
-    from sssp_pipeline.pipeline.results import parquet_pages as pages
+    from sssp_pipeline.pipeline.parquet import compaction, page_writer, pages
     from sssp_pipeline.vertex_ids import VertexIds
 else:
     np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
     pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.graph_store.units")
-    pages = LazyModule("sssp_pipeline.pipeline.results.parquet_pages")
-    parquet_file = LazyModule("sssp_pipeline.pipeline.results.parquet_file")
-    compaction = LazyModule("sssp_pipeline.pipeline.results.compaction")
+    pages = LazyModule("sssp_pipeline.pipeline.parquet.pages")
+    page_writer = LazyModule("sssp_pipeline.pipeline.parquet.page_writer")
+    compaction = LazyModule("sssp_pipeline.pipeline.parquet.compaction")
     row_facts = LazyModule("sssp_pipeline.kernels.row_facts")
 
 #: The key of an identity that says how files are written. Other bytes for the same distances need another value.
@@ -94,7 +93,7 @@ def write_distances(
     columns = [("source", vertex.type), ("vertex", vertex.type), ("distance", kind)]
     if solution.predecessors is not None:
         columns.append(("predecessor", vertex.type))
-    writer = parquet_file.PageWriter(handle, pa.schema(columns), form.compression)
+    writer = page_writer.PageWriter(handle, pa.schema(columns), form.compression)
     names = ids.names(sources)
     ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
     rows = _Rows.of(solution.distances, form, solution.facts)

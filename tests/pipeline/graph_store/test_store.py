@@ -19,6 +19,7 @@ from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_r
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter
 from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.progress import Quiet
@@ -220,14 +221,14 @@ def test_a_part_that_is_written_in_part_leaves_nothing(tmp_path, monkeypatch, fa
     monkeypatch.setattr(writer, "PART_EDGES", 64)
     monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 16)
     n_added = itertools.count()
-    write = pq.ParquetWriter.write_table
+    write = PageWriter.write_group
 
     def full_disk(file, *given):
         write(file, *given)
         if fails == "write" and next(n_added) == 6:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", full_disk)
+    monkeypatch.setattr(PageWriter, "write_group", full_disk)
 
     def coming():
         for _ in range(18):

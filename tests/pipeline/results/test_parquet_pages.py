@@ -29,10 +29,11 @@ from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.kernels.host import crc32
 from sssp_pipeline.kernels.row_facts import RowFacts
 from sssp_pipeline.kernels.solver import Solution
-from sssp_pipeline.pipeline.results import distance_files, parquet_file, parquet_pages
+from sssp_pipeline.pipeline.parquet import page_writer, pages
+from sssp_pipeline.pipeline.parquet.page_writer import PageWriter
+from sssp_pipeline.pipeline.parquet.pages import plain_chunk
+from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
-from sssp_pipeline.pipeline.results.parquet_file import PageWriter
-from sssp_pipeline.pipeline.results.parquet_pages import plain_chunk
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
@@ -249,15 +250,15 @@ def test_random_batches_are_read_back(seed, tmp_path):
 
 def test_threads_that_ask_together_share_a_chunk_of_vertices(monkeypatch):
     made, n_threads = [], 8
-    encoded_chunk = parquet_pages.encoded_chunk
+    encoded_chunk = pages.encoded_chunk
 
     def slowly(*args):
         made.append(args)
         time.sleep(0.1)
         return encoded_chunk(*args)
 
-    monkeypatch.setattr(parquet_pages, "encoded_chunk", slowly)
-    column = parquet_pages.RepeatedColumn(pa.array(range(N)), "none")
+    monkeypatch.setattr(pages, "encoded_chunk", slowly)
+    column = pages.RepeatedColumn(pa.array(range(N)), "none")
     together = threading.Barrier(n_threads)
 
     def ask(_):
@@ -272,7 +273,7 @@ def test_threads_that_ask_together_share_a_chunk_of_vertices(monkeypatch):
 
 def test_values_beside_null_are_not_overwritten_before_they_are_uploaded(monkeypatch):
     monkeypatch.setattr(distance_files, "GROUP_ROWS", 2 * N)
-    monkeypatch.setattr(parquet_file, "_AT_ONCE", 1)
+    monkeypatch.setattr(page_writer, "_AT_ONCE", 1)
     distances, ids = distances_of("uint32", PATTERNS["some"]), IDS["offset"]
     form = DistanceFormat("long", None, "none", False)
     for url in ("memory://first.parquet", "memory://second.parquet"):

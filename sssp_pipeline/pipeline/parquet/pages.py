@@ -3,7 +3,7 @@
 A row of distances in PLAIN encoding is the row itself. The vertices of every source are the same column chunk. The
 source column is a dictionary of few entries. So a chunk of vertices is made once and written many times, and distances
 are written as they are. Chunks that need an encoder come from pyarrow (`encoded_chunk`), and so do codecs. Every page
-has a checksum. `parquet_file.py` writes the chunks.
+has a checksum. `page_writer.py` writes the chunks.
 
 References
 ----------
@@ -18,17 +18,22 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
 from sssp_pipeline.kernels.host.crc32 import appended
-from sssp_pipeline.pipeline.results import compaction, thrift
-from sssp_pipeline.pipeline.results.thrift import Value, varint
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.parquet import compaction, thrift
+from sssp_pipeline.pipeline.parquet.thrift import Value, varint
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+else:
+    pc, pq = LazyModule("pyarrow.compute"), LazyModule("pyarrow.parquet")
 
 #: Numbers of the format: encodings and kinds of pages.
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
@@ -114,7 +119,9 @@ def plain_chunk(
         present = scratch[: values.nbytes].view(values.dtype)
         present = present[: compaction.compact(values, null, bits, present)]
     if known is None and len(present):
-        known = Known((present.min(), present.max()))
+        limits = present.min(), present.max()
+        if limits[0] == limits[0]:  # otherwise a value is NaN, and readers take no limits
+            known = Known(limits)
     content = [present.data.cast("B")] if len(present) else []
     return packed_chunk(content, len(present), n_values, bits, compression, known, scratch)
 

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline import __version__
-from sssp_pipeline.pipeline.results import compaction, thrift
-from sssp_pipeline.pipeline.results.parquet_pages import Chunk
-from sssp_pipeline.pipeline.results.thrift import Value
+from sssp_pipeline.pipeline.parquet import compaction, thrift
+from sssp_pipeline.pipeline.parquet.pages import Chunk
+from sssp_pipeline.pipeline.parquet.thrift import Value
 
 #: What a file says of its writer.
 CREATED_BY = f"sssp-pipeline version {__version__}"

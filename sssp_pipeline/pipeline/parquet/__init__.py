@@ -1,0 +1,1 @@
+"""Parquet files that are assembled from memory, not encoded."""
