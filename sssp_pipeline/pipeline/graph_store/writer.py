@@ -36,6 +36,8 @@ from sssp_pipeline.pipeline.storage import files
 PART_EDGES = 16 * 2**20
 #: Rows of one part of `row_offsets/` or `vertices/`.
 PART_ROWS = 16 * 2**20
+#: Row offsets whose differences are computed at a time.
+_OFFSETS = 1 << 20
 #: The threads that copy rows to the next part while other parts are written.
 _COPIERS = 4
 
@@ -249,10 +251,11 @@ class Cut:
         self._free: list[Columns] = []
         #: The copies to the columns of the next part.
         self._copies: list[Future[None]] = []
-        #: The next part of `row_offsets/`.
-        self._offsets: list[np.ndarray] = [np.zeros(1, np.int64)]
-        self._n_offsets, self._first_offset = 1, 0
-        self._squared_degrees = 0
+        #: The next part of `row_offsets/`, how many it has, the number of those in the parts before it, and their last.
+        self._offsets = np.zeros(PART_ROWS, np.int64)
+        self._n_offsets, self._first_offset, self._last_offset = 1, 0, 0
+        #: By the number of that part: the sum of the squared degrees of its rows.
+        self._squared_degrees: dict[int, int] = {}
         self._pending: deque[Future[None]] = deque()
         self._parts: dict[str, dict[int, Part]] = {"row_offsets": {}, "edges": {}, "edge_weights": {}}
         self._sums: dict[int, WeightSums] = {}
@@ -262,10 +265,7 @@ class Cut:
     def add(self, row_offsets: np.ndarray, col_indices: Any, weights: Any) -> None:
         """Add the next rows, and write the parts that are full; `_take` gets the columns."""
         self._dtype = weights.dtype
-        degrees = np.diff(row_offsets).astype(np.uint64)
-        self._squared_degrees += int(np.dot(degrees, degrees))
-        if self._layout.structure:
-            self._add_offsets(self._n_edges + row_offsets[1:])
+        self._add_offsets(row_offsets)
         row, n_rows = 0, len(row_offsets) - 1
         while row < n_rows:
             room = PART_EDGES - self._filled
@@ -320,23 +320,29 @@ class Cut:
 
         self._group, self._grouped = self._pool.submit(write), end
 
-    def _add_offsets(self, offsets: np.ndarray) -> None:
-        while len(offsets):
-            room = PART_ROWS - self._n_offsets
-            self._offsets.append(offsets[:room])
-            self._n_offsets += len(self._offsets[-1])
-            offsets = offsets[room:]
-            if len(offsets):
+    def _add_offsets(self, row_offsets: np.ndarray) -> None:
+        """Add the ends of the next rows, which are counted from the first of these rows on."""
+        ends = row_offsets[1:]
+        while len(ends):
+            here = ends[: PART_ROWS - self._n_offsets]
+            filled = self._n_offsets + len(here)
+            np.add(here, self._n_edges, out=self._offsets[self._n_offsets : filled])
+            self._n_offsets, ends = filled, ends[len(here) :]
+            if len(ends):
                 self._write_offsets()
 
     def _write_offsets(self) -> None:
-        pieces, first, number = self._offsets, self._first_offset, self._next_number("row_offsets")
-        self._offsets, self._n_offsets, self._first_offset = [], 0, first + self._n_offsets
+        offsets, first, before = self._offsets[: self._n_offsets], self._first_offset, self._last_offset
+        number = self._next_number("row_offsets")
+        self._first_offset, self._last_offset = first + len(offsets), int(offsets[-1])
+        self._offsets, self._n_offsets = np.empty(PART_ROWS, np.int64), 0
 
         def write() -> None:
-            table = pa.table({"row_offset": arrow_array(np.concatenate(pieces))})
-            part = self._writer.write_part("row_offsets", number, table, first, first + len(table))
-            self._parts["row_offsets"][number] = part
+            self._squared_degrees[number] = _squared_degrees(before, offsets)
+            if self._layout.structure:
+                table = pa.table({"row_offset": arrow_array(offsets)})
+                part = self._writer.write_part("row_offsets", number, table, first, first + len(table))
+                self._parts["row_offsets"][number] = part
 
         self._submit(write)
 
@@ -412,8 +418,7 @@ class Cut:
     def finish(self) -> WrittenEdges:
         """Write what is left, and return the parts and the facts of the whole graph."""
         self.finish_edges()
-        if self._layout.structure:
-            self._write_offsets()
+        self._write_offsets()
         for write in self._pending:
             write.result()
         parts = {folder: [found[i] for i in sorted(found)] for folder, found in self._parts.items()}
@@ -437,5 +442,18 @@ class Cut:
             if not math.isfinite(mean):
                 shares = math.fsum(one.total_of_shares * (one.n / n_edges) for one in sums)
                 mean = min(max(shares, low), high)
-            skew = self._squared_degrees / n_vertices / (n_edges / n_vertices) ** 2
+            skew = sum(self._squared_degrees.values()) / n_vertices / (n_edges / n_vertices) ** 2
         return GraphTraits(n_vertices, n_edges, self._dtype, low, high, mean, skew)
+
+
+def _squared_degrees(before: int, offsets: np.ndarray) -> int:
+    """Return the sum of the squared degrees of rows that end at `offsets` (n,); the first one begins at `before`."""
+    total = 0
+    for begin in range(0, len(offsets), _OFFSETS):
+        some = offsets[begin : begin + _OFFSETS]
+        degrees = np.diff(some, prepend=before)
+        # Numbers of 64 bits hold the square of their sum, or numbers of any size are needed.
+        degrees = degrees.astype(np.uint64 if some[-1] - before < 2**32 else object)
+        total += int(np.dot(degrees, degrees))
+        before = int(some[-1])
+    return total

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -80,6 +80,7 @@ class Job:
     spill: Spill
     memory: Memory
     progress: Progress
+    scratch: Scratch = field(default_factory=Scratch)
 
     @property
     def threads(self) -> int:
@@ -400,7 +401,12 @@ def _prepared(job: Job, chunk: EdgeChunk) -> _Prepared | EdgeChunk:
     if weights is not None:
         weights = seen.add(weights)
     run, n_loops = keep_run(
-        job.spill, ends, weights, drop_loops=job.drops_loops, add_reverses=job.adds_reverses
+        job.spill,
+        ends,
+        weights,
+        drop_loops=job.drops_loops,
+        add_reverses=job.adds_reverses,
+        scratch=job.scratch,
     )
     return _Prepared(len(chunk), sample_of(chunk, SAMPLE_EDGES), run, n_loops, seen)
 

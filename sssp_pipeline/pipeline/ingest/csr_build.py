@@ -47,16 +47,16 @@ def sources_of_edges(graph: CsrGraph) -> np.ndarray:
     return np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
 
 
-@njit(nogil=True)
 def grouped_by_source(
     src: np.ndarray,
     dst: np.ndarray,
     weights: np.ndarray,
     drop_loops: bool,
     mirror: bool,
+    room: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
     group_bits: int = _GROUP_BITS,
 ) -> tuple:
-    """Return new arrays of the edges, grouped by ranges of sources: a stable partition by their highest bits.
+    """Return the edges grouped by ranges of sources: a stable partition by their highest bits.
 
     Parameters
     ----------
@@ -66,6 +66,8 @@ def grouped_by_source(
         (n,), or (0,) without weights.
     drop_loops, mirror
         Whether self-loops are left out, and whether the reverse of each other edge follows it.
+    room
+        Where sources, targets and weights are written, each long enough; without it there are new arrays.
     group_bits
         There are at most 2 to the power of so many groups.
 
@@ -75,6 +77,27 @@ def grouped_by_source(
         Sources, targets and weights; the positions (G + 1,) int64 where the groups begin; the first source of the first
         group; the number of sources in a group as a power of two; and the number of self-loops.
     """
+    if room is None:
+        most = 2 * len(src) if mirror else len(src)
+        values = np.empty(most if len(weights) else 0, weights.dtype)
+        room = np.empty(most, np.uint32), np.empty(most, np.uint32), values
+    starts, low, shift, loops = _group(src, dst, weights, drop_loops, mirror, group_bits, *room)
+    return *(column[: starts[-1]] for column in room), starts, low, shift, loops
+
+
+@njit(nogil=True)
+def _group(
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    drop_loops: bool,
+    mirror: bool,
+    group_bits: int,
+    sources: np.ndarray,
+    targets: np.ndarray,
+    values: np.ndarray,
+) -> tuple:
+    """Write the grouped edges to `sources`, `targets` and `values`; return what else `grouped_by_source` returns."""
     has_weights = len(weights) > 0
     loops = 0
     low, high = np.uint32(0xFFFFFFFF), np.uint32(0)
@@ -102,9 +125,6 @@ def grouped_by_source(
             starts[((src[i] - low) >> shift) + 1] += 1
     for group in range(len(starts) - 1):
         starts[group + 1] += starts[group]
-    n = starts[-1]
-    sources, targets = np.empty(n, np.uint32), np.empty(n, np.uint32)
-    values = np.empty(n if has_weights else 0, weights.dtype)
     cursors = starts.copy()
     for i in range(len(src)):
         u, v = src[i], dst[i]
@@ -122,7 +142,7 @@ def grouped_by_source(
             sources[at], targets[at] = v, u
             if has_weights:
                 values[at] = weights[i]
-    return sources, targets, values, starts, low, shift, loops
+    return starts, low, shift, loops
 
 
 def rows_between(
@@ -165,7 +185,9 @@ def _small_ranges(
 
     The ranges of an ingest are so small that they need no division.
     """
-    if last - first <= 1 or (last - first - 1).bit_length() + sum(_key_bits(dst)) <= 64:
+    target_bits, index_bits = _key_bits(dst)
+    edge_bits = target_bits + min(index_bits, _weight_bits(weights)[1])
+    if last - first <= 1 or (last - first - 1).bit_length() + edge_bits <= 64:
         yield first, last, src, dst, weights
         return
     src, dst, bits, starts, low, shift, _ = grouped_by_source(src, dst, bits_of(weights), False, False)
@@ -183,6 +205,17 @@ def _key_bits(dst: np.ndarray) -> tuple[int, int]:
     return int(dst.max(initial=0)).bit_length(), max(0, len(dst) - 1).bit_length()
 
 
+def _weight_bits(weights: np.ndarray) -> tuple[int, int]:
+    """Return the least of `weights`, and the bits of a number that says by how much a weight is above it.
+
+    Decimals have no such number.
+    """
+    if not len(weights) or weights.dtype.kind == "f":
+        return 0, 64
+    low, high = int(weights.min()), int(weights.max())
+    return low, (high - low).bit_length()
+
+
 def _count_and_sort(
     first: int,
     last: int,
@@ -196,16 +229,84 @@ def _count_and_sort(
     """Return targets and weights of the rows [first, last), as `rows_between`; add the edges of each row to `counts`.
 
     A key is one number that has the order of the edges. NumPy sorts keys with vectors: several times as fast as a
-    compiled loop sorts row by row.
+    compiled loop sorts row by row. The lowest bits of a key are the weight, or if it has too many bits the index of the
+    edge.
     """
     target_bits, index_bits = _key_bits(dst)
     assert target_bits + index_bits <= 64, "a vertex has at most 2^32 edges"
+    low, weight_bits = _weight_bits(weights)
     keys = scratch.array("keys", len(src), np.uint64)
-    keys = keys[: pack_edges(first, last, src, dst, target_bits, index_bits, keys)]
-    keys.sort()
-    col_indices, placed = np.empty(len(keys), np.uint32), np.empty(len(keys), weights.dtype)
-    n = unpack_edges(keys, target_bits, index_bits, weights, lightest, counts, col_indices, placed)
+    if weight_bits < 64 and (last - first - 1).bit_length() + target_bits + weight_bits <= 64:
+        least = np.array([low]).astype(np.int64)[0]
+        keys = keys[: pack_weights(first, last, src, dst, weights, least, target_bits, weight_bits, keys)]
+        keys.sort()
+        col_indices, placed = np.empty(len(keys), np.uint32), np.empty(len(keys), weights.dtype)
+        n = unpack_weights(keys, least, target_bits, weight_bits, lightest, counts, col_indices, placed)
+    else:
+        keys = keys[: pack_edges(first, last, src, dst, target_bits, index_bits, keys)]
+        keys.sort()
+        col_indices, placed = np.empty(len(keys), np.uint32), np.empty(len(keys), weights.dtype)
+        n = unpack_edges(keys, target_bits, index_bits, weights, lightest, counts, col_indices, placed)
     return col_indices[:n], placed[:n]
+
+
+@njit(nogil=True)
+def pack_weights(
+    first: int,
+    last: int,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    least: int,
+    target_bits: int,
+    weight_bits: int,
+    keys: np.ndarray,
+) -> int:
+    """Write the keys of the edges from the vertices [first, last) to `keys`; return how many there are.
+
+    From its highest bit on, a key is the row, the target, and by how much the weight is above `least`, modulo 2^64.
+    """
+    n = 0
+    row_shift, target_shift = np.uint64(target_bits + weight_bits), np.uint64(weight_bits)
+    for i in range(len(src)):
+        u = np.intp(src[i])
+        if first <= u < last:
+            above = np.uint64(np.int64(weights[i]) - least)
+            keys[n] = np.uint64(u - first) << row_shift | np.uint64(dst[i]) << target_shift | above
+            n += 1
+    return n
+
+
+@njit(nogil=True)
+def unpack_weights(
+    keys: np.ndarray,
+    least: int,
+    target_bits: int,
+    weight_bits: int,
+    lightest: bool,
+    counts: np.ndarray,
+    col_indices: np.ndarray,
+    placed: np.ndarray,
+) -> int:
+    """Write the edges of sorted `keys`, and count those of each row; return how many there are.
+
+    With `lightest`, only the first of the edges with equal ends is written.
+    """
+    row_shift, target_shift = np.uint64(target_bits), np.uint64(weight_bits)
+    target_mask = (np.uint64(1) << row_shift) - np.uint64(1)
+    weight_mask = (np.uint64(1) << target_shift) - np.uint64(1)
+    n = 0
+    before = np.uint64(0)
+    for key in keys:
+        ends = key >> target_shift
+        if lightest:
+            if ends == before and n > 0:
+                continue
+            before = ends
+        counts[np.intp(ends >> row_shift)] += 1
+        col_indices[n], placed[n] = ends & target_mask, np.int64(key & weight_mask) + least
+        n += 1
+    return n
 
 
 @njit(nogil=True)

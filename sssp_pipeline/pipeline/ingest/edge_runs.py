@@ -49,6 +49,7 @@ def keep_run(
     *,
     drop_loops: bool,
     add_reverses: bool,
+    scratch: Scratch,
 ) -> tuple[EdgeRun, int]:
     """Keep the edges of a chunk as a run, and return it with the number of self-loops; raises as `Spill.keep`.
 
@@ -60,16 +61,29 @@ def keep_run(
         (n,), or None.
     drop_loops, add_reverses
         Whether self-loops are left out, and whether the reverse of each other edge is added.
+    scratch
+        Memory for edges that go to disk.
     """
     given = np.empty(0, np.uint8) if weights is None else weights
     if given.dtype == np.float16:
         given = given.astype(np.float32)  # compiled loops have no type of 2 bytes with decimals
-    src, dst, bits, starts, low, shift, loops = grouped_by_source(
-        *ends[:2], bits_of(given), drop_loops, add_reverses
+    most = 2 * len(ends[0]) if add_reverses else len(ends[0])
+    sizes = (np.dtype(np.uint32), most), (np.dtype(np.uint32), most), (given.dtype, most if len(given) else 0)
+    kept = src, dst, values = tuple(spill.reserve(*size) for size in sizes)
+    # Edges are grouped where they stay: their memory is new, and to fill it twice would take as long as all else.
+    room = [
+        scratch.array(f"column {i}", *reversed(size)) if column.memory is None else column.memory
+        for i, (column, size) in enumerate(zip(kept, sizes, strict=True))
+    ]
+    *grouped, starts, low, shift, loops = grouped_by_source(
+        *ends[:2], bits_of(given), drop_loops, add_reverses, (room[0], room[1], bits_of(room[2]))
     )
+    for column, edges in zip(kept, grouped, strict=True):
+        if column.memory is None:
+            column.write(0, edges.view(column.dtype))
+        column.shorten(len(edges))
     limits = int(low) + (np.arange(len(starts) - 1) << int(shift))
-    kept = None if weights is None else spill.keep(bits.view(given.dtype))
-    return EdgeRun(spill.keep(src), spill.keep(dst), kept, limits, starts, ends[2]), loops
+    return EdgeRun(src, dst, None if weights is None else values, limits, starts, ends[2]), loops
 
 
 def with_vertices(run: EdgeRun, ids: IdCollector) -> EdgeRun:
@@ -85,7 +99,7 @@ def limits_between(runs: list[EdgeRun], edges_a_range: int) -> np.ndarray:
     """Return ascending sources (k,) int64 that divide the edges into ranges of about `edges_a_range`."""
     limits = np.concatenate([np.empty(0, np.int64), *(run.limits for run in runs)])
     n_edges = np.concatenate([np.empty(0, np.int64), *(np.diff(run.starts) for run in runs)])
-    order = np.argsort(limits, kind="stable")
+    order = np.argsort(limits)
     total = np.cumsum(n_edges[order])
     cuts = np.searchsorted(total, np.arange(edges_a_range, total[-1] if len(total) else 0, edges_a_range))
     found = np.unique(limits[order][cuts])
@@ -109,8 +123,8 @@ class RunTable:
         for r, run in enumerate(runs):
             for c, kept in enumerate(run.columns):
                 assert isinstance(kept, Kept), "the run is on this machine"
-                if kept.in_memory:
-                    self._addresses[c, r] = kept.read().ctypes.data
+                if kept.memory is not None:
+                    self._addresses[c, r] = kept.memory.ctypes.data
                 else:
                     on_disk.append((c, r, kept.dtype.itemsize, *kept.on_disk))
             if run.weights is not None:

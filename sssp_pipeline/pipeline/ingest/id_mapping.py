@@ -11,12 +11,14 @@ keeps the ids of each chunk, and numbers all of them at the end.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import atomic_or, one_bits, trailing_zeros
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.id_runs import (
@@ -33,8 +35,8 @@ from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 BITMAP_IDS = 2**31
 #: The number of a chunk whose codes are valid in all chunks.
 EVERYWHERE = -1
-#: The words of the bitmap that are read at a time into the table of ids: 2^22 ids.
-_WORDS = 1 << 16
+#: The words of the bitmap that are read at a time into the table of ids: 2^20 ids.
+_WORDS = 1 << 14
 
 
 class IdCollector(Protocol):
@@ -102,10 +104,28 @@ class MarkedIds:
     def blocks(self) -> Iterator[np.ndarray]:
         """Give all ids in ascending order, (n,) int64, some at a time."""
         for begin in range(0, len(self._bits), _WORDS):
-            words = self._bits[begin : begin + _WORDS]
-            ids = np.empty(int(self._ranks[begin + len(words)] - self._ranks[begin]), np.int64)
-            _write_marked_ids(words, 64 * begin, ids)
-            yield ids
+            yield self._written(begin, np.empty(self._n_of(begin), np.int64))
+
+    def all(self) -> np.ndarray:
+        """Return all ids in ascending order, (n,) int64; every core writes some."""
+        ids = np.empty(len(self), np.int64)
+
+        def write(begin: int) -> None:
+            first = int(self._ranks[begin])
+            self._written(begin, ids[first : first + self._n_of(begin)])
+
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            list(pool.map(write, range(0, len(self._bits), _WORDS)))
+        return ids
+
+    def _n_of(self, begin: int) -> int:
+        """Return the number of ids in the words from `begin` on that are read at a time."""
+        return int(self._ranks[min(begin + _WORDS, len(self._bits))] - self._ranks[begin])
+
+    def _written(self, begin: int, ids: np.ndarray) -> np.ndarray:
+        """Write the ids in these words to `ids` (n,) int64, and return it."""
+        _write_marked_ids(self._bits[begin : begin + _WORDS], 64 * begin, ids)
+        return ids
 
 
 class DeclaredIds:
@@ -180,7 +200,7 @@ class IntegerIds:
         if not self.has_chunks and last - first + 1 == n_small:
             self._first_id = first
             return _counted(first, n_small)
-        for ids in self._small.blocks():
+        for ids in [self._small.all()] if self._large.holds(n_small) else self._small.blocks():
             self._large.append(ids)
         n_vertices = n_small + self._large.merge(n_small)
         table = self._large.table()

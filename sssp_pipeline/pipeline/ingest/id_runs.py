@@ -124,6 +124,10 @@ class IntegerRuns(Runs):
         """Keep the ids of a chunk, ascending and different; return the number of their run."""
         return self._keep(_IntegerRun(self._spill.keep(unique), unique[::SAMPLED_OF].tolist()))
 
+    def holds(self, n: int) -> bool:
+        """Return whether `n` ids at once fit the memory of the table."""
+        return 8 * n <= self._memory_bytes // 8
+
     def append(self, ids: np.ndarray) -> None:
         """Add ids to the table that are smaller than all ids of the runs."""
         self._append(ids)

@@ -13,7 +13,7 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "
     "Ti": 2**40,
 }
 #: The bytes of text, or of an array, that are parsed into one chunk, and the fewest that are worth a task.
-_MOST_BLOCK_BYTES, _FEWEST_BLOCK_BYTES = 4 << 20, 64 << 10
+_MOST_BLOCK_BYTES, _FEWEST_BLOCK_BYTES = 8 << 20, 64 << 10
 #: What a chunk takes for each byte of its block while it is parsed and grouped.
 _CHUNK_FACTOR = 5
 #: The edges whose rows are made at a time: at most as many as a large cache holds.

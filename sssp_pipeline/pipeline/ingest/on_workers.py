@@ -323,7 +323,7 @@ def _numbered(
             codes[i] = []
             for block in part.ids.blocks():
                 found, _, chunk = ids.add(block, block[:0])
-                codes[i].append((job.spill.keep(found.copy()), chunk))
+                codes[i].append((job.spill.keep(found), chunk))
     vertex_ids = ids.finish()
 
     keys = [(i, len(read.parts)) for i in codes]

@@ -15,6 +15,11 @@ import numpy as np
 
 from sssp_pipeline.pipeline.storage import files
 
+#: Memory is taken from the operating system in slabs, each twice as large as the one before, up to so many bytes. For
+#: large ones it uses large pages if it can: to get a small page for each 4 KiB takes longer than to fill it.
+_LEAST_SLAB, _LARGEST_SLAB = 1 << 20, 64 << 20
+#: Where arrays begin: at multiples of so many bytes.
+_ALIGNED = 64
 #: What an `OSError` says of a file of edges or ids that has lost its end, or that a disk does not give back.
 CUT = "the temporary file of this ingest cannot be read"
 
@@ -29,6 +34,8 @@ class Spill:
         self._room = memory_bytes
         self._file = tempfile.TemporaryFile(prefix="sssp-ingest-")  # noqa: SIM115 - closed by __exit__
         self._end = 0
+        self._slab = np.empty(0, np.uint8)
+        self._slab_bytes = _LEAST_SLAB
         self._lock = Lock()
 
     def __enter__(self) -> Spill:
@@ -39,31 +46,34 @@ class Spill:
             self._file.close()
 
     def keep(self, array: np.ndarray) -> Kept:
-        """Keep a one-dimensional array, which the caller does not change.
+        """Keep a copy of a one-dimensional array.
 
         Raises
         ------
         InputError
             The temporary folder is full.
         """
-        if self._takes(array.nbytes):
-            return Kept(array, array.dtype, len(array))
-        kept = self._on_disk(array.dtype, len(array))
+        kept = self.reserve(array.dtype, len(array))
         kept.write(0, array)
         return kept
 
     def reserve(self, dtype: np.dtype, length: int) -> Kept:
-        """Return a place for an array that is written piece by piece; its content is undefined until then."""
-        if self._takes(dtype.itemsize * length):
-            return Kept(np.empty(length, dtype), dtype, length)
-        return self._on_disk(dtype, length)
+        """Return a place for an array that is written later; its content is undefined until then."""
+        memory = self._in_memory(dtype.itemsize * length)
+        return self._on_disk(dtype, length) if memory is None else Kept(memory.view(dtype), dtype, length)
 
-    def _takes(self, n_bytes: int) -> bool:
+    def _in_memory(self, n_bytes: int) -> np.ndarray | None:
+        """Return memory (n_bytes,) uint8, or None if there is no room."""
+        taken = -(-n_bytes // _ALIGNED) * _ALIGNED
         with self._lock:
-            if n_bytes > self._room:
-                return False
-            self._room -= n_bytes
-            return True
+            if taken > self._room:
+                return None
+            if taken > len(self._slab):
+                self._slab = np.empty(max(taken, min(self._slab_bytes, self._room)), np.uint8)
+                self._slab_bytes = min(2 * self._slab_bytes, _LARGEST_SLAB)
+            self._room -= taken
+            memory, self._slab = self._slab[:n_bytes], self._slab[taken:]
+            return memory
 
     def _on_disk(self, dtype: np.dtype, length: int) -> Kept:
         with self._lock:
@@ -102,8 +112,15 @@ class Kept:
         return self._length
 
     @property
-    def in_memory(self) -> bool:
-        return self._array is not None
+    def memory(self) -> np.ndarray | None:
+        """The array itself, which may be changed; None if it is on disk."""
+        return self._array
+
+    def shorten(self, length: int) -> None:
+        """Leave out all elements but the first `length`."""
+        self._length = length
+        if self._array is not None:
+            self._array = self._array[:length]
 
     @property
     def on_disk(self) -> tuple[int, int]:
@@ -169,6 +186,8 @@ class Column:
     def array(self) -> np.ndarray:
         """Return the whole array, which is mapped if it is in a file; nothing may be added after that."""
         if self._file is None:
+            if len(self._pieces) == 1:
+                return self._pieces[0]
             return np.concatenate([np.empty(0, self._dtype), *self._pieces])
         with files.writing(tempfile.gettempdir()), self._file as file:
             file.flush()

@@ -6,6 +6,7 @@ The store changes only after the whole input has been read and checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -252,11 +253,13 @@ def _write_graph(
     job, vertex_ids = edges.job, edges.vertex_ids
     job.progress.stage("write graph store")
     _check_room(edges, store)
-    layout = Layout(several_weights=shared is not None)
-    written = _written(edges, writer, layout, None if shared is None else shared.add)
     columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
     if edges.coordinates is not None:
         columns |= {"x": arrow_array(edges.coordinates[0]), "y": arrow_array(edges.coordinates[1])}
+    layout = Layout(several_weights=shared is not None)
+    with ThreadPoolExecutor(1) as beside:
+        vertices = beside.submit(writer.write_vertices, pa.table(columns)) if columns else None
+        written = _written(edges, writer, layout, None if shared is None else shared.add)
     # A table is in degrees. A file of DIMACS and a generator do not say what their numbers are.
     says_nothing = edges.coordinates is None or job.edge_list.read_coordinates
     return Manifest(
@@ -277,7 +280,7 @@ def _write_graph(
         reading=edges.reading,
         row_offsets=written.row_offsets,
         edges=written.edges,
-        vertices=writer.write_vertices(pa.table(columns)) if columns else [],
+        vertices=[] if vertices is None else vertices.result(),
         edge_weights=written.edge_weights,
     )
 

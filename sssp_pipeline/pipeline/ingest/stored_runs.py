@@ -141,7 +141,7 @@ def _store_run(folder: str, name: str, runs: list[EdgeRun]) -> EdgeRun:
     )
     values = np.concatenate(given)
     src, dst, bits, starts, low, shift, _ = grouped_by_source(
-        src, dst, bits_of(values), False, False, _GROUP_BITS
+        src, dst, bits_of(values), False, False, group_bits=_GROUP_BITS
     )
     limits = int(low) + (np.arange(len(starts) - 1) << int(shift))
     stored = store_arrays(folder, name, src, dst, bits.view(values.dtype))

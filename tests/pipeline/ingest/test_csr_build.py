@@ -106,6 +106,23 @@ def test_rows_whose_keys_do_not_fit_are_divided(spread, lightest):
     assert listed(*csr_build.rows_between(first, last, src, dst, weights, lightest=lightest), first) == wanted
 
 
+@pytest.mark.parametrize("dtype", WEIGHT_DTYPES)
+@pytest.mark.parametrize("lightest", [False, True])
+@pytest.mark.parametrize("spread", ["least", "largest", "both"])
+def test_weights_at_the_ends_of_their_type_are_sorted(dtype, lightest, spread):
+    info = np.finfo(dtype) if np.dtype(dtype).kind == "f" else np.iinfo(dtype)
+    few = np.arange(7).astype(dtype)
+    ends = {"least": [info.min + few], "largest": [info.max - few]}
+    ends["both"] = [*ends["least"], *ends["largest"]]
+    rng = np.random.default_rng(3)
+    weights = rng.choice(np.concatenate(ends[spread]).astype(dtype), 400)
+    src, dst = (rng.integers(0, 9, 400).astype(np.uint32) for _ in range(2))
+    wanted = sorted(zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True))
+    if lightest:
+        wanted = [(u, v, w) for (u, v), w in {(u, v): w for u, v, w in reversed(wanted)}.items()][::-1]
+    assert listed(*csr_build.rows_between(0, 9, src, dst, weights, lightest=lightest)) == wanted
+
+
 def first_one_way(csr, n=13):
     found = [e for e in csr_build.in_parallel(csr_build.first_one_way, csr[0], 2, *csr[1:]) if e >= 0]
     return found[0] if found else None
