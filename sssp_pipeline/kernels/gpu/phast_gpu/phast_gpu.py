@@ -18,6 +18,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, loa
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
@@ -158,7 +159,7 @@ class PhastGpu(GpuBatchSolver):
         work = _Work.of(graph.traits, hierarchy, options)
         scratch = _scratch_bytes(hierarchy, work.writes_all)
         spare_lanes = min(lanes_for(min(n_sources, _FULL)), 128)
-        return BatchNeeds(spare_lanes * scratch, scratch, _FULL, has_rows=not work.writes_kept)
+        return BatchNeeds(spare_lanes * scratch, scratch, _FULL, has_rows=work.writes_rows)
 
     def start_batch(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
@@ -179,12 +180,16 @@ def lanes_for(n_sources: int) -> int:
 class _Work:
     """What a call wants of the rows."""
 
-    #: Whether rows are reduced to what is kept before they are in the order of the graph.
-    writes_kept: bool
-    #: The vertices whose distances are written; None for all.
-    targets: np.ndarray | None
+    #: The vertices whose distances are written, source by source, as what is kept; None for all, as rows.
+    targets: np.ndarray | None = None
+    #: Whether rows are left as the sweep makes them, and reduced there; no distances are written.
+    leaves_rows: bool = False
     #: Whether the distances of the last band are needed beyond its counts.
-    writes_all: bool
+    writes_all: bool = True
+
+    @property
+    def writes_rows(self) -> bool:
+        return self.targets is None and not self.leaves_rows
 
     @classmethod
     def of(cls, traits: GraphTraits, hierarchy: DeviceHierarchy, options: SolveOptions) -> _Work:
@@ -193,12 +198,14 @@ class _Work:
         is_safe = hierarchy.longest is not None and hierarchy.longest + traits.max_weight <= largest_distance(
             traits.weight_dtype
         )
+        if is_safe and kept.takes_lanes:
+            return cls(leaves_rows=True, writes_all=kept.reads_distances)
         if is_safe and kept.over_sources is None:
             if isinstance(kept, Nothing):
-                return cls(True, np.empty(0, np.uint32), False)
+                return cls(targets=np.empty(0, np.uint32), writes_all=False)
             if isinstance(kept, Targets):
-                return cls(True, kept.vertices, True)
-        return cls(False, None, True)
+                return cls(targets=kept.vertices)
+        return cls()
 
 
 def _scratch_bytes(hierarchy: DeviceHierarchy, writes_all: bool) -> int:
@@ -228,7 +235,8 @@ class _Sweep(BatchSearch):
     ) -> None:
         cupy = cupy_module()
         self._name, self._hierarchy = name, hierarchy
-        self.writes_kept = work.writes_kept
+        self.writes_kept = work.targets is not None
+        self.lane_bits = 8 * hierarchy.word.itemsize if work.leaves_rows else 0
         self._deadline_s = options.deadline_s
         self._kernels = {
             name: kernel
@@ -312,6 +320,9 @@ class _Sweep(BatchSearch):
         if rows.shape[1]:
             squares = -(-rows.shape[1] // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
+        if self.lane_bits:
+            words, places, limit = self._scratch["rows"], hierarchy.places, int(self._call["limit"][0])
+            self.left = LaneRows(words, places, limit, n_lanes, n_sources)
         ended.record()
         climbed = fetch(self._scratch["climbed"][: n_sources * _CLIMBED.itemsize])
 
