@@ -63,9 +63,12 @@ class BatchSearch(ABC):
 
     #: Whether it counts its results itself (`Summary`), and writes "unreached" where there is no path below the limit.
     summarises = False
-    #: Whether it writes what is kept of a row instead of the row.
+    #: How many distances of a row it writes; None for all.
+    n_columns: int | None = None
+    #: Whether these are what is kept of a row.
     writes_kept = False
-    #: Above 0 if it writes no rows, but leaves them in its own memory for reductions: `left`, in words of this width.
+    #: Above 0 if it writes no distances, but leaves them in its own memory for reductions (`left`), in words of so many
+    #: bits.
     lane_bits = 0
     #: What the last launch left, until the next one.
     left: LaneRows
@@ -78,8 +81,7 @@ class BatchSearch(ABC):
         ----------
         rows
             (n, V) device array of the weights' bits, uninitialised, C order. The search writes the true distances,
-            and the bits of the limit where no path is shorter than the limit. If it `writes_kept`: (n, columns). If it
-            leaves rows (`lane_bits`): (n, 0).
+            and the bits of the limit where no path is shorter than the limit. With `n_columns`: (n, n_columns).
         sources
             (n,) uint32, host memory.
         summaries
@@ -361,8 +363,8 @@ class _Buffer:
         dtype, kept = graph.weight_dtype, options.kept
         n_columns = kept.n_columns(graph.n_vertices)
         self.n_rows, self._words = n_rows, words
-        width = n_columns if search.writes_kept else 0 if search.lane_bits else graph.n_vertices
-        self._rows = cupy.empty((n_rows, width), bits_type(dtype))
+        row_size = graph.n_vertices if search.n_columns is None else search.n_columns
+        self._rows = cupy.empty((n_rows, row_size), bits_type(dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
         self._reduce: DeviceReduction | None = None
         if not search.writes_kept:
