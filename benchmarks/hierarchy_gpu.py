@@ -1,11 +1,16 @@
 """`phast-gpu`: its preparation, and microseconds of the device a source beside `adds-slots`, by sources of a call.
 
     python benchmarks/hierarchy_gpu.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 32,64,1024]
+        [--answers]
 
 Each graph gives one line. `order_s` is the host's part of the preparation, `weights_s` the device's part, after a first
 one that compiles. A call keeps `nothing` but its metrics, the distances to 1,000 `targets`, or whole `rows`; all are
 timed without copies to the host. `all_pairs_s` is the wall time for the metrics of many sources, and what it would be
 for all. The rows of `adds-slots` must be the same.
+
+`--answers` measures the kinds of answers of `answers.py` instead, as lines of `hierarchy_gpu_answers`: the search and
+the reduction of a device batch, of several that are enqueued together. Few sources wait for the host. The words of the
+first and the last source must be those of `delta-stepping`.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from answers import kinds_for, sources_of
 from graphs import checked_names, load
 from record import record
 
@@ -23,11 +29,15 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import Holding
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import PhastGpu
 from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing, Targets
 from sssp_pipeline.kernels.solver import SolveOptions, metrics_column
 
 ROUNDS = 5
+#: Device batches that are enqueued together.
+BATCHES = 8
 
 
 def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: Kept) -> float:
@@ -91,6 +101,44 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_all: 
     )
 
 
+def answer_us(graph: CsrGraph, sources: np.ndarray, kept: Kept) -> float:
+    """Return the least microseconds of the device a source, of some device batches that keep `kept`."""
+    cupy, solver, options = cupy_module(), SOLVERS["phast-gpu"], SolveOptions(kept=kept)
+    assert isinstance(solver, PhastGpu)
+    n_batches = ROUNDS * (1 + BATCHES)
+    end = n_batches * len(sources)
+    search, buffers = solver._begin(graph, np.tile(sources, n_batches), options, [end])
+    try:
+        assert buffers[0].n_rows >= len(sources)
+        took = []
+        for _ in range(ROUNDS):
+            buffers[0].launch(search, sources)
+            began, ended = cupy.cuda.Event(), cupy.cuda.Event()
+            began.record()
+            for _ in range(BATCHES):
+                buffers[0].launch(search, sources)
+            ended.record()
+            ended.synchronize()
+            took.append(cupy.cuda.get_elapsed_time(began, ended))
+    finally:
+        Holding.n_calls -= 1
+    return 1e3 * min(took) / BATCHES / len(sources)
+
+
+def measure_answers(name: str, graph: CsrGraph, counts: list[int]) -> None:
+    us: dict[int, dict[str, float]] = {}
+    for count in counts:
+        sources, radius = sources_of(graph, count)
+        us[count] = {}
+        for kind, kept in kinds_for(graph, radius).items():
+            options, ends = SolveOptions(kept=kept), [0, len(sources) - 1]
+            found = SOLVERS["phast-gpu"].solve(graph, sources, options).distances[ends]
+            expected = SOLVERS["delta-stepping"].solve(graph, sources[ends], options).distances
+            np.testing.assert_array_equal(found, expected, kind)
+            us[count][kind] = round(answer_us(graph, sources, kept), 3)
+    record("hierarchy_gpu_answers", graph=name, vertices=graph.n_vertices, edges=graph.n_edges, us=us)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -101,11 +149,15 @@ def main() -> None:
     parser.add_argument("--sources", default="32,64,256,1024", help="numbers of sources of a call")
     parser.add_argument("--rival", type=int, default=1024, help="sources of adds-slots")
     parser.add_argument("--all", type=int, default=2**18, help="the most sources for metrics alone")
+    parser.add_argument("--answers", action="store_true", help="measure answers instead")
     given = parser.parse_args()
     for name in checked_names(parser, given.graphs, given.data):
         graph = load(name, given.data, given.cache)
         counts = [int(count) for count in given.sources.split(",")]
-        measure(name, graph, counts, given.rival, given.all)
+        if given.answers:
+            measure_answers(name, graph, counts)
+        else:
+            measure(name, graph, counts, given.rival, given.all)
 
 
 if __name__ == "__main__":

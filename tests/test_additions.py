@@ -100,7 +100,7 @@ class CountWithin(Kept):
     def reduce(self, row, into):
         into[0] = np.count_nonzero(row <= RADIUS)
 
-    def on_device(self, n_rows, n_vertices, weight_dtype):
+    def on_device(self, n_rows, n_vertices, weight_dtype, lane_bits=0):
         raise NotImplementedError
 
 

@@ -43,7 +43,7 @@ ORDER = (
     # What is kept of a row is reduced on the host and on the device: these compile the kernel for it.
     *("kernels.gpu.common.cuda", "kernels.gpu.common.rows.distance_bits"),
     *("kernels.gpu.common.rows.pinned_memory", "kernels.gpu.common.rows.transfers"),
-    "kernels.gpu.common.rows.gather",
+    *("kernels.gpu.common.rows.gather", "kernels.gpu.common.rows.lane_rows"),
     *("kernels.gpu.common.rows.reduce", "kernels.gpu.common.rows.nearest_on_device"),
     *("kernels.gpu.common.rows.distribution_on_device", "kernels.gpu.common.rows.over_sources_on_device"),
     "kernels.over_sources",

@@ -35,6 +35,16 @@ class Kept(ABC):
         """The only vertices (T,) of a row that `reduce` reads; None for all. Things kept over sources need all too."""
         return None
 
+    @property
+    def takes_lanes(self) -> bool:
+        """Whether a reduction on a device can read rows by place (`LaneRows`)."""
+        return False
+
+    @property
+    def reads_distances(self) -> bool:
+        """Whether a reduction on a device reads rows, and not only the `Summary` of each."""
+        return True
+
     @abstractmethod
     def n_columns(self, n_vertices: int) -> int:
         """Return how many values are kept of a row."""
@@ -53,8 +63,13 @@ class Kept(ABC):
         """Write what is kept of `row` (V,) to `into` (columns,), both in host memory."""
 
     @abstractmethod
-    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
-        """Return the reduction of up to `n_rows` rows at a time; it owns the device memory of its result."""
+    def on_device(
+        self, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
+    ) -> DeviceReduction:
+        """Return the reduction of up to `n_rows` rows at a time; it owns the device memory of its result.
+
+        If it `takes_lanes`, the rows may be `LaneRows` with words of `lane_bits`; 0 means rows by source.
+        """
 
     def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         """Return the device memory that `on_device` takes for each row, beside the row."""
@@ -84,7 +99,9 @@ class EveryVertex(Kept):
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         into[:] = row
 
-    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
+    def on_device(
+        self, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
+    ) -> DeviceReduction:
         return lambda rows, _: rows
 
 
@@ -109,7 +126,9 @@ class Targets(Kept):
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         np.take(row, self.vertices, out=into)
 
-    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
+    def on_device(
+        self, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
+    ) -> DeviceReduction:
         from sssp_pipeline.kernels.gpu.common.rows.gather import Gather
 
         return Gather(self.vertices, n_rows, weight_dtype)
@@ -131,7 +150,9 @@ class Nothing(Kept):
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         pass
 
-    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
+    def on_device(
+        self, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
+    ) -> DeviceReduction:
         return lambda rows, _: rows[:, :0]
 
 

@@ -58,7 +58,9 @@ class Nearest(Kept):
         into[: self.k] = nearest.view(f"u{row.itemsize}")
         into[self.k :] = vertices
 
-    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
+    def on_device(
+        self, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
+    ) -> DeviceReduction:
         return NearestOnDevice(self.k, self.targets, n_rows, weight_dtype)
 
     def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:

@@ -68,10 +68,14 @@ class OverSources:
         """Return the limits (R,) of `dtype`: a source is within a radius if its distance is below the limit."""
         return np.array([distance_limit(dtype, radius) for radius in self.radii], dtype)
 
-    def on_device(self, traits: GraphTraits, sources: np.ndarray) -> OverSourcesOnDevice:
-        """Return what accumulates the rows of `sources` (S,) uint32 on the device."""
+    def on_device(self, traits: GraphTraits, sources: np.ndarray, lane_bits: int = 0) -> OverSourcesOnDevice:
+        """Return what accumulates the rows of `sources` (S,) uint32 on the device.
+
+        The rows are by place in words of `lane_bits` (`LaneRows`), or else by source.
+        """
         dtype = traits.weight_dtype
-        unit = over_sources_unit(len(self.radii), self.n_limbs(dtype), nearest=self.nearest)
+        limbs = self.n_limbs(dtype)
+        unit = over_sources_unit(len(self.radii), limbs, nearest=self.nearest, lane_bits=lane_bits)
         shape = self.n_words(dtype), traits.n_vertices
         return OverSourcesOnDevice(unit, shape, self.limits(dtype), low_exponent(traits), sources)
 

@@ -105,14 +105,26 @@ class Reductions(Kept):
             into[self._n_sums : self._n_sums + len(counts)] = counts
             into[self._n_sums + len(counts) :] = found.view(bits.dtype)
 
-    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
+    @property
+    def takes_lanes(self) -> bool:
+        return not self.shares
+
+    @property
+    def reads_distances(self) -> bool:
+        return bool(self.radii or self.harmonic or self.bounds or self.shares or self.over_sources)
+
+    def on_device(
+        self, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
+    ) -> DeviceReduction:
         amounts = self._amounts or Amounts(np.empty((0, n_vertices), np.int64))
         limits, n_words = self._limits(weight_dtype), self.n_columns(n_vertices)
-        reduce = ReduceOnDevice(limits, amounts, n_rows, n_words, harmonic=self.harmonic)
+        reduce = ReduceOnDevice(limits, amounts, n_rows, n_words, harmonic=self.harmonic, lane_bits=lane_bits)
         if not self.bounds and not self.shares:
             return reduce
         distribute = DistributionOnDevice(
-            distribution.limits_of(self.bounds, weight_dtype), distribution.numerators_of(self.shares)
+            distribution.limits_of(self.bounds, weight_dtype),
+            distribution.numerators_of(self.shares),
+            lane_bits,
         )
 
         def reduce_all(rows: Any, summaries: Any) -> Any:

@@ -14,6 +14,7 @@ from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY
+from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
 from sssp_pipeline.kernels.gpu.common.rows.reduce import Amounts
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.nearest import Nearest
@@ -60,15 +61,38 @@ def summaries_of(rows):
     return cupy_module().asarray(found.view(np.uint8))
 
 
-def assert_same_on_device(kept, rows):
+def by_place(rows, lane_bits):
+    """The same rows as `LaneRows`, with vertices at random places; other lanes have distances that must not count."""
     cupy = cupy_module()
-    reduce = kept.on_device(len(rows), rows.shape[1], rows.dtype)
-    bits = cupy.asarray(rows.view(f"u{rows.itemsize}"))
+    n_rows, n_vertices = rows.shape
+    n_lanes = -(-n_rows // 32) * 32
+    limit = 2**31 - 1 if lane_bits == 32 else 2**64 - 1
+    places = np.random.default_rng(7).permutation(n_vertices).astype(np.uint32)
+    words = np.full((n_vertices, n_lanes), 1, f"u{lane_bits // 8}")
+    words[places, :n_rows] = np.where(rows == unreached_distance(rows.dtype), limit, rows.astype(np.uint64)).T
+    return LaneRows(cupy.asarray(words), cupy.asarray(places), limit, n_lanes, n_rows)
+
+
+def in_each_layout(rows):
+    """Yield the bits of their words by place, or 0, and the rows on the device."""
+    yield 0, cupy_module().asarray(rows.view(f"u{rows.itemsize}"))
+    if rows.dtype.kind != "f" and rows.shape[1] < 10**6:
+        reached = rows[rows != unreached_distance(rows.dtype)]
+        yield from (
+            (bits, by_place(rows, bits)) for bits in (32, 64) if bits == 64 or reached.max() < 2**31 - 1
+        )
+
+
+def assert_same_on_device(kept, rows):
     summaries = summaries_of(rows)
     expected = on_host(kept, rows)
-    for n_rows in (len(rows), 1, len(rows)):  # memory of an earlier call is used again
-        found = reduce(bits[:n_rows], summaries).get()
-        assert_array_equal(found, expected[:n_rows])
+    for lane_bits, on_device in in_each_layout(rows):
+        if lane_bits and not kept.takes_lanes:
+            continue
+        reduce = kept.on_device(len(rows), rows.shape[1], rows.dtype, lane_bits)
+        for n_rows in (len(rows), 1, len(rows)):  # memory of an earlier call is used again
+            found = reduce(on_device[:n_rows], summaries).get()
+            assert_array_equal(found, expected[:n_rows])
 
 
 @EVERY_DTYPE
@@ -143,19 +167,20 @@ def test_what_is_kept_over_sources(dtype, shape, over):
     rows = rows_of(shape, dtype)
     sources = np.random.default_rng(2).permutation(len(rows)).astype(np.uint32)
     traits = GraphTraits(shape[1], shape[1], dtype, 0, 1000, 1, 1)
-    expected, on_device = Accumulator(over, traits), over.on_device(traits, sources)
-    bits = cupy.asarray(rows.view(f"u{rows.itemsize}"))
+    expected = Accumulator(over, traits)
+    expected.clear()
+    for row, source in zip(rows, sources, strict=True):
+        expected.add(row, int(source))
     cut = len(rows) // 2
-    for _ in range(2):  # the second time begins anew
-        expected.clear()
-        for row, source in zip(rows, sources, strict=True):
-            expected.add(row, int(source))
-        if cut:
-            on_device.add(bits[:cut], 0)
-        on_device.add(bits[cut:], cut)
-        words = on_device.take()
-        cupy.cuda.get_current_stream().synchronize()
-        assert_array_equal(words, expected.words)
+    for lane_bits, bits in in_each_layout(rows):
+        on_device = over.on_device(traits, sources, lane_bits)
+        for _ in range(2):  # the second time begins anew
+            if cut:
+                on_device.add(bits[:cut], 0)
+            on_device.add(bits[cut:], cut)
+            words = on_device.take()
+            cupy.cuda.get_current_stream().synchronize()
+            assert_array_equal(words, expected.words)
 
 
 def test_reductions_with_as_many_radii_as_a_workflow_may_have():

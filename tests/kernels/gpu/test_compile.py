@@ -25,12 +25,12 @@ from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
-from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import DISTRIBUTION
+from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import distribution_unit
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import ROW_FACTS
 from sssp_pipeline.kernels.gpu.common.rows.gather import GATHER
 from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import over_sources_unit
-from sssp_pipeline.kernels.gpu.common.rows.reduce import HARMONIC_SUM, reduce_unit
+from sssp_pipeline.kernels.gpu.common.rows.reduce import harmonic_unit, reduce_unit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.solver import tuned
 
@@ -53,15 +53,25 @@ REDUCE = [
     reduce_unit(3, 2, 32),
     reduce_unit(8, 1, 64),
     reduce_unit(8, 1, 32),
-    HARMONIC_SUM,
+    reduce_unit(0, 0, 64, 64),
+    reduce_unit(3, 2, 64, 32),
+    reduce_unit(8, 1, 64, 64),
+    reduce_unit(8, 1, 32, 32),
+    harmonic_unit(),
+    harmonic_unit(32),
+    harmonic_unit(64),
 ]
 #: Three limbs are for floats, and fit every type.
 OVER_SOURCES = [
     over_sources_unit(0, 0, nearest=False),
     over_sources_unit(0, 0, nearest=True),
     over_sources_unit(3, 3, nearest=True),
+    over_sources_unit(0, 0, nearest=False, lane_bits=64),
+    over_sources_unit(3, 3, nearest=True, lane_bits=32),
+    over_sources_unit(3, 3, nearest=True, lane_bits=64),
 ]
-COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, DISTRIBUTION, *REDUCE, *OVER_SOURCES]
+DISTRIBUTION = [distribution_unit(lane_bits) for lane_bits in (0, 32, 64)]
+COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *DISTRIBUTION, *REDUCE, *OVER_SOURCES]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
 #: Each for weights of zero or more, and for negative ones if its solver takes them.

@@ -39,23 +39,37 @@ def test_random_graphs_are_solved_as_by_dijkstra(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "fault"),
+    ("file", "line", "fault"),
     [
-        ("call.seeded[i] = 0;", ""),
+        ("phast_gpu/climb.cu", "call.seeded[i] = 0;", ""),
         (
+            "phast_gpu/climb.cu",
             "const bool is_above = i > 0 || column_of(matrix, b)[in_column(chunk, local)] < kInfinity;",
             "const bool is_above = true;",
         ),
+        (
+            "common/headers/row_layout.cuh",
+            "return d < limit ? static_cast<distance_bits>(d) : kUnreached;",
+            "return static_cast<distance_bits>(d);",
+        ),
+        ("common/rows/reduce.cu", "if (threadIdx.x < 32 && share.is_row) {", "if (threadIdx.x < 32) {"),
+        ("common/rows/harmonic.cu", "sum_of_lanes(sums[thread][row])", "sum_of_lanes(sums[row][thread])"),
     ],
-    ids=["seeds of an earlier batch", "vertices above other roots of a chunk"],
+    ids=[
+        "seeds of an earlier batch",
+        "vertices above other roots of a chunk",
+        "distances beyond the cutoff are reduced",
+        "empty lanes count",
+        "sums of lanes instead of rows",
+    ],
 )
-def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, line, fault):
+def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, file, line, fault):
     copy = tmp_path / "copy"
     shutil.copytree(Path(__file__).parents[3] / "sssp_pipeline", copy / "sssp_pipeline")
-    climb = copy / "sssp_pipeline" / "kernels" / "gpu" / "phast_gpu" / "climb.cu"
-    text = climb.read_text(encoding="utf-8")
+    source = copy / "sssp_pipeline" / "kernels" / "gpu" / file
+    text = source.read_text(encoding="utf-8")
     assert text.count(line) == 1
-    climb.write_text(text.replace(line, fault), encoding="utf-8")
+    source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
     done = emulated(tmp_path / "compiled", "--graphs", "60", "--seed", "6")
     assert done.returncode == 1

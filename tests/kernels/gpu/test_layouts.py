@@ -30,6 +30,7 @@ from sssp_pipeline.kernels.gpu.common.rows import (
     device_rows,
     distribution_on_device,
     facts_on_device,
+    lane_rows,
     nearest_on_device,
     over_sources_on_device,
     reduce,
@@ -180,10 +181,12 @@ MIRRORED = {
         unit_of("bellman-ford"), {"State": bellman_ford._BellmanFordSearch.state_type}, PAST_DEADLINE
     ),
     "distribution": Mirrored(
-        distribution_on_device.DISTRIBUTION,
+        distribution_on_device.distribution_unit(),
         {"Summary": device_rows._SUMMARY},
         {
             "kThreads": distribution_on_device._BLOCK,
+            "kCounters": distribution_on_device._COUNTERS,
+            "kAhead": distribution_on_device._AHEAD,
             "kMostLimits": distribution_on_device.MOST_BUCKETS + 1,
             "kMostShares": distribution_on_device.MOST_SHARES,
             "kUnit": distribution_on_device.UNIT,
@@ -228,6 +231,16 @@ MIRRORED = {
     "phast-gpu-climb-wide": climbs(wide=True),
     "phast-gpu": sweeps(wide=False),
     "phast-gpu-wide": sweeps(wide=True),
+    "reduce-lanes": Mirrored(
+        reduce.reduce_unit(3, 2, 64, 32),
+        {"Rows": lane_rows._ROWS},
+        {"kMostThreads / 32 * kTogether": reduce._BLOCKS["reduce_kernel"][1][1], "kRowsOfWarp": 32},
+    ),
+    "harmonic-lanes": Mirrored(
+        reduce.harmonic_unit(64),
+        {"Rows": lane_rows._ROWS},
+        {"kMostThreads": reduce._BLOCKS["harmonic_partials_kernel"][1][0]},
+    ),
     "reduce": Mirrored(
         reduce.reduce_unit(3, 2, 64),
         {"Summary": device_rows._SUMMARY},

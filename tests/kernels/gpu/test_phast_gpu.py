@@ -20,6 +20,9 @@ from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import lanes_for
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
 from sssp_pipeline.kernels.hierarchy.completion import completion_of
 from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.over_sources import OverSources
+from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 
 TOLD = ("source", "reached", "max_distance", "mean_distance")
@@ -133,6 +136,97 @@ def test_words_are_wide_where_distances_may_not_fit(weight, is_wide):
 def test_a_tree_that_is_too_deep_for_shared_memory(monkeypatch):
     monkeypatch.setattr(phast_gpu, "_SHARED_BYTES", 0)
     assert_as_on_a_cpu(ROAD, np.arange(0, 20_000, 777))
+
+
+def kinds_of_answers(n_vertices, radius):
+    amounts = np.random.default_rng(1).integers(0, 1000, (2, n_vertices))
+    radii = (radius / 4, radius)
+    return {
+        "the summary alone": Reductions(),
+        "harmonic": Reductions(harmonic=True),
+        "within": Reductions(radii),
+        "amounts": Reductions(radii, amounts),
+        "amounts of 64 bits": Reductions(radii, amounts - 500),
+        "histogram": Reductions(bounds=tuple(np.linspace(0, 2 * radius, 21).tolist())),
+        "histogram of most buckets": Reductions(bounds=tuple(np.linspace(0, radius, 1025).tolist())),
+        "over sources": Reductions(over_sources=OverSources(True, True, radii)),
+        "quantiles": Reductions(radii, shares=(0.1, 0.5)),
+        "nearest": Nearest(7),
+        "nearest targets": Nearest(7, np.arange(n_vertices)[::97]),
+        "all": Reductions(radii, amounts, True, (0, radius), (), OverSources(True, True, radii)),
+    }
+
+
+ANSWERS = list(kinds_of_answers(1, 1))
+
+
+def assert_answered_as_by_dijkstra(graph, sources, kept, cutoff=None, ends=None):
+    ends = ends or [len(sources)]
+    options = SolveOptions(kept=kept, cutoff=cutoff)
+    found, expected = (
+        list(SOLVERS[name].solve_parts(graph, sources, options, ends)) for name in ("phast-gpu", "dijkstra")
+    )
+    assert len(found) == len(expected) == len(ends)
+    for part, true in zip(found, expected, strict=True):
+        assert_array_equal(part.distances, true.distances)
+        assert (part.over_sources is None) == (kept.over_sources is None)
+        assert_array_equal(part.over_sources, true.over_sources)
+        for name in TOLD:
+            assert [getattr(m, name) for m in part.metrics] == [getattr(m, name) for m in true.metrics]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("n", [1, 33, 400])
+@pytest.mark.parametrize("cutoff", [None, 9000])
+def test_answers_of_sources_of_every_number(name, n, cutoff):
+    sources = np.random.default_rng(n).integers(0, ROAD.n_vertices, n)
+    kept = kinds_of_answers(ROAD.n_vertices, 20_000)[name]
+    assert_answered_as_by_dijkstra(ROAD, sources, kept, cutoff)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64"])
+def test_answers_with_words_of_both_widths(name, dtype):
+    graph = graph_of(grid(60, 60, keep=0.6), dtype)  # several components
+    kept = kinds_of_answers(graph.n_vertices, 300)[name]
+    assert_answered_as_by_dijkstra(graph, np.arange(0, 3600, 37), kept)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_where_words_are_wider_than_distances(name):
+    made = path(3000)
+    graph = graph_of(made, weights=np.full(len(made.src), 2**20))
+    assert device_hierarchy(device_graph(graph), host_hierarchy(graph)).wide
+    kept = kinds_of_answers(graph.n_vertices, 2**30)[name]
+    assert_answered_as_by_dijkstra(graph, np.arange(0, 3000, 37), kept)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_of_several_device_batches_and_parts(name):
+    graph = graph_of(road_like(3000))
+    sources = np.random.default_rng(1).integers(0, graph.n_vertices, 2300)
+    kept = kinds_of_answers(graph.n_vertices, 9000)[name]
+    assert_answered_as_by_dijkstra(graph, sources, kept, ends=[7, 900, 1500, 1501, 2300])
+
+
+@pytest.mark.gpu
+def test_rows_that_are_reduced_by_place_are_not_written():
+    on_device = device_graph(ROAD)
+    n_bytes = {}
+    for name, kept in kinds_of_answers(ROAD.n_vertices, 20_000).items():
+        options = SolveOptions(kept=kept)
+        search = SOLVERS["phast-gpu"].start_batch(ROAD, on_device, options, 64)
+        has_rows, has_targets = name in ("quantiles", "nearest"), name == "nearest targets"
+        assert search.lane_bits == (0 if has_rows or has_targets else 32)
+        needs = SOLVERS["phast-gpu"].needs(ROAD, on_device, options, 64)
+        assert needs.has_rows == has_rows
+        n_bytes[name] = needs.bytes_a_source
+    assert n_bytes["the summary alone"] < n_bytes["harmonic"] / 3
+    assert n_bytes["harmonic"] == n_bytes["within"]
 
 
 @pytest.mark.gpu

@@ -33,6 +33,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.hierarchy import chunks, completion, customization, metis, order
 from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing, Targets
 from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -171,9 +172,24 @@ def kept_of(random: Random, n: int) -> Kept:
         Targets(random.integers(0, n, 70)),
         Nearest(int(random.integers(1, 5)), targets),
         Nearest(2),
-        Reductions((3, 100), None, harmonic=True),
+        *(reductions_of(random, n) for _ in range(4)),
     ]
     return kinds[int(random.integers(len(kinds)))]
+
+
+def reductions_of(random: Random, n: int) -> Reductions:
+    """Return any of the reductions, each with others or alone."""
+    has = random.random(5) < np.array([0.5, 0.5, 0.4, 0.15, 0.4])  # quantiles need whole rows
+    amounts = random.integers(int(random.choice([-9, 0])), int(random.choice([10, 2**50])), (2, n))
+    n_bounds = int(random.choice([2, 5, 300, 1025]))
+    return Reductions(
+        (3, 100) if has[0] else (),
+        amounts[: int(random.integers(1, 3))] if has[0] and random.random() < 0.7 else None,
+        harmonic=bool(has[1]),
+        bounds=tuple(np.linspace(0, n_bounds, n_bounds).tolist()) if has[2] else (),
+        shares=(0.25, 0.9) if has[3] else (),
+        over_sources=OverSources(*(random.random(2) < 0.7).tolist(), (2, 50)) if has[4] else None,
+    )
 
 
 #: Of the top, of the chunks below it, and of chunks of whole subtrees.
@@ -227,21 +243,22 @@ def prepared_as(given: Case) -> Iterator[None]:
         yield
 
 
-def solved(solver: str, given: Case) -> tuple[np.ndarray | str, list[tuple]]:
-    """Return the distances, or the message of an error, and the metrics."""
+def solved(solver: str, given: Case) -> tuple[np.ndarray | str, np.ndarray | None, list[tuple]]:
+    """Return what is kept of the rows, or the message of an error; what is kept over sources; and the metrics."""
     try:
         found = SOLVERS[solver].solve(given.graph, given.sources, given.options)
     except SsspError as error:
-        return error.message, []
+        return error.message, None, []
     names = METRICS if given.options.metrics else ("source",)
-    return found.distances, [tuple(getattr(metrics, name) for name in names) for metrics in found.metrics]
+    metrics = [tuple(getattr(metrics, name) for name in names) for metrics in found.metrics]
+    return found.distances, found.over_sources, metrics
 
 
 def difference(given: Case, solver: str) -> str | None:
     """Return how `solver` and Dijkstra's algorithm differ, or None."""
     with prepared_as(given):
-        found, metrics = solved(solver, given)
-    expected, expected_metrics = solved("dijkstra", given)
+        found, over, metrics = solved(solver, given)
+    expected, expected_over, expected_metrics = solved("dijkstra", given)
     if isinstance(found, str) or isinstance(expected, str):
         if isinstance(found, str) and isinstance(expected, str) and found == expected:
             return None
@@ -249,6 +266,8 @@ def difference(given: Case, solver: str) -> str | None:
     if found.dtype != expected.dtype or not np.array_equal(found, expected):
         where = np.argwhere(found != expected)[:3].tolist()
         return f"distances differ at {where}: {[(found[*at], expected[*at]) for at in where]}"
+    if not np.array_equal(over, expected_over):
+        return f"what is kept over sources differs: {over}, expected {expected_over}"
     if metrics != expected_metrics:
         return (
             f"metrics differ: {[p for p in zip(metrics, expected_metrics, strict=True) if p[0] != p[1]][:3]}"

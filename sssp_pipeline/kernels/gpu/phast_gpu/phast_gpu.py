@@ -18,6 +18,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, loa
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
@@ -33,6 +34,7 @@ from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
 from sssp_pipeline.kernels.host.search_graph import largest_distance
 from sssp_pipeline.kernels.kept import Nothing, Targets
+from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Sources of a full device batch.
@@ -158,7 +160,10 @@ class PhastGpu(GpuBatchSolver):
         work = _Work.of(graph.traits, hierarchy, options)
         scratch = _scratch_bytes(hierarchy, work.writes_all)
         spare_lanes = min(lanes_for(min(n_sources, _FULL)), 128)
-        return BatchNeeds(spare_lanes * scratch, scratch, _FULL, has_rows=not work.writes_kept)
+        fixed_bytes = spare_lanes * scratch
+        if work.targets is not None and not work.writes_kept:  # in each of two buffers
+            scratch += 2 * len(work.targets) * graph.weight_dtype.itemsize
+        return BatchNeeds(fixed_bytes, scratch, _FULL, has_rows=work.targets is None)
 
     def start_batch(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
@@ -179,26 +184,30 @@ def lanes_for(n_sources: int) -> int:
 class _Work:
     """What a call wants of the rows."""
 
-    #: Whether rows are reduced to what is kept before they are in the order of the graph.
-    writes_kept: bool
-    #: The vertices whose distances are written; None for all.
-    targets: np.ndarray | None
+    #: The vertices whose distances are written, source by source; None for all.
+    targets: np.ndarray | None = None
+    #: Whether these are what is kept.
+    writes_kept: bool = False
+    #: Whether rows are left as the sweep makes them, and reduced there; there are no targets then.
+    leaves_rows: bool = False
     #: Whether the distances of the last band are needed beyond its counts.
-    writes_all: bool
+    writes_all: bool = True
 
     @classmethod
     def of(cls, traits: GraphTraits, hierarchy: DeviceHierarchy, options: SolveOptions) -> _Work:
-        kept = options.kept
+        kept, none = options.kept, np.empty(0, np.uint32)
         # A path that is too long for the type is searched in whole rows.
         is_safe = hierarchy.longest is not None and hierarchy.longest + traits.max_weight <= largest_distance(
             traits.weight_dtype
         )
+        if is_safe and kept.takes_lanes:
+            return cls(none, leaves_rows=True, writes_all=kept.reads_distances)
         if is_safe and kept.over_sources is None:
             if isinstance(kept, Nothing):
-                return cls(True, np.empty(0, np.uint32), False)
-            if isinstance(kept, Targets):
-                return cls(True, kept.vertices, True)
-        return cls(False, None, True)
+                return cls(none, writes_kept=True, writes_all=False)
+            if isinstance(kept, Targets | Nearest):
+                return cls(kept.read_vertices, writes_kept=isinstance(kept, Targets))
+        return cls()
 
 
 def _scratch_bytes(hierarchy: DeviceHierarchy, writes_all: bool) -> int:
@@ -228,7 +237,9 @@ class _Sweep(BatchSearch):
     ) -> None:
         cupy = cupy_module()
         self._name, self._hierarchy = name, hierarchy
+        self.n_columns = None if work.targets is None else len(work.targets)
         self.writes_kept = work.writes_kept
+        self.lane_bits = 8 * hierarchy.word.itemsize if work.leaves_rows else 0
         self._deadline_s = options.deadline_s
         self._kernels = {
             name: kernel
@@ -312,6 +323,9 @@ class _Sweep(BatchSearch):
         if rows.shape[1]:
             squares = -(-rows.shape[1] // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
+        if self.lane_bits:
+            words, places, limit = self._scratch["rows"], hierarchy.places, int(self._call["limit"][0])
+            self.left = LaneRows(words, places, limit, n_lanes, n_sources)
         ended.record()
         climbed = fetch(self._scratch["climbed"][: n_sources * _CLIMBED.itemsize])
 

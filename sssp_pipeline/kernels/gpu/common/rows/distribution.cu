@@ -1,4 +1,5 @@
-// How the distances of a row are distributed: a histogram, and quantiles. All GPU solvers share it.
+// How the distances of a row are distributed: a histogram, of rows of either layout, and quantiles, of rows by source.
+// All GPU solvers share it.
 //
 // Returns
 //     histogram_kernel  for each row and bucket b, how many distances d have limits[b] <= d < limits[b + 1]
@@ -11,12 +12,13 @@
 // Needs: distances of zero or more, so their bits have the order of the distances; the Summary of each row; limits rise,
 //     n_limits from 2 to kMostLimits; numerators of kUnit rise, n_shares from 1 to kMostShares. The words of the histogram
 //     are zero. A row has n_words words; its results begin at the word `first`.
-// Launch: histogram_kernel with blocks_a_row blocks of kThreads for each row; quantile_kernel with a block of kThreads for
-//     each row.
+// Launch: histogram_kernel with blocks_a_row blocks of kThreads for each row, or by place for each `copies` rows;
+//     quantile_kernel with a block of kThreads for each row. `copies` is a power of two up to 32 such that those of all
+//     buckets fit kCounters.
 // NOTE: one block reads a row for its quantiles, once for each 8 bits of the largest distance. A call with few sources on a
 //     graph of many million vertices waits for it.
 
-#include "relax.cuh"
+#include "row_layout.cuh"
 #include "summary.cuh"
 
 constexpr word32 kThreads = 512;
@@ -25,21 +27,18 @@ constexpr word32 kMostShares = 32;
 constexpr word64 kUnit = 1000000000000000000ull;  // the numerator of the share 1
 constexpr word32 kDigitBits = 8;
 constexpr word32 kDigits = 1u << kDigitBits;
-constexpr word32 kCounters = 8192;  // of a block; a bucket has up to 32 of them
-constexpr word32 kEach = 4;         // distances that a thread reads at once
+constexpr word32 kCounters = 8192;  // of a block
+constexpr word32 kEach = 4;         // distances that a thread reads at once for a quantile
 
+// A bucket has `copies` counters. By source, neighbouring threads count in different copies, in different banks. By
+// place, each copy is that of a row.
 extern "C" __global__ void __launch_bounds__(kThreads)
-    histogram_kernel(const distance_bits* rows, word32 n_vertices, word32 blocks_a_row, const distance_bits* limits,
-                     word32 n_limits, word64* words, word32 n_words, word32 first) {
+    histogram_kernel(const Rows rows, word32 n_vertices, word32 blocks_a_row, word32 copies,
+                     const distance_bits* limits, word32 n_limits, word64* words, word32 n_words, word32 first) {
     __shared__ distance_bits limit[kMostLimits];
     __shared__ word32 counters[kCounters];
-    const word32 row = blockIdx.x / blocks_a_row;
+    const Share share(rows, blocks_a_row, copies);
     const word32 n_buckets = n_limits - 1;
-    // Neighbouring threads count in different copies, in different banks.
-    word32 copies = 32;
-    while (copies * n_buckets > kCounters) {
-        copies /= 2;
-    }
     for (word32 i = threadIdx.x; i < n_limits; i += kThreads) {
         limit[i] = limits[i];
     }
@@ -48,31 +47,43 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
 
-    const distance_bits* const distances = rows + static_cast<word64>(row) * n_vertices;
-    const word64 n_threads = static_cast<word64>(blocks_a_row) * kThreads;
+    const word32 threads_of_row = SSSP_LANE_BITS ? kThreads / copies : kThreads;
+    const word32 thread_of_row = SSSP_LANE_BITS ? threadIdx.x / copies : threadIdx.x;
+    const word32 copy = threadIdx.x % copies;
+    const word64 together = static_cast<word64>(threads_of_row) * kAhead;
     const distance_bits least = limit[0];
     const distance_bits beyond = limit[n_buckets];
-    for (word64 v = blockIdx.x % blocks_a_row * kThreads + threadIdx.x; v < n_vertices; v += n_threads) {
-        const distance_bits d = distances[v];
-        if (d < least || d >= beyond) {
-            continue;
+    const word64 end = share.is_row ? n_vertices : 0;
+    for (word64 v = share.block * together + thread_of_row; v < end; v += blocks_a_row * together) {
+        distance_bits ahead[kAhead];
+        rows.read_ahead(share.row, n_vertices, v, threads_of_row, ahead);
+#pragma unroll
+        for (word32 i = 0; i < kAhead; ++i) {
+            const distance_bits d = ahead[i];
+            if (d < least || d >= beyond) {
+                continue;
+            }
+            word32 low = 0;  // limit[low] <= d < limit[high]
+            for (word32 high = n_buckets; high - low > 1;) {
+                const word32 middle = (low + high) / 2;
+                (d < limit[middle] ? high : low) = middle;
+            }
+            atomicAdd(counters + low * copies + copy, 1u);
         }
-        word32 low = 0;  // limit[low] <= d < limit[high]
-        for (word32 high = n_buckets; high - low > 1;) {
-            const word32 middle = (low + high) / 2;
-            (d < limit[middle] ? high : low) = middle;
-        }
-        atomicAdd(counters + low * copies + threadIdx.x % copies, 1u);
     }
     __syncthreads();
 
-    for (word32 b = threadIdx.x; b < n_buckets; b += kThreads) {
+    const word32 rows_of_block = SSSP_LANE_BITS ? copies : 1;
+    const word32 copies_of_row = copies / rows_of_block;
+    for (word32 i = threadIdx.x; i < n_buckets * rows_of_block; i += kThreads) {
+        const word32 b = i / rows_of_block;
+        const word32 row = i % rows_of_block;
         word64 count = 0;
-        for (word32 i = 0; i < copies; ++i) {
-            count += counters[b * copies + (b + i) % copies];
+        for (word32 j = 0; j < copies_of_row; ++j) {
+            count += counters[b * copies + row + (b + j) % copies_of_row];
         }
         if (count > 0) {
-            atomicAdd(words + static_cast<word64>(row) * n_words + first + b, count);
+            atomicAdd(words + static_cast<word64>(share.first_row + row) * n_words + first + b, count);
         }
     }
 }

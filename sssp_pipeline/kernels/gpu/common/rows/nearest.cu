@@ -4,7 +4,8 @@
 //     vertices. Where fewer are reached, the rest is kUnreached and kNoVertex.
 // Idea: a block keeps the best k so far, sorted, and their last one as the limit. It collects what is below the limit,
 //     and sorts both together when no more candidates fit. Most of a row is above the limit and costs one comparison.
-// Needs: distances of zero or more; targets (T,) rise, or null for every vertex; k from 1 to kMost.
+// Needs: distances of zero or more; targets (T,) rise, or null for every vertex; k from 1 to kMost. Rows have a distance
+//     of every vertex, or of every target.
 // Launch: a block of kThreads for each row.
 // NOTE: one block reads a row. A call with few sources on a graph of many million vertices waits for it.
 
@@ -45,12 +46,12 @@ __device__ void sort(distance_bits* distances, word32* vertices) {
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads)
-    nearest_kernel(const distance_bits* rows, word32 n_vertices, const word32* targets, word32 n_candidates, word32 k,
+    nearest_kernel(const distance_bits* rows, word32 n_columns, const word32* targets, word32 n_candidates, word32 k,
                    word64* words) {
     __shared__ distance_bits distances[kPlaces];
     __shared__ word32 vertices[kPlaces];
     __shared__ word32 n_used;
-    const distance_bits* const row = rows + static_cast<word64>(blockIdx.x) * n_vertices;
+    const distance_bits* const row = rows + static_cast<word64>(blockIdx.x) * n_columns;
     for (word32 place = threadIdx.x; place < kPlaces; place += kThreads) {
         distances[place] = kUnreached;
         vertices[place] = kNoVertex;
@@ -70,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
         for (word32 j = 0; j < kEach; ++j) {
             const word64 i = first + j * kThreads + threadIdx.x;
             v[j] = i >= n_candidates ? kNoVertex : targets == nullptr ? static_cast<word32>(i) : targets[i];
-            d[j] = i >= n_candidates ? kUnreached : row[v[j]];
+            d[j] = i >= n_candidates ? kUnreached : row[n_columns == n_candidates ? i : v[j]];
             has_any |= is_nearer(d[j], v[j], limit, limit_vertex);
         }
         const word32 n_before = n_used;  // the last step ended with a barrier, so all threads read the same

@@ -34,11 +34,14 @@ class NearestOnDevice:
         self._words = cupy_module().empty((n_rows, 2 * k), np.uint64)
 
     def __call__(self, rows: Any, summaries: Any) -> Any:
-        """Enqueue the search in `rows` (n, V); return the device array (n, 2k) that will hold the result."""
-        n_rows, n_vertices = rows.shape
+        """Enqueue the search in `rows`; return the device array (n, 2k) that will hold the result.
+
+        The rows have the distances to all vertices (n, V), or to the targets (n, T).
+        """
+        n_rows, n_columns = rows.shape
         words = self._words[:n_rows]
         targets = None if self._targets is None else self._targets.on_device
-        n_candidates = n_vertices if targets is None else len(targets)
-        args = (rows, np.uint32(n_vertices), targets, np.uint32(n_candidates), np.uint32(self._k), words)
+        n_candidates = n_columns if targets is None else len(targets)
+        args = (rows, np.uint32(n_columns), targets, np.uint32(n_candidates), np.uint32(self._k), words)
         self._kernel(n_rows, _BLOCK, args)
         return words

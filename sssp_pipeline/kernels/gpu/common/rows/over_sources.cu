@@ -1,14 +1,15 @@
-// What is accumulated for each vertex over the sources of several rows. All GPU solvers share it.
+// What is accumulated for each vertex over the sources of several rows, of either layout. All GPU solvers share it.
 //
 // Returns: words (W, V) in the order of `over_sources.py`, to which the rows are added: how many sources reach the vertex,
 //     the nearest of them, the exact sum of the distances in limbs, and how many of them are within each radius.
 // Idea: a thread has a vertex. It reads the vertex's distance in each row, so neighbouring threads read neighbouring words,
-//     and it keeps what it adds in registers. Everything is an integer, so no order of rows changes a bit.
+//     and it keeps what it adds in registers. By place, where the distances of a vertex are neighbours, a warp has a
+//     vertex. Everything is an integer, so no order of rows changes a bit.
 // Needs: distances of zero or more, so their bits have the order of the distances; at least one row; limits rise.
 //     SSSP_NEAREST 0 or 1; SSSP_LIMBS 0 to 3; SSSP_RADII: how many limits there are.
-// Launch: any grid, blocks of any size. Launches on the same words follow each other.
+// Launch: any grid, blocks of a multiple of 32 threads. Launches on the same words follow each other.
 
-#include "relax.cuh"
+#include "row_layout.cuh"
 
 constexpr word32 kLimbs = SSSP_LIMBS;
 constexpr word32 kRadii = SSSP_RADII;
@@ -57,11 +58,24 @@ __device__ __forceinline__ void add_to_limbs(distance_bits d, [[maybe_unused]] l
 }
 #endif
 
-extern "C" __global__ void over_sources_kernel(const distance_bits* rows, word32 n_rows, word32 n_vertices,
-                                               const word32* sources, const distance_bits* limits, long long low,
-                                               word64* words) {
-    const word64 n_threads = static_cast<word64>(gridDim.x) * blockDim.x;
-    for (word64 v = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x; v < n_vertices; v += n_threads) {
+// Combines what the threads of a vertex have found. By source these are one thread, by place a warp.
+template <typename Word>
+__device__ __forceinline__ Word total(Word amount) {
+    return SSSP_LANE_BITS ? sum_over_warp(amount) : amount;
+}
+
+template <typename Word>
+__device__ __forceinline__ Word least(Word value) {
+    return SSSP_LANE_BITS ? minimum_over_warp(value) : value;
+}
+
+extern "C" __global__ void over_sources_kernel(const Rows rows, word32 n_rows, word32 n_vertices, const word32* sources,
+                                               const distance_bits* limits, long long low, word64* words) {
+    const word64 n_threads = static_cast<word64>(gridDim.x) * blockDim.x / kRowsOfWarp;
+    const word64 thread = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x;
+    const word32 lane = threadIdx.x % kRowsOfWarp;
+    for (word64 v = thread / kRowsOfWarp; v < n_vertices; v += n_threads) {
+        const word64 at = rows.at(v);
         word32 reached_by = 0;
 #if SSSP_NEAREST
         distance_bits nearest = static_cast<distance_bits>(words[kNearest * static_cast<word64>(n_vertices) + v]);
@@ -74,8 +88,8 @@ extern "C" __global__ void over_sources_kernel(const distance_bits* rows, word32
         word32 within[kRadii] = {};
 #endif
 #pragma unroll 4
-        for (word32 row = 0; row < n_rows; ++row) {
-            const distance_bits d = rows[static_cast<word64>(row) * n_vertices + v];
+        for (word32 row = lane; row < n_rows; row += kRowsOfWarp) {
+            const distance_bits d = rows.distance(row, n_vertices, at);
             if (d >= kUnreached) {
                 continue;
             }
@@ -96,22 +110,30 @@ extern "C" __global__ void over_sources_kernel(const distance_bits* rows, word32
             }
 #endif
         }
-        word64* const of_vertex = words + v;
-        of_vertex[kReachedBy * static_cast<word64>(n_vertices)] += reached_by;
+        const auto add = [&](word32 word, word64 amount) {
+            if (lane == 0) {
+                words[word * static_cast<word64>(n_vertices) + v] += amount;
+            }
+        };
+        add(kReachedBy, total(reached_by));
 #if SSSP_NEAREST
-        of_vertex[kNearest * static_cast<word64>(n_vertices)] = nearest;
-        of_vertex[(kNearest + 1) * static_cast<word64>(n_vertices)] = source;
+        const distance_bits of_all = least(nearest);
+        source = least(nearest == of_all ? source : kNoVertex);
+        if (lane == 0) {
+            words[kNearest * static_cast<word64>(n_vertices) + v] = of_all;
+            words[(kNearest + 1) * static_cast<word64>(n_vertices) + v] = source;
+        }
 #endif
 #if SSSP_LIMBS
 #pragma unroll
         for (word32 limb = 0; limb < kLimbs; ++limb) {
-            of_vertex[(kSum + limb) * static_cast<word64>(n_vertices)] += limbs[limb];
+            add(kSum + limb, total(limbs[limb]));
         }
 #endif
 #if SSSP_RADII
 #pragma unroll
         for (word32 r = 0; r < kRadii; ++r) {
-            of_vertex[(kWithin + r) * static_cast<word64>(n_vertices)] += within[r];
+            add(kWithin + r, total(within[r]));
         }
 #endif
     }

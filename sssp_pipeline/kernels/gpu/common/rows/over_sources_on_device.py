@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows, argument_of, layout
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, copy_to_host, pinned_array
 
 _BLOCK = 256
 
 
-def over_sources_unit(n_radii: int, n_limbs: int, *, nearest: bool) -> Unit:
-    """Return the unit of kernels for `n_radii` radii, sums of `n_limbs` limbs, and nearest sources."""
+def over_sources_unit(n_radii: int, n_limbs: int, *, nearest: bool, lane_bits: int = 0) -> Unit:
+    """Return the unit of kernels for `n_radii` radii, sums of `n_limbs` limbs, nearest sources, and a `layout`."""
     macros = ("SSSP_RADII", n_radii), ("SSSP_LIMBS", n_limbs), ("SSSP_NEAREST", int(nearest))
-    return Unit("over_sources", ("over_sources_kernel", "no_sources_kernel"), macros)
+    return Unit("over_sources", ("over_sources_kernel", "no_sources_kernel"), macros + layout(lane_bits))
 
 
 class OverSourcesOnDevice:
@@ -41,9 +42,7 @@ class OverSourcesOnDevice:
         self._kernels = load_kernels(unit, limits.dtype)
         self._words = cupy_module().empty(shape, np.uint64)
         self._limits, self._low, self._sources = Sent(limits), low, Sent(sources)
-        self._blocks = min(
-            -(-shape[1] // _BLOCK), self._kernels["over_sources_kernel"].resident_blocks(_BLOCK)
-        )
+        self._resident = self._kernels["over_sources_kernel"].resident_blocks(_BLOCK)
         self._reset()
 
     def add(self, rows: Any, first: int) -> None:
@@ -51,8 +50,8 @@ class OverSourcesOnDevice:
         n_rows, n_vertices = rows.shape
         sources = self._sources.on_device[first : first + n_rows]
         sizes = np.uint32(n_rows), np.uint32(n_vertices)
-        args = (rows, *sizes, sources, self._limits.on_device, np.int64(self._low), self._words)
-        self._kernels["over_sources_kernel"](self._blocks, _BLOCK, args)
+        args = (argument_of(rows), *sizes, sources, self._limits.on_device, np.int64(self._low), self._words)
+        self._launch("over_sources_kernel", args, 32 if isinstance(rows, LaneRows) else 1)
 
     def take(self) -> np.ndarray:
         """Enqueue the copy of the words to the host, and begin anew; return the array (W, V) that will hold them."""
@@ -62,5 +61,9 @@ class OverSourcesOnDevice:
         return words
 
     def _reset(self) -> None:
-        args = (np.uint32(self._words.shape[1]), self._words)
-        self._kernels["no_sources_kernel"](self._blocks, _BLOCK, args)
+        self._launch("no_sources_kernel", (np.uint32(self._words.shape[1]), self._words))
+
+    def _launch(self, name: str, args: tuple[Any, ...], threads: int = 1) -> None:
+        """Enqueue a kernel that has work for some `threads` for each vertex."""
+        n_blocks = min(-(-self._words.shape[1] * threads // _BLOCK), self._resident)
+        self._kernels[name](n_blocks, _BLOCK, args)

@@ -1,4 +1,4 @@
-// Reductions of rows of distances: counts and sums within radii. All GPU solvers share it.
+// Reductions of rows of distances, of either layout: counts and sums within radii. All GPU solvers share it.
 //
 // Returns: for each row the words of `reductions.py`: those of its Summary, how many distances are below each limit, and
 //     the sums of the amounts of these vertices.
@@ -11,12 +11,13 @@
 //     Summary of each row. SSSP_RADII, SSSP_AMOUNTS: how many limits and amounts there are. Each gives every thread
 //     counters in registers; where there are too many, the compiler moves them to local memory. SSSP_AMOUNT_BITS: 64,
 //     or 32 if amounts are zero or more, and all amounts of one kind together are below 2^32 (`Amounts`).
-// Launch: blocks_a_row blocks for each row, blocks of a multiple of 32 threads.
+// Launch: blocks_a_row blocks for each row, or by place for each 32 rows; blocks of a multiple of 32 threads.
 
-#include "relax.cuh"
+#include "row_layout.cuh"
 #include "row_words.cuh"
 #include "summary.cuh"
-#include "warp.cuh"
+
+constexpr word32 kMostThreads = 256;
 
 #if SSSP_RADII
 constexpr word32 kRadii = SSSP_RADII;
@@ -30,26 +31,47 @@ using amount_word = word32;
 using amount_word = word64;
 #endif
 
-extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_vertices, word32 blocks_a_row,
-                                         const distance_bits* limits, const amount_word* amounts,
-                                         const Summary* summaries, word64* words, word32 n_words) {
-    const word32 row = blockIdx.x / blocks_a_row;
-    const word32 block_of_row = blockIdx.x % blocks_a_row;
-    word64* const of_row = words + static_cast<word64>(row) * n_words;
-    if (block_of_row == 0 && threadIdx.x == 0) {
-        of_row[kReached] = summaries[row].reached;
-        of_row[kLargest] = summaries[row].max_distance;
-        of_row[kMagnitude] = summaries[row].max_distance;
-        of_row[kLower] = summaries[row].sum_lower;
-        of_row[kUpper] = summaries[row].sum_upper;
+// Adds the `amount` of each thread to the word of its row, at the same place in all rows. All threads of a block call it.
+template <typename Word>
+__device__ __forceinline__ void add_to_row(Word amount, const Share& share, word64* word) {
+#if SSSP_LANE_BITS
+    __shared__ Word of_warps[kMostThreads / 32][32];
+    of_warps[threadIdx.x / 32][threadIdx.x % 32] = amount;
+    __syncthreads();
+    if (threadIdx.x < 32 && share.is_row) {
+        Word sum = 0;
+        for (word32 warp = 0; warp < blockDim.x / 32; ++warp) {
+            sum += of_warps[warp][threadIdx.x];
+        }
+        if (sum != 0) {
+            atomicAdd(word, static_cast<word64>(sum));
+        }
+    }
+    __syncthreads();  // `of_warps` is read
+#else
+    const Word sum = sum_over_warp(amount);
+    if (threadIdx.x % 32 == 0 && sum != 0) {
+        atomicAdd(word, static_cast<word64>(sum));
+    }
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(kMostThreads)
+    reduce_kernel(const Rows rows, word32 n_vertices, word32 blocks_a_row, const distance_bits* limits,
+                  const amount_word* amounts, const Summary* summaries, word64* words, word32 n_words) {
+    const Share share(rows, blocks_a_row, kRowsOfWarp);
+    word64* const of_row = words + static_cast<word64>(share.row) * n_words;
+    if (share.block == 0 && threadIdx.x < kRowsOfWarp && share.is_row) {
+        of_row[kReached] = summaries[share.row].reached;
+        of_row[kLargest] = summaries[share.row].max_distance;
+        of_row[kMagnitude] = summaries[share.row].max_distance;
+        of_row[kLower] = summaries[share.row].sum_lower;
+        of_row[kUpper] = summaries[share.row].sum_upper;
     }
 
 #if SSSP_RADII
-    const distance_bits* const distances = rows + static_cast<word64>(row) * n_vertices;
-    const word32 lane = threadIdx.x % 32;
-    const word64 n_segments = (static_cast<word64>(n_vertices) + kSegment - 1) / kSegment;
-    const word64 n_warps = static_cast<word64>(blocks_a_row) * (blockDim.x / 32);
-    const word64 first = static_cast<word64>(block_of_row) * (blockDim.x / 32) + threadIdx.x / 32;
+    const word32 n_warps = blocks_a_row * (blockDim.x / 32);
+    const word64 warp = share.block * (blockDim.x / 32) + threadIdx.x / 32;
     distance_bits limit[kRadii];
     word32 counts[kRadii] = {};
 #if SSSP_AMOUNTS
@@ -59,47 +81,39 @@ extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_ver
     for (word32 r = 0; r < kRadii; ++r) {
         limit[r] = limits[r];
     }
-    for (word64 segment = first; segment < n_segments; segment += n_warps) {
-        for (word32 j = 0; j < kSegment; j += 32 * kAhead) {
-            const word64 v = segment * kSegment + j + lane;
-            distance_bits ahead[kAhead];
-            read_ahead(distances, v, n_vertices, kUnreached, ahead);
+    for (word64 first = warp * kTogether; first < n_vertices; first += static_cast<word64>(n_warps) * kTogether) {
+        const word64 v = first + threadIdx.x % kStep;
+        distance_bits ahead[kAhead];
+        rows.read_ahead(share.row, n_vertices, v, kStep, ahead);
 #if SSSP_AMOUNTS
 #pragma unroll
-            for (word32 a = 0; a < kAmounts; ++a) {
-                amount_word amount[kAhead];
-                read_ahead(amounts + static_cast<word64>(a) * n_vertices, v, n_vertices, amount_word{0}, amount);
-#pragma unroll
-                for (word32 r = 0; r < kRadii; ++r) {
-#pragma unroll
-                    for (word32 i = 0; i < kAhead; ++i) {
-                        sums[r][a] += ahead[i] < limit[r] ? amount[i] : 0;
-                    }
-                }
-            }
-#endif
+        for (word32 a = 0; a < kAmounts; ++a) {
+            amount_word amount[kAhead];
+            read_ahead(amounts + static_cast<word64>(a) * n_vertices, v, kStep, n_vertices, amount_word{0}, amount);
 #pragma unroll
             for (word32 r = 0; r < kRadii; ++r) {
 #pragma unroll
                 for (word32 i = 0; i < kAhead; ++i) {
-                    counts[r] += ahead[i] < limit[r];
+                    sums[r][a] += ahead[i] < limit[r] ? amount[i] : 0;
                 }
+            }
+        }
+#endif
+#pragma unroll
+        for (word32 r = 0; r < kRadii; ++r) {
+#pragma unroll
+            for (word32 i = 0; i < kAhead; ++i) {
+                counts[r] += ahead[i] < limit[r];
             }
         }
     }
 #pragma unroll
     for (word32 r = 0; r < kRadii; ++r) {
-        const word32 count = sum_over_warp(counts[r]);
-        if (lane == 0 && count > 0) {
-            atomicAdd(of_row + kWithin + r, static_cast<word64>(count));
-        }
+        add_to_row(counts[r], share, of_row + kWithin + r);
 #if SSSP_AMOUNTS
 #pragma unroll
         for (word32 a = 0; a < kAmounts; ++a) {
-            const amount_word sum = sum_over_warp(sums[r][a]);
-            if (lane == 0 && sum != 0) {
-                atomicAdd(of_row + kWithin + kRadii + r * kAmounts + a, static_cast<word64>(sum));
-            }
+            add_to_row(sums[r][a], share, of_row + kWithin + kRadii + r * kAmounts + a);
         }
 #endif
     }

@@ -8,20 +8,27 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.rows.lane_rows import argument_of, grid_of, layout
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, pinned_array
 
-_BLOCK = 256
-_WARPS = _BLOCK // 32
 #: Vertices of a segment of the harmonic sum; `kSegment` of the kernels.
 SEGMENT = 1024
+#: Threads of a block, and vertices that it takes at least: of rows by source, and of rows by place.
+_BLOCKS = {
+    "reduce_kernel": ((256, 8 * SEGMENT), (256, 64)),
+    "harmonic_partials_kernel": ((256, 8 * SEGMENT), (512, SEGMENT)),
+}
 
-HARMONIC_SUM = Unit("harmonic", ("harmonic_partials_kernel", "harmonic_total_kernel"))
+
+def harmonic_unit(lane_bits: int = 0) -> Unit:
+    """Return the unit of the harmonic sum for a `layout` of rows."""
+    return Unit("harmonic", ("harmonic_partials_kernel", "harmonic_total_kernel"), layout(lane_bits))
 
 
-def reduce_unit(n_radii: int, n_amounts: int, amount_bits: int) -> Unit:
-    """Return the unit of the kernel for `n_radii` radii, and `n_amounts` amounts of `amount_bits`."""
+def reduce_unit(n_radii: int, n_amounts: int, amount_bits: int, lane_bits: int = 0) -> Unit:
+    """Return the unit of the kernel for `n_radii` radii, `n_amounts` amounts of `amount_bits`, and a `layout`."""
     counts = ("SSSP_RADII", n_radii), ("SSSP_AMOUNTS", n_amounts), ("SSSP_AMOUNT_BITS", amount_bits)
-    return Unit("reduce", ("reduce_kernel",), counts)
+    return Unit("reduce", ("reduce_kernel",), counts + layout(lane_bits))
 
 
 class Amounts:
@@ -72,6 +79,8 @@ class ReduceOnDevice:
         converts them.
     harmonic
         Whether the harmonic sum is wanted.
+    lane_bits
+        The `layout` of the rows.
     """
 
     def __init__(
@@ -82,14 +91,20 @@ class ReduceOnDevice:
         n_words: int,
         *,
         harmonic: bool,
+        lane_bits: int = 0,
     ) -> None:
         cupy = cupy_module()
         n_amounts, n_vertices = amounts.shape
-        units = [reduce_unit(len(limits), n_amounts, 8 * amounts.dtype.itemsize)]
-        units += [HARMONIC_SUM] if harmonic else []
+        units = [reduce_unit(len(limits), n_amounts, 8 * amounts.dtype.itemsize, lane_bits)]
+        units += [harmonic_unit(lane_bits)] if harmonic else []
         loaded = [load_kernels(unit, limits.dtype) for unit in units]
         self._kernels = {name: kernel for kernels in loaded for name, kernel in kernels.items()}
-        self._grid = {name: kernel.resident_blocks(_BLOCK) for name, kernel in self._kernels.items()}
+        self._blocks = {
+            name: sizes[lane_bits > 0] for name, sizes in _BLOCKS.items() if name in self._kernels
+        }
+        self._resident = {
+            name: self._kernels[name].resident_blocks(block) for name, (block, _) in self._blocks.items()
+        }
         self._reads_rows = len(limits) > 0
         self._limits, self._amounts, self._are_sent = Sent(limits), amounts, False
         self._amounts_on_device = cupy.empty((1, n_amounts * n_vertices), amounts.dtype)
@@ -105,17 +120,17 @@ class ReduceOnDevice:
             self._amounts_on_device.set(self._amounts.staged, stream=cupy_module().cuda.get_current_stream())
         self._are_sent = True
         args = (self._limits.on_device, self._amounts_on_device, summaries, words, n_words)
-        self._launch("reduce_kernel", rows, args, n_segments if self._reads_rows else 1)
+        self._launch("reduce_kernel", rows, args, rows.shape[1] if self._reads_rows else 1)
         if "harmonic_partials_kernel" in self._kernels:
-            self._launch("harmonic_partials_kernel", rows, (self._partials,), n_segments)
+            self._launch("harmonic_partials_kernel", rows, (self._partials,), rows.shape[1])
             self._kernels["harmonic_total_kernel"](
                 len(rows), 32, (np.uint64(n_segments), self._partials, words, n_words)
             )
         return words
 
-    def _launch(self, name: str, rows: Any, args: tuple[Any, ...], n_segments: int) -> None:
-        """Enqueue a kernel whose warps read `n_segments` segments of each of `rows` (n, V)."""
-        n_rows, n_vertices = rows.shape
-        blocks_a_row = max(1, min(self._grid[name] // n_rows, -(-n_segments // _WARPS)))
-        sizes = np.uint32(n_vertices), np.uint32(blocks_a_row)
-        self._kernels[name](n_rows * blocks_a_row, _BLOCK, (rows, *sizes, *args))
+    def _launch(self, name: str, rows: Any, args: tuple[Any, ...], n_read: int) -> None:
+        """Enqueue a kernel that reads `n_read` vertices of each of `rows` (n, V)."""
+        block, of_block = self._blocks[name]
+        n_blocks, blocks_a_row = grid_of(rows, self._resident[name], -(-n_read // of_block))
+        sizes = np.uint32(rows.shape[1]), np.uint32(blocks_a_row)
+        self._kernels[name](n_blocks, block, (argument_of(rows), *sizes, *args))

@@ -25,6 +25,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, dr
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice, facts_bytes
+from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import (
     copy_columns_to_host,
@@ -62,8 +63,15 @@ class BatchSearch(ABC):
 
     #: Whether it counts its results itself (`Summary`), and writes "unreached" where there is no path below the limit.
     summarises = False
-    #: Whether it writes what is kept of a row instead of the row.
+    #: How many distances of a row it writes; None for all.
+    n_columns: int | None = None
+    #: Whether these are what is kept of a row.
     writes_kept = False
+    #: Above 0 if it writes no distances, but leaves them in its own memory for reductions (`left`), in words of so many
+    #: bits.
+    lane_bits = 0
+    #: What the last launch left, until the next one.
+    left: LaneRows
 
     @abstractmethod
     def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
@@ -73,7 +81,7 @@ class BatchSearch(ABC):
         ----------
         rows
             (n, V) device array of the weights' bits, uninitialised, C order. The search writes the true distances,
-            and the bits of the limit where no path is shorter than the limit. If it `writes_kept`: (n, columns).
+            and the bits of the limit where no path is shorter than the limit. With `n_columns`: (n, n_columns).
         sources
             (n,) uint32, host memory.
         summaries
@@ -162,7 +170,9 @@ class GpuBatchSolver(GpuSolver):
             size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources))
             search = self.start_batch(graph, on_device, options, size)
             over = options.kept.over_sources
-            words = None if over is None else _WordsOfParts(over.on_device(graph.traits, sources), ends)
+            words = None
+            if over is not None:
+                words = _WordsOfParts(over.on_device(graph.traits, sources, search.lane_bits), ends)
             buffers = [_Buffer(self.name, search, graph, options, size, words) for _ in range(n_buffers)]
             Holding.n_calls += 1
             return search, buffers
@@ -353,13 +363,12 @@ class _Buffer:
         dtype, kept = graph.weight_dtype, options.kept
         n_columns = kept.n_columns(graph.n_vertices)
         self.n_rows, self._words = n_rows, words
-        self._rows = cupy.empty(
-            (n_rows, n_columns if search.writes_kept else graph.n_vertices), bits_type(dtype)
-        )
+        row_size = graph.n_vertices if search.n_columns is None else search.n_columns
+        self._rows = cupy.empty((n_rows, row_size), bits_type(dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
         self._reduce: DeviceReduction | None = None
         if not search.writes_kept:
-            self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype)
+            self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype, search.lane_bits)
         packs = not options.predecessors  # they are found in whole rows
         has_facts = options.row_facts and n_columns > 0
         self._finder = FactsOnDevice(n_rows, n_columns, dtype, packs=packs) if has_facts else None
@@ -396,9 +405,10 @@ class _Buffer:
                 self._summariser.fetch(len(sources))
             else:
                 self._summariser.launch(rows)
-            self._wanted = self._reduce(rows, self._summariser.words) if self._reduce else rows
+            found = search.left if search.lane_bits else rows
+            self._wanted = self._reduce(found, self._summariser.words) if self._reduce else rows
             if self._words is not None:
-                self._words.add(rows)
+                self._words.add(found)
             self._facts = self._finder.launch(self._wanted) if self._finder else None
             self._ready.record()
 
