@@ -1,28 +1,30 @@
 """METIS in processes of its own.
 
 While METIS works, its wrapper holds Python's lock, and METIS handles SIGTERM itself: in a thread, that signal ends the
-process with a segmentation fault. So a child makes the order. It reads the graph from its standard input and writes the
-order to its standard output. The calling thread waits without Python's lock. Ctrl-C on a terminal does not reach the
-child, so the batches under way can be finished. The memory that METIS takes is given back with the child.
+process with a segmentation fault. So a child does what METIS does (`metis_child.py`). The calling thread waits without
+Python's lock. Ctrl-C on a terminal does not reach the child, so the batches under way can be finished. The memory that
+METIS takes is given back with the child.
 
-METIS orders on one core. So the child cuts a large graph into two halves, with METIS too, and a fork of it orders one
-of them at the same time. The halves are cut in the same way, `MOST_CUTS` times in all. The fewest vertices that touch
-all cut edges become the separator, which gets the highest ranks. The order does not depend on the number of cores.
+METIS orders on one core. So a large graph is cut into two halves, with METIS too, and several children order them at
+the same time. The halves are cut in the same way, `MOST_CUTS` times in all. Separators get the highest ranks. The order
+does not depend on the number of cores.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import traceback
-from contextlib import suppress
+import tempfile
+from contextlib import ExitStack, suppress
+from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
 from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.kernels.hierarchy.cuts import Part, divided
+from sssp_pipeline.kernels.hierarchy.metis_child import ORDER, SIDES
 
 #: METIS counts with 32 signed bits.
 MOST = 2**31 - 1
@@ -30,10 +32,6 @@ MOST = 2**31 - 1
 #: better separators: the first cut adds 1 to 7 % of triangles, a second one of small halves 14 % on a triangulation.
 MOST_CUTS = 2
 CUT_VERTICES = 2**16
-#: The most cut edges, since finding the fewest vertices is slow. Roads have a few dozen, meshes a thousand.
-_MOST_CUT_EDGES = 2**13
-#: NumPy's libraries start threads of their own by these variables, which would take time from METIS.
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def missing() -> str | None:
@@ -46,39 +44,93 @@ def missing() -> str | None:
 
 
 class MetisProcess:
-    """A process that orders one graph. It starts with the `with` block, and has ended when the block ends.
-
-    To start it takes a tenth of a second. In the meantime the calling thread can make the graph.
-    """
+    """A process of METIS, which takes one part of a graph after the other. It ends with the `with` block."""
 
     def __enter__(self) -> MetisProcess:
+        program = str(Path(__file__).with_name("metis_child.py"))
+        package = find_spec("pymetis")
+        folders = package.submodule_search_locations if package is not None else None
+        self._errors = tempfile.TemporaryFile()
         self._child = subprocess.Popen(
-            [sys.executable, "-P", "-W", "ignore", "-m", __name__],
+            [sys.executable, "-P", "-S", program, *(folders or ["."])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ
-            | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-            | dict.fromkeys(_BLAS_THREADS, "1"),
+            stderr=self._errors,
             start_new_session=True,
         )
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._requests, self._answers = self._child.stdin, self._child.stdout
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._child:  # closes its pipes and waits for it
-            if self._child.returncode is None:
-                with suppress(OSError):  # it ended itself
-                    os.killpg(self._child.pid, signal.SIGKILL)  # its forks too
+        self._child.kill()
+        with suppress(BrokenPipeError), self._errors, self._child:  # closes its pipes and waits for it
+            pass
+
+    def send(self, request: int, part: Part) -> None:
+        """Have METIS work on a part; `request` is `ORDER` or `SIDES`. Raises as `receive`."""
+        lengths = len(part.offsets), len(part.neighbours)
+        arrays = (part.offsets.astype(self._index_type), part.neighbours.astype(self._index_type))
+        with suppress(BrokenPipeError):  # then there is no answer
+            for array in (np.array([request, *lengths], np.int64), *arrays):
+                self._requests.write(array.data)
+            self._requests.flush()
+
+    def receive(self, n_vertices: int) -> np.ndarray:
+        """Return the answer (n_vertices,) int32 to what was sent.
+
+        Raises
+        ------
+        SsspError
+            METIS failed, for example for lack of memory.
+        """
+        return np.frombuffer(
+            self._read(4 * n_vertices, f"METIS failed to order {n_vertices:,} vertices"), np.int32
+        )
+
+    @cached_property
+    def _index_type(self) -> np.dtype:
+        """The type of the numbers that METIS takes."""
+        return np.dtype(f"i{self._read(1, 'METIS does not start')[0]}")
+
+    def _read(self, n_bytes: int, failure: str) -> bytes:
+        found = self._answers.read(n_bytes)
+        if len(found) == n_bytes:
+            return found
+        exit_code = self._child.wait()
+        self._errors.seek(0)
+        last_line = self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+        raise SsspError(
+            f"{failure}: exit code {exit_code}; {last_line}",
+            hint="give it more memory, or choose another solver",
+        )
+
+
+class Metis:
+    """Several processes of METIS, which order one graph.
+
+    The first one starts with the `with` block, while the calling thread makes the graph. All end when the block ends.
+    """
+
+    def __enter__(self) -> Metis:
+        self._stack = ExitStack()
+        self._processes: list[MetisProcess] = []
+        self._start(1)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
 
     def order(self, offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
-        """Return the vertices (V,) int32 of a graph in the order in which METIS eliminates them; for one call.
+        """Return the vertices (V,) uint32 of a graph in the order in which METIS eliminates them.
 
         Parameters
         ----------
         offsets
-            (V+1,) integers; the neighbours of vertex `v` are `offsets[v]:offsets[v + 1]`.
+            (V+1,) uint64; the neighbours of vertex `v` are `offsets[v]:offsets[v + 1]`.
         neighbours
-            (N,) integers; each pair of neighbours stands there in both directions.
+            (N,) uint32; each pair of neighbours stands there in both directions.
 
         Raises
         ------
@@ -92,125 +144,36 @@ class MetisProcess:
                 f"the graph has {len(neighbours)} pairs of neighbours, more than METIS takes ({MOST})",
                 hint="choose another solver; `sssp-pipeline solvers` lists all",
             )
-        sizes = np.array([len(offsets), len(neighbours)], np.int64)
-        given = b"".join(
-            (sizes.tobytes(), offsets.astype(np.int32).tobytes(), neighbours.astype(np.int32).tobytes())
-        )
-        found, errors = self._child.communicate(given)
-        order = np.frombuffer(found, np.int32) if len(found) % 4 == 0 else np.empty(0, np.int32)
-        if self._child.returncode != 0 or len(order) != len(offsets) - 1:
-            last_line = errors.decode(errors="replace").strip().rpartition("\n")[2]
-            raise SsspError(
-                f"METIS failed to order {len(offsets) - 1:,} vertices: exit code {self._child.returncode}; {last_line}",
-                hint="give it more memory, or choose another solver",
-            )
-        return order
+        vertices = np.arange(len(offsets) - 1, dtype=np.uint32)
+        waiting, whole, separators = [Part(vertices, offsets, neighbours)], [], []
+        for n_cuts in range(MOST_CUTS):
+            parts = [part for part in waiting if len(part.vertices) >= CUT_VERTICES << n_cuts]
+            whole += [part for part in waiting if len(part.vertices) < CUT_VERTICES << n_cuts]
+            waiting = []
+            for part, sides in zip(parts, self._answers(SIDES, parts), strict=True):
+                found = divided(part, sides != 0)
+                if found is None:
+                    whole.append(part)
+                else:
+                    waiting += found[0]
+                    separators.append(found[1])
+        whole += waiting
+        ordered = [
+            part.vertices[order] for part, order in zip(whole, self._answers(ORDER, whole), strict=True)
+        ]
+        return np.concatenate([*ordered, *reversed(separators)])
 
+    def _answers(self, request: int, parts: list[Part]) -> list[np.ndarray]:
+        """Return what METIS answers for each of `parts`, which it takes at the same time."""
+        self._start(len(parts))
+        for process, part in zip(self._processes, parts, strict=False):
+            process.send(request, part)
+        if request == SIDES:
+            self._start(2 * len(parts))  # for the halves
+        return [
+            process.receive(len(part.vertices)) for process, part in zip(self._processes, parts, strict=False)
+        ]
 
-def _order_input() -> None:
-    """Write the order of the graph in the standard input to the standard output."""
-    import pymetis  # takes as long as the parent needs to make the graph  # noqa: F401
-
-    given = sys.stdin.buffer.read()
-    n_offsets, n_neighbours = np.frombuffer(given, np.int64, 2).tolist()
-    arrays = np.frombuffer(given, np.int32, n_offsets + n_neighbours, offset=16)
-    sys.stdout.buffer.write(_ordered(arrays[:n_offsets], arrays[n_offsets:]).tobytes())
-
-
-def _ordered(offsets: np.ndarray, neighbours: np.ndarray, n_cuts: int = 0) -> np.ndarray:
-    """Return the order (V,) int32 of a part of a graph that was cut `n_cuts` times; forks this process."""
-    import pymetis
-
-    graph = pymetis.CSRAdjacency(offsets, neighbours)
-    if n_cuts < MOST_CUTS and len(offsets) > CUT_VERTICES << n_cuts:
-        parts = _cut(offsets, neighbours, np.asarray(pymetis.part_graph(2, graph)[1], np.bool_))
-        if parts is not None:
-            *halves, separator = parts
-            first, second = (_within(offsets, neighbours, half) for half in halves)
-            read, write = os.pipe()
-            if (fork := os.fork()) == 0:
-                try:
-                    os.close(read)
-                    with os.fdopen(write, "wb") as pipe:
-                        pipe.write(_ordered(*second, n_cuts + 1).tobytes())
-                    os._exit(0)
-                except BaseException:
-                    traceback.print_exc()
-                finally:
-                    os._exit(1)
-            os.close(write)
-            of_first = _ordered(*first, n_cuts + 1)
-            with os.fdopen(read, "rb") as pipe:
-                of_second = np.frombuffer(pipe.read(), np.int32)
-            if os.waitpid(fork, 0)[1] != 0:
-                raise RuntimeError("a fork that ordered one half failed")
-            return np.concatenate([halves[0][of_first], halves[1][of_second], separator])
-    return np.asarray(pymetis.nested_dissection(graph)[0], np.int32)
-
-
-def _cut(offsets: np.ndarray, neighbours: np.ndarray, side: np.ndarray) -> list[np.ndarray] | None:
-    """Return the vertices (n,) int32 of two halves and of a separator, given on which side of a cut each vertex lies.
-
-    No neighbours are in different halves. If too many edges are cut, or a half is empty, the result is None.
-    """
-    tails = np.repeat(np.arange(len(side), dtype=np.int32), np.diff(offsets))
-    is_cut = side[tails] & ~side[neighbours]
-    if np.count_nonzero(is_cut) > _MOST_CUT_EDGES:
-        return None
-    is_separator = np.zeros(len(side), np.bool_)
-    is_separator[_cover(tails[is_cut].tolist(), neighbours[is_cut].tolist())] = True
-    masks = (side & ~is_separator, ~side & ~is_separator, is_separator)
-    parts = [np.flatnonzero(mask).astype(np.int32) for mask in masks]
-    return parts if len(parts[0]) and len(parts[1]) else None
-
-
-def _cover(left: list[int], right: list[int]) -> list[int]:
-    """Return the fewest vertices that touch all edges (left[i], right[i]); no vertex is in both lists.
-
-    By König's theorem they follow from a largest matching, which is found by augmenting paths.
-    """
-    edges: dict[int, list[int]] = {}
-    for u, v in zip(left, right, strict=True):
-        edges.setdefault(u, []).append(v)
-    partner: dict[int, int] = {}  # of each matched vertex, in both directions
-
-    def search(roots: list[int]) -> tuple[dict[int, int], int | None]:
-        """Return from where each vertex on the right is reached by alternating paths, and an unmatched one, or None."""
-        reached_from: dict[int, int] = {}
-        for u in roots:  # grows
-            for v in edges[u]:
-                if v not in reached_from:
-                    reached_from[v] = u
-                    if v not in partner:
-                        return reached_from, v
-                    roots.append(partner[v])
-        return reached_from, None
-
-    unmatched = []
-    for u in edges:
-        reached_from, end = search([u])
-        if end is None:
-            unmatched.append(u)
-        while end is not None:  # each vertex on the path changes its partner
-            before = reached_from[end]
-            partner[end], partner[before], end = before, end, partner.get(before)
-    reached, _ = search(unmatched.copy())
-    is_reached = {*unmatched, *(partner[v] for v in reached)}
-    return [*reached, *(u for u in edges if u not in is_reached)]
-
-
-def _within(offsets: np.ndarray, neighbours: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the graph of the vertices `half`, numbered by their places there."""
-    places = np.full(len(offsets) - 1, -1, np.int32)
-    places[half] = np.arange(len(half), dtype=np.int32)
-    to = places[neighbours]
-    is_within = np.repeat(places, np.diff(offsets)) >= 0
-    is_within &= to >= 0
-    before = np.zeros(len(neighbours) + 1, np.int32)
-    np.cumsum(is_within, out=before[1:])
-    ends = before[offsets]
-    return np.append(ends[half], ends[-1]), to[is_within]
-
-
-if __name__ == "__main__":
-    _order_input()
+    def _start(self, n_processes: int) -> None:
+        while len(self._processes) < n_processes:
+            self._processes.append(self._stack.enter_context(MetisProcess()))

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph
-from sssp_pipeline.kernels.hierarchy.metis import MetisProcess
+from sssp_pipeline.kernels.hierarchy.cuts import part_of
+from sssp_pipeline.kernels.hierarchy.metis import Metis
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.numba_cache import njit
@@ -90,7 +91,7 @@ def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
     Raises
     ------
     InputError, SsspError
-        As `MetisProcess.order`.
+        As `Metis.order`.
     """
     return ordered(core_of(offsets, neighbours))
 
@@ -102,14 +103,14 @@ def core_of(offsets: np.ndarray, neighbours: np.ndarray) -> Core:
     order = np.empty(n, np.uint32)
     is_eliminated = np.zeros(n, np.bool_)
     _eliminate_low_degrees(offsets, lists, order, is_eliminated)
-    core = np.flatnonzero(~is_eliminated).astype(np.uint32)
-    return Core(order, core, *_core(offsets, lists, is_eliminated, core))
+    core = part_of(offsets, lists, np.flatnonzero(~is_eliminated).astype(np.uint32))
+    return Core(order, core.vertices, core.offsets, core.neighbours)
 
 
 def ordered(core: Core) -> np.ndarray:
     """Return what `elimination_order` does, for the core of the graph."""
     order, n_core = core.order.copy(), len(core.vertices)
-    with MetisProcess() if n_core > FEW else nullcontext() as metis:
+    with Metis() if n_core > FEW else nullcontext() as metis:
         rest = thinned(core.offsets, core.neighbours)
         left = rest.left
         if metis is not None and len(left) > FEW:
@@ -138,18 +139,6 @@ def core_width(core: Core) -> int:
     before = np.cumsum(widths) - widths
     inner = (4 * before >= reached) & (4 * (before + widths) <= 3 * reached)
     return int(np.min(widths[inner], initial=reached))
-
-
-def _core(
-    offsets: np.ndarray, lists: np.ndarray, is_eliminated: np.ndarray, core: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the graph of the vertices `core`, numbered by their places there."""
-    places = np.full(len(is_eliminated), NO_VERTEX)
-    places[core] = np.arange(len(core), dtype=np.uint32)
-    core_offsets = np.zeros(len(core) + 1, np.uint64)
-    core_neighbours = np.empty(len(lists), np.uint32)
-    size = _compact(offsets, lists, places, core, core_offsets, core_neighbours)
-    return core_offsets, core_neighbours[:size]
 
 
 @njit(nogil=True)
@@ -276,27 +265,6 @@ def _eliminate_low_degrees(
         waiting, following = following, waiting
         n_waiting = n_following
     return n_done
-
-
-@njit(nogil=True)
-def _compact(
-    offsets: np.ndarray,
-    lists: np.ndarray,
-    places: np.ndarray,
-    core: np.ndarray,
-    core_offsets: np.ndarray,
-    core_neighbours: np.ndarray,
-) -> Any:
-    size = ZERO
-    for i in range(np.uint64(len(core))):
-        v = core[i]
-        for e in range(offsets[v], offsets[np.uint64(v) + ONE]):
-            place = places[lists[e]]
-            if place != NO_VERTEX:
-                core_neighbours[size] = place
-                size += ONE
-        core_offsets[i + ONE] = size
-    return size
 
 
 @njit(nogil=True)

@@ -26,11 +26,14 @@ from itertools import repeat
 from unittest import mock
 
 import numpy as np
+import pymetis
 
 from sssp_pipeline.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.hierarchy import chunks, completion, customization, metis, order
+from sssp_pipeline.kernels.hierarchy.cuts import Part
+from sssp_pipeline.kernels.hierarchy.metis_child import found_by
 from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing, Targets
 from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.over_sources import OverSources
@@ -226,14 +229,19 @@ def prepared_as(given: Case) -> Iterator[None]:
         def __enter__(self) -> InThisProcess:
             return self
 
-        def order(self, offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
-            return metis._ordered(offsets.astype(np.int32), neighbours.astype(np.int32))
+        def send(self, request: int, part: Part) -> None:
+            arrays = (array.astype(np.int64) for array in (part.offsets, part.neighbours))
+            self.found = np.array(found_by(pymetis._internal, request, *arrays), np.int32)
+
+        def receive(self, n_vertices: int) -> np.ndarray:
+            assert len(self.found) == n_vertices
+            return self.found
 
     stand_ins = [
         (completion, "usable_cores", lambda: given.n_threads),
         (customization, "usable_cores", lambda: given.n_threads),
         (order, "FEW", given.few),
-        (order, "MetisProcess", InThisProcess),
+        (metis, "MetisProcess", InThisProcess),
         (metis, "CUT_VERTICES", given.cut_vertices),
         *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
 import psutil
-import pymetis
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,7 +21,7 @@ from sssp_pipeline.csr import NO_VERTEX, csr_from_edges
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import dense, grid, path, road_like, star
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.kernels.hierarchy import completion, metis, order
+from sssp_pipeline.kernels.hierarchy import completion, cuts, metis, order
 from sssp_pipeline.kernels.hierarchy.completion import complete, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
@@ -219,77 +216,76 @@ def test_separators_that_are_too_large_are_refused(monkeypatch, limits, message)
     assert "use `delta-stepping` or `auto`" in caught.value.hint
 
 
-#: Python 3.12 and later warn of forks beside threads. The process of METIS has none that matter.
-FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-
-
-def ordered_by_hand(graph, monkeypatch, n_cuts, least=40):
-    """Return the order that METIS and `n_cuts` cuts give, made in this process and its forks."""
+def ordered_by_metis(graph, monkeypatch, n_cuts, least=40):
+    """Return the order that METIS and `n_cuts` cuts give."""
     monkeypatch.setattr(metis, "CUT_VERTICES", least)
     monkeypatch.setattr(metis, "MOST_CUTS", n_cuts)
-    arrays = (array.astype(np.int32) for array in neighbours_of(graph))
-    return metis._ordered(*arrays).astype(np.uint32)
+    with metis.Metis() as processes:
+        return processes.order(*neighbours_of(graph))
 
 
-@FORKS
 def test_large_graphs_are_cut_before_metis_orders_the_halves(monkeypatch):
     one_part, parts = graph_of(grid(20, 30, keep=0.9)), graph_of(grid(9, 40, keep=0.45))
     for graph in (one_part, parts, graph_of(dense(60)), graph_of(star(100)), graph_of(path(300))):
         for n_cuts in range(4):
-            order = ordered_by_hand(graph, monkeypatch, n_cuts)
+            order = ordered_by_metis(graph, monkeypatch, n_cuts)
             assert sorted(order.tolist()) == list(range(graph.n_vertices))
             made = complete(*neighbours_of(graph), order)
             assert upper_neighbours(made) == eliminated(graph, made.ranks)
     uncut, cut = (
-        complete(*neighbours_of(one_part), ordered_by_hand(one_part, monkeypatch, n)) for n in (0, 3)
+        complete(*neighbours_of(one_part), ordered_by_metis(one_part, monkeypatch, n)) for n in (0, 3)
     )
     assert cut.n_arcs < 1.3 * uncut.n_arcs
-    monkeypatch.setattr(metis, "_MOST_CUT_EDGES", 5)
-    assert_array_equal(*(ordered_by_hand(one_part, monkeypatch, n) for n in (0, 3)))
+    monkeypatch.setattr(cuts, "_MOST_CUT_EDGES", 5)
+    assert_array_equal(*(ordered_by_metis(one_part, monkeypatch, n) for n in (0, 3)))
+
+
+@given(data=st.data())
+@EXAMPLES
+def test_halves_are_separated_and_keep_their_edges(data):
+    graph = data.draw(graphs())
+    n = graph.n_vertices
+    sides = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), np.bool_)
+    names = np.arange(n, dtype=np.uint32) * np.uint32(3)
+    offsets, neighbours = neighbours_of(graph)
+    found = cuts.divided(cuts.Part(names, offsets, neighbours), sides)
+    pairs = [(u, int(v)) for u in range(n) for v in neighbours[offsets[u] : offsets[u + 1]]]
+    if found is None:
+        cut = [(u, v) for u, v in pairs if sides[u] > sides[v]]
+        touched = cuts.cover([u for u, _ in cut], [v for _, v in cut])
+        left = [[v for v in np.flatnonzero(sides == side) if v not in touched] for side in (0, 1)]
+        assert [] in left
+        return
+    halves, separator = found
+    of_halves = [half.vertices.tolist() for half in halves]
+    assert sorted([*of_halves[0], *of_halves[1], *separator.tolist()]) == names.tolist()
+    assert not any((3 * u in of_halves[0]) and (3 * v in of_halves[1]) for u, v in pairs)
+    for half, vertices in zip(halves, of_halves, strict=True):
+        kept = {
+            (vertices[u], vertices[v])
+            for u in range(len(vertices))
+            for v in half.neighbours[half.offsets[u] : half.offsets[u + 1]]
+        }
+        assert kept == {(3 * u, 3 * v) for u, v in pairs if {3 * u, 3 * v} <= set(vertices)}
 
 
 @EXAMPLES
 @given(edges=st.lists(st.tuples(st.integers(0, 6), st.integers(7, 13)), min_size=1, max_size=20))
 def test_the_separator_has_the_fewest_vertices_that_touch_all_cut_edges(edges):
     left, right = map(list, zip(*edges, strict=True))
-    found = metis._cover(left, right)
+    found = cuts.cover(left, right)
     assert len(found) == len(set(found))
     assert all(u in found or v in found for u, v in edges)
     matching = nx.bipartite.hopcroft_karp_matching(nx.Graph(edges), top_nodes=set(left))
     assert len(found) == len(matching) // 2  # König
 
 
-@FORKS
-def test_a_fork_of_metis_that_fails_is_an_error(monkeypatch, capfd):
-    process, by_metis = os.getpid(), pymetis.nested_dissection
-
-    def failing_in_forks(graph):
-        if os.getpid() != process:
-            raise MemoryError("no memory")
-        return by_metis(graph)
-
-    monkeypatch.setattr(pymetis, "nested_dissection", failing_in_forks)
-    with pytest.raises(RuntimeError, match="a fork that ordered one half failed"):
-        ordered_by_hand(graph_of(grid(20, 30)), monkeypatch, 1)
-    assert "MemoryError: no memory" in capfd.readouterr().err
-
-
 class Interrupted(BaseException):
     pass
 
 
-def alive_in(group):
-    """Return the processes of a group that have not ended; zombies have."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, ProcessLookupError):
-            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-    return found
-
-
 @pytest.mark.parametrize("after_s", [0.02, 0.7])
-def test_an_interrupt_ends_metis_and_its_forks(monkeypatch, after_s):
+def test_an_interrupt_ends_every_process_of_metis(monkeypatch, after_s):
     def interrupted(*_):
         if started:
             signal.setitimer(signal.ITIMER_REAL, 0)  # only once
@@ -305,16 +301,13 @@ def test_an_interrupt_ends_metis_and_its_forks(monkeypatch, after_s):
     try:
         with pytest.raises(Interrupted):
             signal.setitimer(signal.ITIMER_REAL, after_s, 0.2)
-            with metis.MetisProcess() as process:
-                process.order(*around)
+            with metis.Metis() as processes:
+                processes.order(*around)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    give_up = time.monotonic() + 10
-    while alive_in(started[0].pid) and time.monotonic() < give_up:
-        time.sleep(0.02)
-    assert not alive_in(started[0].pid)
-    assert started[0].returncode is not None
+    assert all(process.returncode == -signal.SIGKILL for process in started)
+    assert not any(psutil.pid_exists(process.pid) for process in started)
 
 
 def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
@@ -325,12 +318,31 @@ def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
         completion_of(graph_of(grid(20, 20)))
 
 
-def test_a_metis_that_fails_is_an_error(monkeypatch):
-    monkeypatch.setattr(metis, "__name__", "sssp_pipeline.no_such_module")
-    with pytest.raises(
-        SsspError, match=r"METIS failed to order [\d,]+ vertices: exit code 1; .*no_such_module"
-    ):
+def test_a_metis_that_does_not_start_is_an_error(monkeypatch, tmp_path):
+    (tmp_path / "_internal.py").write_text("raise ImportError('no such library')")
+    found = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(metis, "find_spec", lambda _: found)
+    with pytest.raises(SsspError, match=r"^METIS does not start: exit code 1; ImportError: no such library$"):
         completion_of(graph_of(grid(20, 20)))
+
+
+@pytest.mark.parametrize("n_cuts", [0, 1])
+def test_a_metis_that_fails_is_an_error(monkeypatch, n_cuts):
+    send, receive, requests = metis.MetisProcess.send, metis.MetisProcess.receive, []
+
+    def sent(process, request, part):
+        requests.append(request)
+        send(process, request, part)
+
+    def killed(process, n_vertices):
+        if requests[-1] == metis.ORDER:
+            process._child.kill()
+        return receive(process, n_vertices)
+
+    monkeypatch.setattr(metis.MetisProcess, "send", sent)
+    monkeypatch.setattr(metis.MetisProcess, "receive", killed)
+    with pytest.raises(SsspError, match=r"^METIS failed to order [\d,]+ vertices: exit code -9; $"):
+        ordered_by_metis(graph_of(grid(200, 200)), monkeypatch, n_cuts)
 
 
 def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
@@ -339,13 +351,13 @@ def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
     program = """if True:
         import os, signal, sys, threading, time
         import numpy as np
-        from sssp_pipeline.kernels.hierarchy.metis import MetisProcess
+        from sssp_pipeline.kernels.hierarchy.metis import Metis
         signals = []
         signal.signal(signal.SIGTERM, lambda *_: signals.append(time.monotonic()))
         graph = np.load(sys.argv[1])
         found = []
         def order():
-            with MetisProcess() as metis:
+            with Metis() as metis:
                 found.append(metis.order(graph["offsets"], graph["neighbours"]))
         thread = threading.Thread(target=order)
         thread.start()
