@@ -205,15 +205,15 @@ def _key_bits(dst: np.ndarray) -> tuple[int, int]:
     return int(dst.max(initial=0)).bit_length(), max(0, len(dst) - 1).bit_length()
 
 
-def _weight_bits(weights: np.ndarray) -> tuple[int, int]:
-    """Return the least of `weights`, and the bits of a number that says by how much a weight is above it.
+def _weight_bits(weights: np.ndarray) -> tuple[np.int64, int]:
+    """Return the least of `weights` modulo 2^64, and the bits of a number that says by how much a weight is above it.
 
     Decimals have no such number.
     """
     if not len(weights) or weights.dtype.kind == "f":
-        return 0, 64
-    low, high = int(weights.min()), int(weights.max())
-    return low, (high - low).bit_length()
+        return np.int64(0), 64
+    least = weights.min()
+    return least.astype(np.int64), (int(weights.max()) - int(least)).bit_length()
 
 
 def _count_and_sort(
@@ -234,10 +234,9 @@ def _count_and_sort(
     """
     target_bits, index_bits = _key_bits(dst)
     assert target_bits + index_bits <= 64, "a vertex has at most 2^32 edges"
-    low, weight_bits = _weight_bits(weights)
+    least, weight_bits = _weight_bits(weights)
     keys = scratch.array("keys", len(src), np.uint64)
     if weight_bits < 64 and (last - first - 1).bit_length() + target_bits + weight_bits <= 64:
-        least = np.array([low]).astype(np.int64)[0]
         keys = keys[: pack_weights(first, last, src, dst, weights, least, target_bits, weight_bits, keys)]
         keys.sort()
         col_indices, placed = np.empty(len(keys), np.uint32), np.empty(len(keys), weights.dtype)
