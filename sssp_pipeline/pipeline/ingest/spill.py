@@ -15,10 +15,10 @@ import numpy as np
 
 from sssp_pipeline.pipeline.storage import files
 
-#: Memory is taken from the operating system in slabs, each twice as large as the one before, up to so many bytes. For
-#: large ones it uses large pages if it can: to get a small page for each 4 KiB takes longer than to fill it.
+#: Bytes of the first slab of memory, and of the largest. Each slab is twice as large as the one before. The operating
+#: system gives large pages for large slabs, if it can. To get a small page takes longer than to fill its 4 KiB.
 _LEAST_SLAB, _LARGEST_SLAB = 1 << 20, 64 << 20
-#: Where arrays begin: at multiples of so many bytes.
+#: Each array begins at a multiple of this number of bytes.
 _ALIGNED = 64
 #: What an `OSError` says of a file of edges or ids that has lost its end, or that a disk does not give back.
 CUT = "the temporary file of this ingest cannot be read"

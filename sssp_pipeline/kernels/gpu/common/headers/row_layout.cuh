@@ -2,9 +2,9 @@
 //
 //   SSSP_LANE_BITS 0        by source: each row in the order of the graph, one after the other, as searches leave them. The
 //                           threads of a warp have vertices of one row.
-//   SSSP_LANE_BITS 32, 64   by place, with a lane for each source, in words of so many bits, as the sweep over a
-//                           hierarchy leaves them (`phast_gpu.cu`). The threads of a warp have neighbouring lanes, and
-//                           read a vertex together.
+//   SSSP_LANE_BITS 32, 64   by place: each vertex has a word of 32 or 64 bits for each source, its lane. The sweep over
+//                           a hierarchy leaves them so (`phast_gpu.cu`). The threads of a warp have neighbouring lanes,
+//                           and read a vertex together.
 //
 // Vertices have the order of the graph in both. So results that depend on it, and amounts of vertices, are the same.
 #pragma once

@@ -67,8 +67,8 @@ class BatchSearch(ABC):
     n_columns: int | None = None
     #: Whether these are what is kept of a row.
     writes_kept = False
-    #: Above 0 if it writes no distances, but leaves them in its own memory for reductions (`left`), in words of so many
-    #: bits.
+    #: 0 if it writes distances. Otherwise it leaves them in its own memory for reductions (`left`), and this is the
+    #: number of bits of a word there.
     lane_bits = 0
     #: What the last launch left, until the next one.
     left: LaneRows
