@@ -329,7 +329,7 @@ def test_contradictions_are_refused_before_the_graph_is_read(tmp_path, monkeypat
 
 def test_without_pymetis_it_is_refused_where_it_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(metis, "find_spec", lambda _: None)
+    monkeypatch.setattr(metis, "package", lambda: None)
     reason = (
         "it needs the package `pymetis`, which is not installed; it has wheels for Linux x86-64 and macOS"
     )

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, suppress
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,9 +35,15 @@ MOST_CUTS = 2
 CUT_VERTICES = 2**16
 
 
+@cache
+def package() -> ModuleSpec | None:
+    """Return where `pymetis` is installed, or None. A search takes as long as a small call of a solver."""
+    return find_spec("pymetis")
+
+
 def missing() -> str | None:
     """Return why METIS cannot be used here, or None."""
-    if find_spec("pymetis") is None:
+    if package() is None:
         return (
             "it needs the package `pymetis`, which is not installed; it has wheels for Linux x86-64 and macOS"
         )
@@ -48,8 +55,8 @@ class MetisProcess:
 
     def __enter__(self) -> MetisProcess:
         program = str(Path(__file__).with_name("metis_child.py"))
-        package = find_spec("pymetis")
-        folders = package.submodule_search_locations if package is not None else None
+        found = package()
+        folders = found.submodule_search_locations if found is not None else None
         self._errors = tempfile.TemporaryFile()
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-S", program, *(folders or ["."])],

@@ -95,6 +95,23 @@ def test_lanes_of_every_number(n):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("kept", [EveryVertex(), Nothing(), Targets(np.array([7, 5000]))])
+@pytest.mark.parametrize("n", [1, 32, 400])
+def test_calls_that_follow_each_other_with_other_sources(kept, n):
+    graph = graph_of(road_like(20_000))
+    rng = np.random.default_rng(4)
+    for _ in range(5):  # from the third on, they are one launch
+        sources = rng.integers(0, graph.n_vertices, n)
+        found, expected = (
+            SOLVERS[name].solve(graph, sources, SolveOptions(kept=kept)) for name in ("phast-gpu", "dijkstra")
+        )
+        assert_array_equal(found.distances, expected.distances)
+        assert [m.mean_distance for m in found.metrics] == [m.mean_distance for m in expected.metrics]
+    launches = device_hierarchy(device_graph(graph), host_hierarchy(graph)).launches
+    assert [graph for graph in launches._graphs.values() if graph is not None]
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("cutoff", [None, 0, 3000])
 def test_roads_whose_directions_differ(dtype, cutoff):

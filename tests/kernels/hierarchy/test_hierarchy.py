@@ -321,7 +321,7 @@ def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
 def test_a_metis_that_does_not_start_is_an_error(monkeypatch, tmp_path):
     (tmp_path / "_internal.py").write_text("raise ImportError('no such library')")
     found = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr(metis, "find_spec", lambda _: found)
+    monkeypatch.setattr(metis, "package", lambda: found)
     with pytest.raises(SsspError, match=r"^METIS does not start: exit code 1; ImportError: no such library$"):
         completion_of(graph_of(grid(20, 20)))
 

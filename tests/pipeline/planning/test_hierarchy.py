@@ -172,5 +172,5 @@ def test_what_can_never_be():
 
 
 def test_without_pymetis_none_is_made(monkeypatch):
-    monkeypatch.setattr(metis, "find_spec", lambda _: None)
+    monkeypatch.setattr(metis, "package", lambda: None)
     assert why_not(work(traits("ny"), 16_384), TWO_CORES, MUCH).startswith("it needs the package `pymetis`")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaunches
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
@@ -162,7 +163,7 @@ def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
 
 @dataclass(frozen=True, eq=False)
 class DeviceHierarchy:
-    """A hierarchy on one device, in the layout of `Call`; never written to."""
+    """A hierarchy on one device, in the layout of `Call`; its arrays are never written to."""
 
     #: Whether words have 64 bits.
     wide: bool
@@ -196,6 +197,8 @@ class DeviceHierarchy:
     n_depths: int
     #: How many products a sweep makes for each source.
     n_products: int
+    #: The batches that were launched last.
+    launches: RepeatedLaunches = field(default_factory=RepeatedLaunches)
 
     @property
     def n_upper_bands(self) -> int:

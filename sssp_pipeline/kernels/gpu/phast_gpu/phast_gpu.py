@@ -310,19 +310,7 @@ class _Sweep(BatchSearch):
             self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
-        self._kernels["climb_kernel"](
-            n_sources,
-            1024 if n_sources <= _FEW else 256,
-            (self._bytes,),
-            shared_bytes=self._shared_bytes,
-        )
-        self._kernels["seed_kernel"](
-            n_sources * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
-        )
-        self._sweep(n_lanes)
-        if rows.shape[1]:
-            squares = -(-rows.shape[1] // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
-            self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
+        hierarchy.launches.run(self._call.tobytes(), lambda: self._enqueue(n_sources, n_lanes, rows.shape[1]))
         if self.lane_bits:
             words, places, limit = self._scratch["rows"], hierarchy.places, int(self._call["limit"][0])
             self.left = LaneRows(words, places, limit, n_lanes, n_sources)
@@ -338,6 +326,23 @@ class _Sweep(BatchSearch):
             )
 
         return counts
+
+    def _enqueue(self, n_sources: int, n_lanes: int, n_columns: int) -> None:
+        """Launch the kernels of a batch."""
+        hierarchy = self._hierarchy
+        self._kernels["climb_kernel"](
+            n_sources,
+            1024 if n_sources <= _FEW else 256,
+            (self._bytes,),
+            shared_bytes=self._shared_bytes,
+        )
+        self._kernels["seed_kernel"](
+            n_sources * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
+        )
+        self._sweep(n_lanes)
+        if n_columns:
+            squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
+            self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
 
     def _sweep(self, n_lanes: int) -> None:
         """Enqueue the sweep of all bands from the top down."""

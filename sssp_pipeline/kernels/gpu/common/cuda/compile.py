@@ -70,6 +70,7 @@ def sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+@cache
 def kernel_options(
     unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False, signed: bool = False
 ) -> tuple[str, ...]:

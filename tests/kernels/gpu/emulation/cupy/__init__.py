@@ -464,6 +464,11 @@ class _Function:
                 raise TypeError(f"{self.name}: {type(a)}")
             values.append(ctypes.create_string_buffer(b, len(b) + 16))
             sizes.append(len(b))
+        if _Stream.recorded is not None:
+            # A graph has copies of the arguments, and runs later.
+            call = grid, block, [np.frombuffer(v, np.uint8, n).view(f"V{n}")[0] for v, n in zip(values, sizes)]
+            _Stream.recorded.append((self, *call, shared_mem))
+            return
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
         n_bytes = (ctypes.c_size_t * len(values))(*sizes)
         with _lock:
@@ -517,6 +522,16 @@ class _Stream:
     def synchronize(self):
         pass
 
+    #: The launches of the graph that is recorded.
+    recorded = None
+
+    def begin_capture(self):
+        _Stream.recorded = []
+
+    def end_capture(self):
+        recorded, _Stream.recorded = _Stream.recorded, None
+        return _Graph(recorded)
+
     def record(self, event=None):
         return event or _Event()
 
@@ -530,6 +545,15 @@ class _Stream:
         pass
 
     done = True
+
+
+class _Graph:
+    def __init__(self, launches):
+        self._launches = launches
+
+    def launch(self):
+        for kernel, *arguments in self._launches:
+            kernel(*arguments)
 
 
 _stream = _Stream()
