@@ -185,9 +185,10 @@ class ReadEdges:
             table=RunTable(self.runs),
             scratch=Scratch(),
             default=default,
+            bounds=csr_build.Bounds.of(self.vertex_ids.n_vertices, self.seen.low, self.seen.high, self.dtype),
             keys=random_keys() if keys is None else keys,
         )
-        for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads):
+        for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads, job.threads):
             self._n_edges += len(rows.col_indices)
             if self._reverse_difference is not None and rows.reverse_difference is not None:
                 self._reverse_difference = (self._reverse_difference + rows.reverse_difference) % 2**64
@@ -202,6 +203,7 @@ class ReadEdges:
         table: RunTable,
         scratch: Scratch,
         default: np.ndarray,
+        bounds: csr_build.Bounds,
         keys: np.ndarray,
     ) -> Rows:
         """Return the rows of the vertices [first, last), whose codes are in the range `codes`."""
@@ -210,7 +212,9 @@ class ReadEdges:
         if not job.ids.has_chunks:
             src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
         lightest = job.spec.duplicates == "keep-min"
-        rows = csr_build.rows_between(*vertices, src, dst, weights, lightest=lightest, scratch=scratch)
+        rows = csr_build.rows_between(
+            *vertices, src, dst, weights, bounds=bounds, lightest=lightest, scratch=scratch
+        )
         if job.spec.duplicates == "error":
             self._refuse_duplicates(vertices[0], *rows[:2])
         return Rows(vertices[0], *rows, self._reverse_difference_of(vertices[0], rows, keys))

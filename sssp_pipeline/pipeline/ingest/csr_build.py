@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -145,6 +146,33 @@ def _group(
     return starts, low, shift, loops
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What all targets and weights of some edges are within."""
+
+    #: The bits of a target.
+    target_bits: int
+    #: The least weight modulo 2^64, and the bits that say how much a weight is above it. 64 bits stand for decimals,
+    #: which have no such number.
+    least: np.int64
+    weight_bits: int
+
+    @classmethod
+    def of(cls, n_vertices: int, low: float, high: float, dtype: np.dtype) -> Bounds:
+        """Return the bounds of targets below `n_vertices` and weights of type `dtype` from `low` to `high`."""
+        target_bits = max(0, n_vertices - 1).bit_length()
+        if dtype.kind == "f":
+            return cls(target_bits, np.int64(0), 64)
+        low, high = int(low), int(high)
+        return cls(target_bits, np.uint64(low % 2**64).astype(np.int64), (high - low).bit_length())
+
+    @classmethod
+    def of_edges(cls, dst: np.ndarray, weights: np.ndarray) -> Bounds:
+        """Return the bounds of these edges."""
+        low, high = (weights.min().item(), weights.max().item()) if len(weights) else (0, 0)
+        return cls.of(int(dst.max(initial=0)) + 1, low, high, weights.dtype)
+
+
 def rows_between(
     first: int,
     last: int,
@@ -152,6 +180,7 @@ def rows_between(
     dst: np.ndarray,
     weights: np.ndarray,
     *,
+    bounds: Bounds | None = None,
     lightest: bool = False,
     scratch: Scratch | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -159,13 +188,15 @@ def rows_between(
 
     Edges (E,) from other vertices are left out, and with `lightest` all but the lightest of the edges with equal ends.
     The row offsets (last - first + 1,) int64 begin with 0. What is computed meanwhile is in the memory of `scratch`.
+    Without `bounds` they are those of the edges.
     """
     scratch = scratch or Scratch()
+    bounds = bounds or Bounds.of_edges(dst, weights)
     row_offsets = np.zeros(last - first + 1, np.int64)
     pieces = []
-    for part in _small_ranges(first, last, src, dst, weights):
+    for part in _small_ranges(first, last, src, dst, weights, bounds):
         counts = row_offsets[part[0] - first + 1 : part[1] - first + 1]
-        pieces.append(_count_and_sort(*part, lightest, counts, scratch))
+        pieces.append(_count_and_sort(*part, bounds, lightest, counts, scratch))
     np.cumsum(row_offsets, out=row_offsets)
     if len(pieces) == 1:
         return row_offsets, *pieces[0]
@@ -179,14 +210,13 @@ _Range: TypeAlias = tuple[int, int, np.ndarray, np.ndarray, np.ndarray]
 
 
 def _small_ranges(
-    first: int, last: int, src: np.ndarray, dst: np.ndarray, weights: np.ndarray
+    first: int, last: int, src: np.ndarray, dst: np.ndarray, weights: np.ndarray, bounds: Bounds
 ) -> Iterator[_Range]:
     """Divide the rows [first, last) into ranges whose keys fit 64 bits; rows without edges may be in no range.
 
     The ranges of an ingest are so small that they need no division.
     """
-    target_bits, index_bits = _key_bits(dst)
-    edge_bits = target_bits + min(index_bits, _weight_bits(weights)[1])
+    edge_bits = bounds.target_bits + min(_index_bits(dst), bounds.weight_bits)
     if last - first <= 1 or (last - first - 1).bit_length() + edge_bits <= 64:
         yield first, last, src, dst, weights
         return
@@ -197,23 +227,12 @@ def _small_ranges(
         rows = max(first, row), min(last, row + (1 << int(shift)))
         if begin < end and rows[0] < rows[1]:
             here = slice(begin, end)
-            yield from _small_ranges(*rows, src[here], dst[here], weights[here])
+            yield from _small_ranges(*rows, src[here], dst[here], weights[here], bounds)
 
 
-def _key_bits(dst: np.ndarray) -> tuple[int, int]:
-    """Return the bits that a key has for the target of an edge, and for its index."""
-    return int(dst.max(initial=0)).bit_length(), max(0, len(dst) - 1).bit_length()
-
-
-def _weight_bits(weights: np.ndarray) -> tuple[np.int64, int]:
-    """Return the least of `weights` modulo 2^64, and the bits of a number that says by how much a weight is above it.
-
-    Decimals have no such number.
-    """
-    if not len(weights) or weights.dtype.kind == "f":
-        return np.int64(0), 64
-    least = weights.min()
-    return least.astype(np.int64), (int(weights.max()) - int(least)).bit_length()
+def _index_bits(dst: np.ndarray) -> int:
+    """Return the bits of the index of an edge."""
+    return max(0, len(dst) - 1).bit_length()
 
 
 def _count_and_sort(
@@ -222,6 +241,7 @@ def _count_and_sort(
     src: np.ndarray,
     dst: np.ndarray,
     weights: np.ndarray,
+    bounds: Bounds,
     lightest: bool,
     counts: np.ndarray,
     scratch: Scratch,
@@ -232,9 +252,9 @@ def _count_and_sort(
     compiled loop sorts row by row. The lowest bits of a key are the weight, or if it has too many bits the index of the
     edge.
     """
-    target_bits, index_bits = _key_bits(dst)
+    target_bits, least, weight_bits = bounds.target_bits, bounds.least, bounds.weight_bits
+    index_bits = _index_bits(dst)
     assert target_bits + index_bits <= 64, "a vertex has at most 2^32 edges"
-    least, weight_bits = _weight_bits(weights)
     keys = scratch.array("keys", len(src), np.uint64)
     if weight_bits < 64 and (last - first - 1).bit_length() + target_bits + weight_bits <= 64:
         keys = keys[: pack_weights(first, last, src, dst, weights, least, target_bits, weight_bits, keys)]

@@ -148,16 +148,14 @@ class RunTable:
         places = np.empty((3, len(self._runs)), np.int64)
         n = _find_groups(self._limits, self._starts, self._groups, first, last, places)
         begins, addresses = np.tile(places[0], (3, 1)), self._addresses.copy()
-        on_disk = self._on_disk
-        n_bytes = int((places[1, on_disk[:, 1]] * on_disk[:, 2] + 8).sum())
-        from_disk = self._scratch.array("from disk", n_bytes, np.uint8)
-        if not _read_from_disk(on_disk, places, from_disk.ctypes.data, addresses, begins):
-            raise OSError(CUT)
+        if len(on_disk := self._on_disk):
+            n_bytes = int((places[1, on_disk[:, 1]] * on_disk[:, 2] + 8).sum())
+            from_disk = self._scratch.array("from disk", n_bytes, np.uint8)
+            if not _read_from_disk(on_disk, places, from_disk.ctypes.data, addresses, begins):
+                raise OSError(CUT)
         src, dst = (self._scratch.array(name, n, np.uint32) for name in ("src", "dst"))
-        weights = self._scratch.array("weights", n, dtype)
-        every, is_float = np.arange(len(self._runs)), dtype.kind == "f"
-        _gather(addresses[0], begins[0], places, every, src[:0], False, src)
-        _gather(addresses[1], begins[1], places, every, dst[:0], False, dst)
+        weights, is_float = self._scratch.array("weights", n, dtype), dtype.kind == "f"
+        _gather_ends(addresses, begins, places, src, dst)
         for given, which in self._of_dtype.items():
             # The same weight may be an integer in one chunk and a decimal in another. Both go through float64, so that
             # both are rounded in the same way.
@@ -223,6 +221,16 @@ def _read_from_disk(
                 return False
             at, to = at + n, to + n
     return True
+
+
+@njit(nogil=True)
+def _gather_ends(
+    addresses: np.ndarray, begins: np.ndarray, places: np.ndarray, src: np.ndarray, dst: np.ndarray
+) -> None:
+    """Copy the ends of the edges of all runs to their places in `src` and `dst`."""
+    every = np.arange(places.shape[1])
+    _gather(addresses[0], begins[0], places, every, src[:0], False, src)
+    _gather(addresses[1], begins[1], places, every, dst[:0], False, dst)
 
 
 @njit(nogil=True)

@@ -384,6 +384,7 @@ class EdgesOnWorkers(ReadEdges):
                 numbering,
                 numbers,
                 Range(between, between),
+                self.seen,
                 self.dtype,
                 plan.keys,
             )

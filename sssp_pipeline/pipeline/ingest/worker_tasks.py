@@ -255,6 +255,8 @@ class RowsTask:
     vertex_ids: VertexIds
     #: The range of the vertices; these are their codes too.
     within: Range
+    #: What all weights need, and their type.
+    seen: WeightRange
     dtype: np.dtype
     #: As for `building.reverse_difference`.
     keys: np.ndarray
@@ -305,7 +307,7 @@ def edges_of(task: RowsTask, spill: Spill) -> ReadEdges:
     ids = DeclaredIds(task.vertex_ids.n_vertices, 0)
     job = Job(settings.spec, task.edge_list, ids, spill, settings.memory, Quiet())
     given = Given(settings.spec, [], [])
-    return ReadEdges(job, given, runs, WeightRange(), 0, [], task.vertex_ids, task.dtype, "", None)
+    return ReadEdges(job, given, runs, task.seen, 0, [], task.vertex_ids, task.dtype, "", None)
 
 
 def sum_of_differences(differences: Iterable[int | None]) -> int | None:

@@ -102,7 +102,8 @@ def test_rows_whose_keys_do_not_fit_are_divided(spread, lightest):
     ]
     wanted = sorted({(u, v): w for u, v, w in sorted(rows, reverse=True)}.items())
     wanted = [(u, v, w) for (u, v), w in wanted] if lightest else sorted(rows)
-    assert len(list(csr_build._small_ranges(first, last, src, dst, weights))) > 1
+    bounds = csr_build.Bounds.of_edges(dst, weights)
+    assert len(list(csr_build._small_ranges(first, last, src, dst, weights, bounds))) > 1
     assert listed(*csr_build.rows_between(first, last, src, dst, weights, lightest=lightest), first) == wanted
 
 

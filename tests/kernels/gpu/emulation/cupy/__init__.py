@@ -466,8 +466,10 @@ class _Function:
             sizes.append(len(b))
         if _Stream.recorded is not None:
             # A graph has copies of the arguments, and runs later.
-            call = grid, block, [np.frombuffer(v, np.uint8, n).view(f"V{n}")[0] for v, n in zip(values, sizes)]
-            _Stream.recorded.append((self, *call, shared_mem))
+            copies = [
+                np.frombuffer(v, np.uint8, n).view(f"V{n}")[0] for v, n in zip(values, sizes, strict=True)
+            ]
+            _Stream.recorded.append((self, grid, block, copies, shared_mem))
             return
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
         n_bytes = (ctypes.c_size_t * len(values))(*sizes)
