@@ -54,10 +54,15 @@ ORDER = (
     *("kernels.gpu.common", "kernels.gpu", "kernels.registry", "kernels"),
     "pipeline.storage",
     "workflow",
-    *("pipeline.host_memory", "pipeline.machine", "pipeline.scratch", "pipeline.arrow_arrays"),
+    *(
+        "pipeline.host_memory",
+        "pipeline.machine",
+        "pipeline.scratch",
+        "pipeline.arrow_arrays",
+        "pipeline.ordered",
+    ),
     "pipeline.parquet",
     *(
-        "pipeline.formats.parsing.ordered",
         "pipeline.formats.reading",
         "pipeline.formats.edge_list",
         "pipeline.formats.parsing",

@@ -52,9 +52,9 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     delimiter_of,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.text import refuse_different
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.vertex_ids import VertexIds
 
 #: The default of `graph.max_line_bytes`.

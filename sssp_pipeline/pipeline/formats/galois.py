@@ -28,7 +28,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     declared_reading,
     refuse_columns,
 )
-from sssp_pipeline.pipeline.formats.parsing.ordered import read_ahead
+from sssp_pipeline.pipeline.ordered import read_ahead
 from sssp_pipeline.pipeline.storage import files
 
 _HEADER = struct.Struct("<QQQQ")

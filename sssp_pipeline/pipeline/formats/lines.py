@@ -36,7 +36,6 @@ from sssp_pipeline.pipeline.formats.parquet import (
 )
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompressed
 from sssp_pipeline.pipeline.formats.parsing.magic import PARQUET_MAGIC
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.parsing.tables import (
     WEIGHT_WORDS,
     EdgeColumns,
@@ -47,6 +46,7 @@ from sssp_pipeline.pipeline.formats.parsing.tables import (
 )
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.wkb import lines_of_wkb
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 

@@ -22,7 +22,7 @@ from isal import igzip, isal_zlib
 
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.parsing.chunk_stream import ChunkStream, buffered
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
+from sssp_pipeline.pipeline.ordered import map_in_order
 
 #: The compressed bytes that one thread takes at a time.
 _BATCH_BYTES = 1 << 20

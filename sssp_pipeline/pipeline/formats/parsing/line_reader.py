@@ -32,13 +32,13 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     token_at,
 )
 from sssp_pipeline.pipeline.formats.parsing.file_parts import FilePart, read_parts
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import (
     FLOAT,
     INTEGER,
     UNSIGNED,
     LineSyntax,
 )
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.scratch import Scratch
 
 if TYPE_CHECKING:

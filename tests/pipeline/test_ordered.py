@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order, read_ahead
+from sssp_pipeline.pipeline.ordered import map_in_order, read_ahead
 
 
 def test_results_keep_the_order_of_the_items():
