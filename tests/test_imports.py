@@ -63,6 +63,7 @@ ORDER = (
     ),
     "pipeline.parquet",
     *(
+        "pipeline.formats.streams",
         "pipeline.formats.reading",
         "pipeline.formats.edge_list",
         "pipeline.formats.parsing",

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompressed
-from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
+from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.storage import files
 
 _DELIMITERS = ",;|\t"

@@ -31,13 +31,6 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
-    BYTE_ORDER_MARK,
-    long_line_error,
-    open_decompressed,
-    read_lines,
-    text_encoding,
-)
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     carriage_return_error,
     control_error,
@@ -52,7 +45,9 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     delimiter_of,
     read_sample,
 )
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, long_line_error, read_lines
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed, text_encoding
 from sssp_pipeline.pipeline.formats.text import refuse_different
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files

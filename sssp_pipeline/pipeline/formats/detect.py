@@ -18,12 +18,6 @@ from sssp_pipeline.pipeline.formats.generated import is_generated, open_generate
 from sssp_pipeline.pipeline.formats.lines import has_lines
 from sssp_pipeline.pipeline.formats.neo4j import is_header
 from sssp_pipeline.pipeline.formats.parquet import record_batches
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
-    BYTE_ORDER_MARK,
-    open_decompressed,
-    read_lines,
-    zip_members,
-)
 from sssp_pipeline.pipeline.formats.parsing.layout import (
     SAMPLE_ROWS,
     Sample,
@@ -32,7 +26,9 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     is_table_of_tabs,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.magic import (
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, read_lines
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed, zip_members
+from sssp_pipeline.pipeline.formats.streams.magic import (
     ARROW_FILE_MAGIC,
     ARROW_STREAM_MAGIC,
     PARQUET_MAGIC,

@@ -25,7 +25,6 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
 )
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
@@ -39,6 +38,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.formats.parsing.line_reader import Scanned, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage

@@ -22,12 +22,12 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import move_to, open_decompressed, read_exactly
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     common_n_vertices,
     declared_reading,
     refuse_columns,
 )
+from sssp_pipeline.pipeline.formats.streams.decompressed import move_to, open_decompressed, read_exactly
 from sssp_pipeline.pipeline.ordered import read_ahead
 from sssp_pipeline.pipeline.storage import files
 

@@ -34,8 +34,6 @@ from sssp_pipeline.pipeline.formats.parquet import (
     typed_edge_list,
     weight_dtype_of,
 )
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompressed
-from sssp_pipeline.pipeline.formats.parsing.magic import PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.parsing.tables import (
     WEIGHT_WORDS,
     EdgeColumns,
@@ -45,6 +43,8 @@ from sssp_pipeline.pipeline.formats.parsing.tables import (
     words,
 )
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
+from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.wkb import lines_of_wkb
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files

@@ -9,7 +9,6 @@ from __future__ import annotations
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
@@ -23,6 +22,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, LineFile, read_lines
 from sssp_pipeline.pipeline.storage import files as storage
 
 _FIELDS = ("pattern", "integer", "real")

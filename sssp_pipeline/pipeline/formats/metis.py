@@ -17,7 +17,6 @@ from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
@@ -28,6 +27,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.formats.parsing.line_reader import Scanned, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files

@@ -17,7 +17,6 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import read_lines, text_encoding
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     line_place,
     mark_error,
@@ -30,6 +29,7 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     is_number,
     read_sample,
 )
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import read_lines
 from sssp_pipeline.pipeline.formats.parsing.tables import choose_columns
 from sssp_pipeline.pipeline.formats.python_rows import (
     Edge,
@@ -39,6 +39,7 @@ from sssp_pipeline.pipeline.formats.python_rows import (
     read_weight,
 )
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
+from sssp_pipeline.pipeline.formats.streams.decompressed import text_encoding
 from sssp_pipeline.pipeline.storage import files
 
 #: The longest line that is parsed, in bytes. `ast` needs about a hundred times as much memory.

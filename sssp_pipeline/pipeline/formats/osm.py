@@ -32,12 +32,12 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     SkippedRows,
 )
 from sssp_pipeline.pipeline.formats.great_circle import step_metres
-from sssp_pipeline.pipeline.formats.local_copy import local_file
 from sssp_pipeline.pipeline.formats.osm_pbf import check_texts
 from sssp_pipeline.pipeline.formats.osm_rules import PROFILES, Profile, speeds_of
 from sssp_pipeline.pipeline.formats.osm_xml import check_no_way_is_deleted
-from sssp_pipeline.pipeline.formats.parsing.magic import is_osm_pbf
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
+from sssp_pipeline.pipeline.formats.streams.local_copy import local_file
+from sssp_pipeline.pipeline.formats.streams.magic import is_osm_pbf
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 

@@ -20,9 +20,7 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import is_compressed, open_decompressed
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
-from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.parsing.tables import (
     EdgeColumns,
     are_numbered,
@@ -30,6 +28,8 @@ from sssp_pipeline.pipeline.formats.parsing.tables import (
     choose_columns,
 )
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, open_decompressed
+from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 

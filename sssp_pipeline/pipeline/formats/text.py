@@ -20,7 +20,6 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, is_compressed, text_encoding
 from sssp_pipeline.pipeline.formats.parsing.layout import (
     COMMENTS,
     Layout,
@@ -28,11 +27,13 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     decide_layout,
     read_sample,
 )
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges, work_on_edges
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
 from sssp_pipeline.pipeline.formats.parsing.tables import check_same_columns
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, text_encoding
 from sssp_pipeline.pipeline.storage import files as storage
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, read_lines
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
@@ -24,6 +23,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, read_lines
 from sssp_pipeline.pipeline.formats.python_rows import (
     Edge,
     InexactWeightError,

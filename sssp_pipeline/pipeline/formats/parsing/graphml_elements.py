@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 from xml.parsers import expat
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompressed
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
 from sssp_pipeline.pipeline.storage import files
 
 #: The bytes that are parsed at a time.

@@ -13,19 +13,19 @@ from itertools import islice
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
-    BYTE_ORDER_MARK,
-    MOST_BYTES_BEFORE,
-    MOST_LINES_BEFORE,
-    check_not_endless,
-    read_lines,
-)
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     carriage_return_error,
     control_error,
     line_place,
     mark_error,
     not_utf8_error,
+)
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
+    BYTE_ORDER_MARK,
+    MOST_BYTES_BEFORE,
+    MOST_LINES_BEFORE,
+    check_not_endless,
+    read_lines,
 )
 from sssp_pipeline.pipeline.formats.parsing.tables import (
     EdgeColumns,

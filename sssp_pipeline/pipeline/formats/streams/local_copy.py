@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import is_compressed, open_decompressed
+from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, open_decompressed
 from sssp_pipeline.pipeline.storage import files
 
 
