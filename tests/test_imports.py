@@ -67,6 +67,7 @@ ORDER = (
         "pipeline.formats.reading",
         "pipeline.formats.edge_list",
         "pipeline.formats.parsing",
+        "pipeline.formats.columns",
         "pipeline.formats",
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),

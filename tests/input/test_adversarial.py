@@ -131,7 +131,8 @@ def test_a_small_file_with_a_gibibyte_needs_little_memory(begin, unit, n_times, 
 
 
 def test_comments_before_the_first_row_have_an_end(monkeypatch):
-    from sssp_pipeline.pipeline.formats.parsing import layout, line_blocks
+    from sssp_pipeline.pipeline.formats.columns import layout
+    from sssp_pipeline.pipeline.formats.parsing import line_blocks
 
     monkeypatch.setattr(line_blocks, "MOST_LINES_BEFORE", 10)
     monkeypatch.setattr(layout, "MOST_LINES_BEFORE", 10)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.columns.layout import BLANKS, is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
@@ -23,7 +24,6 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     weight_error,
     zero_led_problem,
 )
-from sssp_pipeline.pipeline.formats.parsing.layout import BLANKS, is_number
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault
 
 if TYPE_CHECKING:

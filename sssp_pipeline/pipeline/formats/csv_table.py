@@ -23,6 +23,15 @@ from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.columns.layout import (
+    DELIMITERS,
+    Layout,
+    cells_of,
+    decide_layout,
+    delimiter_of,
+    read_sample,
+    refuse_different,
+)
 from sssp_pipeline.pipeline.formats.csv_cells import convert_cells
 from sssp_pipeline.pipeline.formats.edge_list import (
     MAX_LINE_BYTES,
@@ -37,18 +46,9 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     line_place,
     mark_error,
 )
-from sssp_pipeline.pipeline.formats.parsing.layout import (
-    DELIMITERS,
-    Layout,
-    cells_of,
-    decide_layout,
-    delimiter_of,
-    read_sample,
-)
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, long_line_error, read_lines
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed, text_encoding
-from sssp_pipeline.pipeline.formats.text import refuse_different
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 

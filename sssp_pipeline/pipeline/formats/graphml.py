@@ -17,6 +17,18 @@ import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.columns.edge_columns import (
+    EdgeColumns,
+    check_same_columns,
+    choose_columns,
+)
+from sssp_pipeline.pipeline.formats.columns.layout import (
+    BLANKS,
+    SAMPLE_ROWS,
+    Sample,
+    decide_layout,
+    is_number,
+)
 from sssp_pipeline.pipeline.formats.edge_list import (
     Coordinates,
     EdgeChunk,
@@ -26,14 +38,6 @@ from sssp_pipeline.pipeline.formats.edge_list import (
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.parsing.graphml_elements import Element, GraphmlElements, Key
-from sssp_pipeline.pipeline.formats.parsing.layout import (
-    BLANKS,
-    SAMPLE_ROWS,
-    Sample,
-    decide_layout,
-    is_number,
-)
-from sssp_pipeline.pipeline.formats.parsing.tables import EdgeColumns, check_same_columns, choose_columns
 from sssp_pipeline.pipeline.formats.python_rows import (
     Edge,
     InexactWeightError,

@@ -17,6 +17,14 @@ import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.columns.edge_columns import (
+    WEIGHT_WORDS,
+    EdgeColumns,
+    check_same_columns,
+    choose_columns,
+    may_name_both_ends,
+    words,
+)
 from sssp_pipeline.pipeline.formats.edge_list import (
     Coordinates,
     EdgeChunk,
@@ -33,14 +41,6 @@ from sssp_pipeline.pipeline.formats.parquet import (
     table_of,
     typed_edge_list,
     weight_dtype_of,
-)
-from sssp_pipeline.pipeline.formats.parsing.tables import (
-    WEIGHT_WORDS,
-    EdgeColumns,
-    check_same_columns,
-    choose_columns,
-    may_name_both_ends,
-    words,
 )
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed

@@ -16,9 +16,12 @@ import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.formats.csv_table import open_csv
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.parsing.layout import (
+from sssp_pipeline.pipeline.formats.columns.edge_columns import (
+    EdgeColumns,
+    check_same_columns,
+    choose_columns,
+)
+from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
     Sample,
     cells_of,
@@ -26,7 +29,8 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.tables import EdgeColumns, check_same_columns, choose_columns
+from sssp_pipeline.pipeline.formats.csv_table import open_csv
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.reading import ColumnRead
 from sssp_pipeline.pipeline.storage import files
 

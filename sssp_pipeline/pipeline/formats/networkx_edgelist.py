@@ -11,6 +11,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.columns.edge_columns import choose_columns
+from sssp_pipeline.pipeline.formats.columns.layout import (
+    BLANKS,
+    Sample,
+    cells_of_text,
+    decide_layout,
+    is_number,
+    read_sample,
+)
 from sssp_pipeline.pipeline.formats.edge_list import (
     EdgeChunk,
     EdgeList,
@@ -21,16 +30,7 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     line_place,
     mark_error,
 )
-from sssp_pipeline.pipeline.formats.parsing.layout import (
-    BLANKS,
-    Sample,
-    cells_of_text,
-    decide_layout,
-    is_number,
-    read_sample,
-)
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import read_lines
-from sssp_pipeline.pipeline.formats.parsing.tables import choose_columns
 from sssp_pipeline.pipeline.formats.python_rows import (
     Edge,
     InexactWeightError,

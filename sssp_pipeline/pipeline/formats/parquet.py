@@ -14,6 +14,12 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.columns.edge_columns import (
+    EdgeColumns,
+    are_numbered,
+    check_same_columns,
+    choose_columns,
+)
 from sssp_pipeline.pipeline.formats.edge_list import (
     EdgeChunk,
     EdgeList,
@@ -21,12 +27,6 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     SkippedRows,
 )
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
-from sssp_pipeline.pipeline.formats.parsing.tables import (
-    EdgeColumns,
-    are_numbered,
-    check_same_columns,
-    choose_columns,
-)
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, open_decompressed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.columns.layout import is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import ZERO_LED_HINT, weight_error, zero_led_problem
-from sssp_pipeline.pipeline.formats.parsing.layout import is_number
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault
 
 #: Source, target and weight of an edge; the weight is None if the input has none.

@@ -14,23 +14,23 @@ from itertools import pairwise
 from typing import Any
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.columns.layout import (
+    COMMENTS,
+    Layout,
+    cells_of_text,
+    decide_layout,
+    read_sample,
+    refuse_different,
+)
 from sssp_pipeline.pipeline.formats.edge_list import (
     EdgeChunk,
     EdgeList,
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.layout import (
-    COMMENTS,
-    Layout,
-    cells_of_text,
-    decide_layout,
-    read_sample,
-)
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges, work_on_edges
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
-from sssp_pipeline.pipeline.formats.parsing.tables import check_same_columns
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, text_encoding
@@ -125,25 +125,6 @@ def _read_and_work(
 ) -> Iterator[Any]:
     found = work_on_edges(work, files, syntax, block_bytes, n_threads, skipped)
     return (result for _, result in found)
-
-
-def refuse_different(urls: list[str], layouts: list[Layout]) -> None:
-    """Raise `InputError` if only some files have a header, or if their columns differ."""
-    first = layouts[0]
-    for layout in layouts:
-        n_columns, n_first = len(layout.columns.names), len(first.columns.names)
-        if layout.has_header != first.has_header:
-            raise InputError(
-                f"{first.sample.place} is {'a header' if first.has_header else 'an edge'}, but "
-                f"{layout.sample.place} is {'a header' if layout.has_header else 'an edge'}",
-                hint="files read together all have a header, or none has",
-            )
-        if n_columns != n_first and not first.has_header:
-            raise InputError(
-                f"{layout.sample.place} has {n_columns} columns, but {first.sample.place} has {n_first}",
-                hint="files read together have the same columns",
-            )
-    check_same_columns(urls, [layout.columns for layout in layouts])
 
 
 def _refuse_other_places(urls: list[str], layouts: list[Layout]) -> None:

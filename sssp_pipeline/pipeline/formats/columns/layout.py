@@ -12,6 +12,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.columns.edge_columns import (
+    EdgeColumns,
+    are_numbered,
+    check_same_columns,
+    choose_columns,
+    names_both_ends,
+)
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     carriage_return_error,
@@ -26,12 +33,6 @@ from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
     MOST_LINES_BEFORE,
     check_not_endless,
     read_lines,
-)
-from sssp_pipeline.pipeline.formats.parsing.tables import (
-    EdgeColumns,
-    are_numbered,
-    choose_columns,
-    names_both_ends,
 )
 from sssp_pipeline.pipeline.storage import files
 
@@ -345,3 +346,22 @@ def _id_kind(
     if zero_led is not None and all(_DIGITS.fullmatch(end) for end in found):
         return "string", f"`{zero_led}` would lose its first character as an integer"
     return "integer", f"all of the first {len(rows):,} rows have whole numbers"
+
+
+def refuse_different(urls: list[str], layouts: list[Layout]) -> None:
+    """Raise `InputError` if only some files have a header, or if their columns differ."""
+    first = layouts[0]
+    for layout in layouts:
+        n_columns, n_first = len(layout.columns.names), len(first.columns.names)
+        if layout.has_header != first.has_header:
+            raise InputError(
+                f"{first.sample.place} is {'a header' if first.has_header else 'an edge'}, but "
+                f"{layout.sample.place} is {'a header' if layout.has_header else 'an edge'}",
+                hint="files read together all have a header, or none has",
+            )
+        if n_columns != n_first and not first.has_header:
+            raise InputError(
+                f"{layout.sample.place} has {n_columns} columns, but {first.sample.place} has {n_first}",
+                hint="files read together have the same columns",
+            )
+    check_same_columns(urls, [layout.columns for layout in layouts])

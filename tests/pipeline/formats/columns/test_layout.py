@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.pipeline.formats.parsing.layout import SAMPLE_ROWS
+from sssp_pipeline.pipeline.formats.columns.layout import SAMPLE_ROWS
 
 HEADER_HINT = "set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge"
 
