@@ -68,6 +68,7 @@ ORDER = (
         "pipeline.formats.edge_list",
         "pipeline.formats.parsing",
         "pipeline.formats.columns",
+        "pipeline.formats.text",
         "pipeline.formats",
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),

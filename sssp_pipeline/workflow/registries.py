@@ -20,14 +20,14 @@ _ANSWERS = "sssp_pipeline.pipeline.results.answers"
 
 #: The function of each format that opens files as an `EdgeList`.
 FORMATS: dict[str, str] = {
-    "text": f"{_FORMATS}.text:open_text",
+    "text": f"{_FORMATS}.text.text:open_text",
     "csv": f"{_FORMATS}.csv_table:open_csv",
-    "dimacs": f"{_FORMATS}.dimacs:open_dimacs",
+    "dimacs": f"{_FORMATS}.text.dimacs:open_dimacs",
     "galois": f"{_FORMATS}.galois:open_galois",
     "graphml": f"{_FORMATS}.graphml:open_graphml",
     "lines": f"{_FORMATS}.lines:open_lines",
-    "matrix-market": f"{_FORMATS}.matrix_market:open_matrix_market",
-    "metis": f"{_FORMATS}.metis:open_metis",
+    "matrix-market": f"{_FORMATS}.text.matrix_market:open_matrix_market",
+    "metis": f"{_FORMATS}.text.metis:open_metis",
     "neo4j": f"{_FORMATS}.neo4j:open_neo4j",
     "networkx": f"{_FORMATS}.networkx_edgelist:open_networkx",
     "osm": f"{_FORMATS}.osm:open_osm",

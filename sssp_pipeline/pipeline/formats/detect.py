@@ -20,7 +20,6 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
     is_table_of_tabs,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.dimacs import LETTERS
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
 from sssp_pipeline.pipeline.formats.lines import has_lines
@@ -34,6 +33,7 @@ from sssp_pipeline.pipeline.formats.streams.magic import (
     PARQUET_MAGIC,
     is_osm_pbf,
 )
+from sssp_pipeline.pipeline.formats.text.dimacs import LETTERS
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.workflow.registries import FORMATS, code_of
 

@@ -1,7 +1,7 @@
 """The positions of the vertices in a table: CSV with a header, Parquet, Arrow or GeoParquet, with ids of vertices.
 
 A graph of any format can have such a table. The `.co` file of a DIMACS graph, which has no ids but numbers, is read in
-`dimacs.py`.
+`text/dimacs.py`.
 """
 
 from __future__ import annotations
