@@ -69,6 +69,7 @@ ORDER = (
         "pipeline.formats.parsing",
         "pipeline.formats.columns",
         "pipeline.formats.text",
+        "pipeline.formats.row_by_row",
         "pipeline.formats",
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),

@@ -24,16 +24,16 @@ FORMATS: dict[str, str] = {
     "csv": f"{_FORMATS}.csv_table:open_csv",
     "dimacs": f"{_FORMATS}.text.dimacs:open_dimacs",
     "galois": f"{_FORMATS}.galois:open_galois",
-    "graphml": f"{_FORMATS}.graphml:open_graphml",
+    "graphml": f"{_FORMATS}.row_by_row.graphml:open_graphml",
     "lines": f"{_FORMATS}.lines:open_lines",
     "matrix-market": f"{_FORMATS}.text.matrix_market:open_matrix_market",
     "metis": f"{_FORMATS}.text.metis:open_metis",
     "neo4j": f"{_FORMATS}.neo4j:open_neo4j",
-    "networkx": f"{_FORMATS}.networkx_edgelist:open_networkx",
+    "networkx": f"{_FORMATS}.row_by_row.networkx_edgelist:open_networkx",
     "osm": f"{_FORMATS}.osm:open_osm",
     "parquet": f"{_FORMATS}.parquet:open_parquet",
     "scipy-npz": f"{_FORMATS}.scipy_npz:open_scipy_npz",
-    "tntp": f"{_FORMATS}.tntp:open_tntp",
+    "tntp": f"{_FORMATS}.row_by_row.tntp:open_tntp",
 }
 
 #: The formats in which vertices have positions, and the names of files that may be in one of them.

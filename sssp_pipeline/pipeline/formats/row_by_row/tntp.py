@@ -24,14 +24,14 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, read_lines
-from sssp_pipeline.pipeline.formats.python_rows import (
+from sssp_pipeline.pipeline.formats.reading import ColumnRead
+from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     Edge,
     InexactWeightError,
     chunks_of_edges,
     read_id,
     read_weight,
 )
-from sssp_pipeline.pipeline.formats.reading import ColumnRead
 from sssp_pipeline.pipeline.storage import files
 
 #: The columns of a row.

@@ -14,7 +14,7 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.parsing import graphml_elements
+from sssp_pipeline.pipeline.formats.row_by_row import graphml_elements
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'

@@ -37,15 +37,15 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     SkippedRows,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
-from sssp_pipeline.pipeline.formats.parsing.graphml_elements import Element, GraphmlElements, Key
-from sssp_pipeline.pipeline.formats.python_rows import (
+from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
+from sssp_pipeline.pipeline.formats.row_by_row.graphml_elements import Element, GraphmlElements, Key
+from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     Edge,
     InexactWeightError,
     chunks_of_edges,
     read_id,
     read_weight,
 )
-from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 

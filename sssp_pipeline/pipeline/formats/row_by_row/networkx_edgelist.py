@@ -31,14 +31,14 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     mark_error,
 )
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import read_lines
-from sssp_pipeline.pipeline.formats.python_rows import (
+from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
+from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     Edge,
     InexactWeightError,
     chunks_of_edges,
     read_id,
     read_weight,
 )
-from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import text_encoding
 from sssp_pipeline.pipeline.storage import files
 
