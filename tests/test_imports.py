@@ -70,6 +70,7 @@ ORDER = (
         "pipeline.formats.columns",
         "pipeline.formats.text",
         "pipeline.formats.row_by_row",
+        "pipeline.formats.tables",
         "pipeline.formats",
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),

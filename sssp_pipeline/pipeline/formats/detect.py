@@ -23,8 +23,6 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
 from sssp_pipeline.pipeline.formats.lines import has_lines
-from sssp_pipeline.pipeline.formats.neo4j import is_header
-from sssp_pipeline.pipeline.formats.parquet import record_batches
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, read_lines
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed, zip_members
 from sssp_pipeline.pipeline.formats.streams.magic import (
@@ -33,6 +31,8 @@ from sssp_pipeline.pipeline.formats.streams.magic import (
     PARQUET_MAGIC,
     is_osm_pbf,
 )
+from sssp_pipeline.pipeline.formats.tables.neo4j import is_header
+from sssp_pipeline.pipeline.formats.tables.parquet import record_batches
 from sssp_pipeline.pipeline.formats.text.dimacs import LETTERS
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.workflow.registries import FORMATS, code_of

@@ -35,16 +35,16 @@ from sssp_pipeline.pipeline.formats.edge_list import (
 from sssp_pipeline.pipeline.formats.geometry_metadata import primary_geometry
 from sssp_pipeline.pipeline.formats.great_circle import step_metres
 from sssp_pipeline.pipeline.formats.line_tables import LineTable, open_geopackage, open_geoparquet
-from sssp_pipeline.pipeline.formats.parquet import (
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
+from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.tables.parquet import (
     SKIP_HINT,
     is_numeric,
     table_of,
     typed_edge_list,
     weight_dtype_of,
 )
-from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
-from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.wkb import lines_of_wkb
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files

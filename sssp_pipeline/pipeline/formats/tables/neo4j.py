@@ -29,9 +29,9 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.csv_table import open_csv
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.reading import ColumnRead
+from sssp_pipeline.pipeline.formats.tables.csv_table import open_csv
 from sssp_pipeline.pipeline.storage import files
 
 if TYPE_CHECKING:

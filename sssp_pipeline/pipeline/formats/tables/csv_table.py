@@ -32,7 +32,6 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
     read_sample,
     refuse_different,
 )
-from sssp_pipeline.pipeline.formats.csv_cells import convert_cells
 from sssp_pipeline.pipeline.formats.edge_list import (
     MAX_LINE_BYTES,
     EdgeChunk,
@@ -49,6 +48,7 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, long_line_error, read_lines
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed, text_encoding
+from sssp_pipeline.pipeline.formats.tables.csv_cells import convert_cells
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 
