@@ -71,6 +71,7 @@ ORDER = (
         "pipeline.formats.text",
         "pipeline.formats.row_by_row",
         "pipeline.formats.tables",
+        "pipeline.formats.binary",
         "pipeline.formats",
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),

@@ -23,7 +23,7 @@ FORMATS: dict[str, str] = {
     "text": f"{_FORMATS}.text.text:open_text",
     "csv": f"{_FORMATS}.tables.csv_table:open_csv",
     "dimacs": f"{_FORMATS}.text.dimacs:open_dimacs",
-    "galois": f"{_FORMATS}.galois:open_galois",
+    "galois": f"{_FORMATS}.binary.galois:open_galois",
     "graphml": f"{_FORMATS}.row_by_row.graphml:open_graphml",
     "lines": f"{_FORMATS}.lines:open_lines",
     "matrix-market": f"{_FORMATS}.text.matrix_market:open_matrix_market",
@@ -32,7 +32,7 @@ FORMATS: dict[str, str] = {
     "networkx": f"{_FORMATS}.row_by_row.networkx_edgelist:open_networkx",
     "osm": f"{_FORMATS}.osm:open_osm",
     "parquet": f"{_FORMATS}.tables.parquet:open_parquet",
-    "scipy-npz": f"{_FORMATS}.scipy_npz:open_scipy_npz",
+    "scipy-npz": f"{_FORMATS}.binary.scipy_npz:open_scipy_npz",
     "tntp": f"{_FORMATS}.row_by_row.tntp:open_tntp",
 }
 

@@ -16,7 +16,7 @@ from stored import graph_spec, ingested
 
 import sssp_pipeline as sp
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import scipy_npz
+from sssp_pipeline.pipeline.formats.binary import scipy_npz
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
