@@ -72,6 +72,7 @@ ORDER = (
         "pipeline.formats.row_by_row",
         "pipeline.formats.tables",
         "pipeline.formats.binary",
+        "pipeline.formats.geometry",
         "pipeline.formats",
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),

@@ -22,7 +22,7 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
 )
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
-from sssp_pipeline.pipeline.formats.lines import has_lines
+from sssp_pipeline.pipeline.formats.geometry.lines import has_lines
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, read_lines
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed, zip_members
 from sssp_pipeline.pipeline.formats.streams.magic import (

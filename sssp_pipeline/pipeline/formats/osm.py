@@ -31,7 +31,7 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.great_circle import step_metres
+from sssp_pipeline.pipeline.formats.geometry.great_circle import step_metres
 from sssp_pipeline.pipeline.formats.osm_pbf import check_texts
 from sssp_pipeline.pipeline.formats.osm_rules import PROFILES, Profile, speeds_of
 from sssp_pipeline.pipeline.formats.osm_xml import check_no_way_is_deleted

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.formats.geometry_metadata import other_crs, primary_geometry
+from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import other_crs, primary_geometry
 from sssp_pipeline.pipeline.formats.streams.local_copy import local_file
 from sssp_pipeline.pipeline.formats.tables.parquet import checked_batches, record_batches
 from sssp_pipeline.pipeline.storage import files

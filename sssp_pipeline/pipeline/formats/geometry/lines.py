@@ -32,9 +32,10 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.geometry_metadata import primary_geometry
-from sssp_pipeline.pipeline.formats.great_circle import step_metres
-from sssp_pipeline.pipeline.formats.line_tables import LineTable, open_geopackage, open_geoparquet
+from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import primary_geometry
+from sssp_pipeline.pipeline.formats.geometry.great_circle import step_metres
+from sssp_pipeline.pipeline.formats.geometry.line_tables import LineTable, open_geopackage, open_geoparquet
+from sssp_pipeline.pipeline.formats.geometry.wkb import lines_of_wkb
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
 from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
@@ -45,7 +46,6 @@ from sssp_pipeline.pipeline.formats.tables.parquet import (
     typed_edge_list,
     weight_dtype_of,
 )
-from sssp_pipeline.pipeline.formats.wkb import lines_of_wkb
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
