@@ -73,6 +73,7 @@ ORDER = (
         "pipeline.formats.tables",
         "pipeline.formats.binary",
         "pipeline.formats.geometry",
+        "pipeline.formats.openstreetmap",
         "pipeline.formats",
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),

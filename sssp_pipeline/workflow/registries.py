@@ -30,7 +30,7 @@ FORMATS: dict[str, str] = {
     "metis": f"{_FORMATS}.text.metis:open_metis",
     "neo4j": f"{_FORMATS}.tables.neo4j:open_neo4j",
     "networkx": f"{_FORMATS}.row_by_row.networkx_edgelist:open_networkx",
-    "osm": f"{_FORMATS}.osm:open_osm",
+    "osm": f"{_FORMATS}.openstreetmap.osm:open_osm",
     "parquet": f"{_FORMATS}.tables.parquet:open_parquet",
     "scipy-npz": f"{_FORMATS}.binary.scipy_npz:open_scipy_npz",
     "tntp": f"{_FORMATS}.row_by_row.tntp:open_tntp",

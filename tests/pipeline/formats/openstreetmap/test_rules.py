@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sssp_pipeline.pipeline.formats.osm_rules import CLOSING, OPENING, PROFILES, speeds_of
+from sssp_pipeline.pipeline.formats.openstreetmap.rules import CLOSING, OPENING, PROFILES, speeds_of
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "openstreetmap.md"
+GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "openstreetmap.md"
 
 
 def speeds(profile, **tags):

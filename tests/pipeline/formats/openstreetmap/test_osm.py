@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import osm, osm_xml
 from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.osm_rules import PROFILES, speeds_of
+from sssp_pipeline.pipeline.formats.openstreetmap import osm, xml_check
+from sssp_pipeline.pipeline.formats.openstreetmap.rules import PROFILES, speeds_of
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow.contradictions import contradictions
 
@@ -396,8 +396,8 @@ def test_objects_that_are_damaged(tmp_path, refused, old, new, message):
 @pytest.mark.parametrize("block_bytes", [37, 1 << 20])
 @pytest.mark.parametrize("mark", ["action='delete'", 'action="delete"', '\n  action = "delete"'])
 def test_a_way_that_is_deleted_in_an_editor(tmp_path, refused, monkeypatch, mark, block_bytes):
-    monkeypatch.setattr(osm_xml, "_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(osm_xml, "_ELEMENT_BYTES", 300)
+    monkeypatch.setattr(xml_check, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(xml_check, "_ELEMENT_BYTES", 300)
     path = osm_file(tmp_path / "a.osm", NODES, [(9, [1, 2], STREET), (10, [1, 3], STREET)])
     path.write_text(path.read_text().replace('<way id="10"', f'<way id="10" {mark}'))
     assert refused(path, weight_column="time") == (

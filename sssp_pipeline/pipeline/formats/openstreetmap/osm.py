@@ -1,6 +1,6 @@
 """OpenStreetMap: the roads of a PBF or XML file, as a graph whose vertices are nodes.
 
-The file is read twice. The first time gives the ways that the profile may use (`osm_rules.py`), and with them the
+The file is read twice. The first time gives the ways that the profile may use (`rules.py`), and with them the
 nodes that are vertices: both ends of a way, and every node that occurs again, in another way or in the same one. The
 second time gives the positions of the nodes of these ways. Between two vertices that follow each other on a way there
 is an edge in each open direction.
@@ -32,9 +32,9 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     SkippedRows,
 )
 from sssp_pipeline.pipeline.formats.geometry.great_circle import step_metres
-from sssp_pipeline.pipeline.formats.osm_pbf import check_texts
-from sssp_pipeline.pipeline.formats.osm_rules import PROFILES, Profile, speeds_of
-from sssp_pipeline.pipeline.formats.osm_xml import check_no_way_is_deleted
+from sssp_pipeline.pipeline.formats.openstreetmap.pbf_check import check_texts
+from sssp_pipeline.pipeline.formats.openstreetmap.rules import PROFILES, Profile, speeds_of
+from sssp_pipeline.pipeline.formats.openstreetmap.xml_check import check_no_way_is_deleted
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.formats.streams.local_copy import local_file
 from sssp_pipeline.pipeline.formats.streams.magic import is_osm_pbf
