@@ -20,7 +20,7 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.openstreetmap import osm, xml_check
+from sssp_pipeline.pipeline.formats.openstreetmap import ways_and_nodes, xml_check
 from sssp_pipeline.pipeline.formats.openstreetmap.rules import PROFILES, speeds_of
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow.contradictions import contradictions
@@ -162,8 +162,8 @@ def test_small_chunks_give_the_same_edges(tmp_path, read):
 
 @pytest.mark.parametrize("bitmap_bytes", [0, 1 << 30])
 def test_nodes_are_found_with_and_without_the_filter(tmp_path, read, monkeypatch, bitmap_bytes):
-    monkeypatch.setattr(osm, "_BITMAP_BYTES", bitmap_bytes)
-    monkeypatch.setattr(osm, "_NODES_AT_A_TIME", 3)
+    monkeypatch.setattr(ways_and_nodes, "_BITMAP_BYTES", bitmap_bytes)
+    monkeypatch.setattr(ways_and_nodes, "_NODES_AT_A_TIME", 3)
     nodes = {10**9 * i: (i / 1000, 45) for i in range(1, 12)}
     ways = [(1, sorted(nodes)[2:9:2], STREET), (2, sorted(nodes)[4:6], STREET)]
     path = osm_file(tmp_path / "a.osm.pbf", nodes, ways)
