@@ -74,6 +74,7 @@ ORDER = (
         "pipeline.formats.binary",
         "pipeline.formats.geometry",
         "pipeline.formats.openstreetmap",
+        "pipeline.formats.vertex_files",
         "pipeline.formats",
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),

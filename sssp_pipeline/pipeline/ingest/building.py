@@ -23,7 +23,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.formats.vertex_positions import VertexPositions
+from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import VertexPositions
 from sssp_pipeline.pipeline.graph_store.manifest import (
     Cleaning,
     Counts,
