@@ -34,10 +34,7 @@ HELPERS = (
         for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/kernel_threads")
     ),
     *(f"kernels/hierarchy/{name}.py" for name in ("lanes", "subtrees", "tiles")),
-    *(
-        f"pipeline/formats/parsing/{name}.py"
-        for name in ("byte_streams", "compressed_blocks", "numbers_in_text", "plain_rows")
-    ),
+    *(f"pipeline/formats/parsing/{name}.py" for name in ("line_blocks", "numbers_in_text", "plain_rows")),
 )
 
 _PACKAGE = Path(__file__).parent

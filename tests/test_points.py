@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.great_circle import EARTH_RADIUS_M
+from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 
 #: 1 to 4 are a street to the east, 0.001 degrees apart.
 GR = "p sp 4 3\na 1 2 5\na 2 3 6\na 3 4 2\n"

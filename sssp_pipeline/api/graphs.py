@@ -22,7 +22,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import callers_graph
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
-from sssp_pipeline.pipeline.formats.parquet import table_of, to_chunk
+from sssp_pipeline.pipeline.formats.tables.parquet import table_of, to_chunk
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges

@@ -20,20 +20,20 @@ _ANSWERS = "sssp_pipeline.pipeline.results.answers"
 
 #: The function of each format that opens files as an `EdgeList`.
 FORMATS: dict[str, str] = {
-    "text": f"{_FORMATS}.text:open_text",
-    "csv": f"{_FORMATS}.csv_table:open_csv",
-    "dimacs": f"{_FORMATS}.dimacs:open_dimacs",
-    "galois": f"{_FORMATS}.galois:open_galois",
-    "graphml": f"{_FORMATS}.graphml:open_graphml",
-    "lines": f"{_FORMATS}.lines:open_lines",
-    "matrix-market": f"{_FORMATS}.matrix_market:open_matrix_market",
-    "metis": f"{_FORMATS}.metis:open_metis",
-    "neo4j": f"{_FORMATS}.neo4j:open_neo4j",
-    "networkx": f"{_FORMATS}.networkx_edgelist:open_networkx",
-    "osm": f"{_FORMATS}.osm:open_osm",
-    "parquet": f"{_FORMATS}.parquet:open_parquet",
-    "scipy-npz": f"{_FORMATS}.scipy_npz:open_scipy_npz",
-    "tntp": f"{_FORMATS}.tntp:open_tntp",
+    "text": f"{_FORMATS}.text.text:open_text",
+    "csv": f"{_FORMATS}.tables.csv_table:open_csv",
+    "dimacs": f"{_FORMATS}.text.dimacs:open_dimacs",
+    "galois": f"{_FORMATS}.binary.galois:open_galois",
+    "graphml": f"{_FORMATS}.row_by_row.graphml:open_graphml",
+    "lines": f"{_FORMATS}.geometry.lines:open_lines",
+    "matrix-market": f"{_FORMATS}.text.matrix_market:open_matrix_market",
+    "metis": f"{_FORMATS}.text.metis:open_metis",
+    "neo4j": f"{_FORMATS}.tables.neo4j:open_neo4j",
+    "networkx": f"{_FORMATS}.row_by_row.networkx_edgelist:open_networkx",
+    "osm": f"{_FORMATS}.openstreetmap.osm:open_osm",
+    "parquet": f"{_FORMATS}.tables.parquet:open_parquet",
+    "scipy-npz": f"{_FORMATS}.binary.scipy_npz:open_scipy_npz",
+    "tntp": f"{_FORMATS}.row_by_row.tntp:open_tntp",
 }
 
 #: The formats in which vertices have positions, and the names of files that may be in one of them.

@@ -25,7 +25,7 @@ REACHED = sorted(
         *(
             PACKAGE / "pipeline" / name
             for name in (
-                *("formats/parquet.py", "formats/parsing/tables.py", "ingest/weight_types.py"),
+                *("formats/tables/parquet.py", "formats/columns/edge_columns.py", "ingest/weight_types.py"),
                 *(
                     "planning/plan.py",
                     "graph_store/units.py",

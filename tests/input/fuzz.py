@@ -141,6 +141,7 @@ def _at_once(items: Iterable) -> Iterator:
 FORMATS = Path(importlib.import_module("sssp_pipeline.pipeline.formats").__file__ or "").parent
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
+    "sssp_pipeline.pipeline.ordered",
     "sssp_pipeline.pipeline.ingest.building",
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.csr_build",

@@ -16,7 +16,7 @@ from stored import graph_spec, ingested
 
 import sssp_pipeline as sp
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import scipy_npz
+from sssp_pipeline.pipeline.formats.binary import scipy_npz
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
@@ -131,9 +131,10 @@ def test_a_small_file_with_a_gibibyte_needs_little_memory(begin, unit, n_times, 
 
 
 def test_comments_before_the_first_row_have_an_end(monkeypatch):
-    from sssp_pipeline.pipeline.formats.parsing import byte_streams, layout
+    from sssp_pipeline.pipeline.formats.columns import layout
+    from sssp_pipeline.pipeline.formats.parsing import line_blocks
 
-    monkeypatch.setattr(byte_streams, "MOST_LINES_BEFORE", 10)
+    monkeypatch.setattr(line_blocks, "MOST_LINES_BEFORE", 10)
     monkeypatch.setattr(layout, "MOST_LINES_BEFORE", 10)
     Path("e.txt").write_text("# \n" * 10 + "1 2 3\n" + "\n" * 20 + "2 3 4\n")
     assert ingested("e.txt", {}, Path("enough")).edges == [(1, 2, 3), (2, 3, 4)]

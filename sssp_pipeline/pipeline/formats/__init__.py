@@ -1,1 +1,1 @@
-"""Readers of edge lists, one module a format, listed in `workflow/registries.py`; `parsing/` has what readers share."""
+"""Readers of edge lists, one module a format in a folder of its kind; `workflow/registries.py` lists them."""

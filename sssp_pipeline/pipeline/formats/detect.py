@@ -12,19 +12,7 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.dimacs import LETTERS
-from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
-from sssp_pipeline.pipeline.formats.lines import has_lines
-from sssp_pipeline.pipeline.formats.neo4j import is_header
-from sssp_pipeline.pipeline.formats.parquet import record_batches
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
-    BYTE_ORDER_MARK,
-    open_decompressed,
-    read_lines,
-    zip_members,
-)
-from sssp_pipeline.pipeline.formats.parsing.layout import (
+from sssp_pipeline.pipeline.formats.columns.layout import (
     SAMPLE_ROWS,
     Sample,
     cells_of_text,
@@ -32,12 +20,20 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     is_table_of_tabs,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.magic import (
+from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
+from sssp_pipeline.pipeline.formats.geometry.lines import has_lines
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, read_lines
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed, zip_members
+from sssp_pipeline.pipeline.formats.streams.magic import (
     ARROW_FILE_MAGIC,
     ARROW_STREAM_MAGIC,
     PARQUET_MAGIC,
     is_osm_pbf,
 )
+from sssp_pipeline.pipeline.formats.tables.neo4j import is_header
+from sssp_pipeline.pipeline.formats.tables.parquet import record_batches
+from sssp_pipeline.pipeline.formats.text.dimacs import LETTERS
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.workflow.registries import FORMATS, code_of
 

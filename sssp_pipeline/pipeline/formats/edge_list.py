@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.vertex_ids import VertexIds
 
 #: The default of `graph.max_line_bytes`.
@@ -45,7 +45,7 @@ class ReadOptions:
     coordinates: str | None = None
     #: "auto", or the name of a layer; only for a GeoPackage.
     layer: str = "auto"
-    #: "auto", or a key of `osm_rules.PROFILES`; only for OpenStreetMap.
+    #: "auto", or a key of `openstreetmap.rules.PROFILES`; only for OpenStreetMap.
     profile: str = "auto"
     max_line_bytes: int = MAX_LINE_BYTES
     #: The number of bytes of text, or of an array, that are read into one chunk.

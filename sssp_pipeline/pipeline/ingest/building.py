@@ -22,9 +22,8 @@ from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.formats.vertex_positions import VertexPositions
+from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import VertexPositions
 from sssp_pipeline.pipeline.graph_store.manifest import (
     Cleaning,
     Counts,
@@ -54,6 +53,7 @@ from sssp_pipeline.pipeline.ingest.weight_types import (
     default_weight,
     scaled,
 )
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, plural

@@ -14,7 +14,10 @@ from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.formats.vertex_positions import VertexPositions, is_dimacs_coordinates
+from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import (
+    VertexPositions,
+    is_dimacs_coordinates,
+)
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow import models as workflow

@@ -19,7 +19,6 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
 from sssp_pipeline.pipeline.formats.generated import is_generated
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter, WrittenEdges
 from sssp_pipeline.pipeline.ingest.building import (
     Given,
@@ -68,6 +67,7 @@ from sssp_pipeline.pipeline.ingest.worker_tasks import (
     rows_task,
     sum_of_differences,
 )
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, in_bytes
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.graph_store.writer import (
     Cut,
     EdgesFiles,
@@ -20,6 +19,7 @@ from sssp_pipeline.pipeline.graph_store.writer import (
 )
 from sssp_pipeline.pipeline.ingest.stored_runs import Stored
 from sssp_pipeline.pipeline.ingest.worker_tasks import RowsMade, TaskPool
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.numba_cache import njit
-from sssp_pipeline.pipeline.formats.great_circle import EARTH_RADIUS_M
-from sssp_pipeline.pipeline.formats.point_files import PointFile, PointTable
+from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
+from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile, PointTable
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.storage import files

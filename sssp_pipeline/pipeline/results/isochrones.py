@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.results.geoparquet import (
     BOUNDS,
     BOUNDS_TYPE,

@@ -23,7 +23,7 @@ from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import file_parts
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.graph_store import writer
 from sssp_pipeline.pipeline.ingest import on_workers, stored_runs, worker_tasks
 from sssp_pipeline.pipeline.ingest.stage import ingest

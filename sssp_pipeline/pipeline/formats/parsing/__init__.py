@@ -1,1 +1,1 @@
-"""Parsing: what several readers share, from decompressed bytes and lines to tokens, numbers and columns."""
+"""Parsing: what readers of text share, from blocks of lines to tokens, numbers and the errors that name a line."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, EdgeChunk, ReadOptions, Result
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
     BYTE_ORDER_MARK,
     LineFile,
     check_not_endless,

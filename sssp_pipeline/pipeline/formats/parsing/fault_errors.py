@@ -9,7 +9,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import TextBlock
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import TextBlock
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
 

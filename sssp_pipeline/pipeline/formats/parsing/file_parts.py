@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
     BYTE_ORDER_MARK,
     NEWLINE,
     LineFile,
@@ -23,9 +23,9 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     after_last_newline,
     first_newline,
     long_line_error,
-    open_decompressed,
     read_blocks,
 )
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
 from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.pipeline.storage import files as storage
 

@@ -17,11 +17,6 @@ from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, Result, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
-    NEWLINE,
-    LineFile,
-    TextBlock,
-)
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     Fault,
     control_error,
@@ -32,13 +27,14 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     token_at,
 )
 from sssp_pipeline.pipeline.formats.parsing.file_parts import FilePart, read_parts
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE, LineFile, TextBlock
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import (
     FLOAT,
     INTEGER,
     UNSIGNED,
     LineSyntax,
 )
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.scratch import Scratch
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ check for the end of the block. The scans neither allocate nor raise. They write
 largest possible number of rows. The first fault stops the scan. The scan
 then returns a fault code and a position, and `fault_errors` makes the message from them.
 
-Needs: the last byte of the block is a line end, as `byte_streams.TextBlock` guarantees. A block has at most 2^32 bytes.
+Needs: the last byte of the block is a line end, as `line_blocks.TextBlock` guarantees. A block has at most 2^32 bytes.
 
 `plain_rows` reads the rows of the usual form, several times as fast. The loops here read all others.
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import NEWLINE
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
     POINT,
     SPACE,

@@ -1,4 +1,4 @@
-"""Galois: binary compressed sparse rows, version 1, whose parts `formats/galois.py` describes."""
+"""Galois: binary compressed sparse rows, version 1, whose parts `formats/binary/galois.py` describes."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.graph_store.edge_stream import EdgeBlock
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import ExportedGraph
+from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 
 

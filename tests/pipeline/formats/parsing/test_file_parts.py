@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import file_parts
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, TextBlock, read_blocks
 from sssp_pipeline.pipeline.formats.parsing.file_parts import FilePart, read_parts
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile, TextBlock, read_blocks
 from sssp_pipeline.pipeline.scratch import Scratch
 
 

@@ -1,0 +1,1 @@
+"""Binary: arrays of numbers, as Galois and SciPy write them."""

@@ -1,0 +1,1 @@
+"""Geometry: the lines of GeoParquet and GeoPackage, and lengths on the globe."""

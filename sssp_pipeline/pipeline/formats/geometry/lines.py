@@ -1,0 +1,303 @@
+"""Lines of GeoParquet and GeoPackage: each line is an edge from its first point to its last one.
+
+If two columns name source and target, such as `u` and `v`, they are the ends, and the geometry is not read, unless
+`graph.columns` names the column of the geometry as both. Otherwise the ends of the lines are the vertices: lines meet
+where their ends are equal, and their ids are texts such as `7.42,43.73`. Lines that cross elsewhere do not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.columns.edge_columns import (
+    WEIGHT_WORDS,
+    EdgeColumns,
+    check_same_columns,
+    choose_columns,
+    may_name_both_ends,
+    words,
+)
+from sssp_pipeline.pipeline.formats.edge_list import (
+    Coordinates,
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+    SkippedRows,
+)
+from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import primary_geometry
+from sssp_pipeline.pipeline.formats.geometry.great_circle import step_metres
+from sssp_pipeline.pipeline.formats.geometry.line_tables import LineTable, open_geopackage, open_geoparquet
+from sssp_pipeline.pipeline.formats.geometry.wkb import lines_of_wkb
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
+from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.tables.parquet import (
+    SKIP_HINT,
+    is_numeric,
+    table_of,
+    typed_edge_list,
+    weight_dtype_of,
+)
+from sssp_pipeline.pipeline.ordered import map_in_order
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.vertex_ids import VertexIds
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = LazyModule("pyarrow.compute")
+
+#: What the ends of a line are called beside the columns.
+_ENDS = ("first point", "last point")
+#: What is said of a point that has no place, and what to do.
+_OFF = " is not on the globe"
+_DEGREES = "points are longitude and latitude in degrees, in this order: convert the file, or exchange them"
+#: About as many bytes as a line takes.
+_LINE_BYTES = 1024
+
+
+def open_lines(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the GeoParquet files or GeoPackages `urls`, one after the other.
+
+    Raises
+    ------
+    InputError
+        A file is damaged or is not in WGS 84, a GeoPackage has several layers of lines and none is named, more than
+        one column could be the weight, or shapely is missing. While the edges are read: a geometry is no line.
+    """
+    if key := options.first_set("encoding", "delimiter", "header", "decimal"):
+        raise InputError(
+            f"`{files.redacted(urls[0])}` is a table of lines, and `graph.{key}` is set",
+            hint=f"remove `graph.{key}`",
+        )
+    tables = [_open_table(url, options) for url in urls]
+    first = tables[0]
+    rules = () if first.layer is None else (f"layer `{first.layer}`",)
+    if not _uses_geometry(first.schema, first.geometry, options):
+        found = typed_edge_list(
+            "lines",
+            urls,
+            [table_of(table.url, table.schema, options) for table in tables],
+            [table.batches for table in tables],
+            options,
+        )
+        return replace(found, reading=replace(found.reading, rules=rules))
+    if options.ids == "integer":
+        raise InputError(
+            f"{first.place} has no columns for source and target, so the ids are texts such as `7.42,43.73`",
+            hint="remove `graph.ids`, or name the columns: `graph.columns: {source: u, target: v}`",
+        )
+    columns = [_columns(table, options) for table in tables]
+    check_same_columns(urls, columns)
+    _shapely(first.place)
+    readers = [_Lines(table, chosen, options) for table, chosen in zip(tables, columns, strict=True)]
+    is_length = readers[0].weight == first.geometry
+    skipped = SkippedRows()
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        batches = (item for lines in readers for item in lines.batches())
+        n_edges = 0
+        for chunk, left_out in map_in_order(_to_chunk, batches, n_threads):
+            skipped.add(len(left_out), left_out)
+            n_edges += len(chunk)
+            yield chunk
+        if not n_edges:
+            raise InputError(f"{first.place} holds no lines", hint="check that this is the file you mean")
+
+    typed = [lines.weight_dtype for lines in readers if lines.weight_dtype is not None]
+    return EdgeList(
+        Reading(
+            format="lines",
+            ids="string",
+            ids_why="longitude and latitude of the ends of lines",
+            rules=(*rules, "lines meet where their ends are equal", "coordinates of the ends"),
+            **columns[0].reading_fields(),
+        ),
+        readers[0].weight is not None,
+        read,
+        weight_dtype=np.result_type(*typed) if typed else None,
+        weight_unit="metres" if is_length else None,
+        positions_of=_positions_of,
+        skipped=skipped,
+    )
+
+
+def _open_table(url: str, options: ReadOptions) -> LineTable:
+    with open_decompressed(url) as stream:
+        is_parquet = stream.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+    if not is_parquet:
+        return open_geopackage(url, options.layer)
+    if options.layer != "auto":
+        raise InputError(
+            f"`graph.layer` is set, and `{files.redacted(url)}` is GeoParquet, which has no layers",
+            hint="remove `graph.layer`",
+        )
+    return open_geoparquet(url)
+
+
+def _columns(table: LineTable, options: ReadOptions) -> EdgeColumns:
+    """Return which column is the weight; the column of the geometry stands for the length of the line."""
+    others = [field for field in table.schema if field.name != table.geometry]
+    names = [*_ENDS, *(field.name for field in others), table.geometry]
+    numeric = {i for i, field in enumerate(others, len(_ENDS)) if is_numeric(field.type)}
+    options = replace(options, source_column=_ENDS[0], target_column=_ENDS[1])
+    is_named = any(WEIGHT_WORDS.intersection(words(field.name)) for field in others)
+    is_only_choice = options.weight_column == "auto" and not numeric and not is_named
+    if is_only_choice:
+        options = replace(options, weight_column=table.geometry)
+    found = choose_columns(table.place, names, options, numeric | {len(names) - 1}, by_name=True)
+    why = found.why[2]
+    if found.weight == len(names) - 1:
+        chosen = "no column holds numbers" if is_only_choice else "named by the workflow"
+        why = f"the length of the line in metres: {chosen}"
+    return replace(found, why=("by the geometry", "by the geometry", why))
+
+
+def _shapely(place: str) -> ModuleType:
+    try:
+        import shapely
+    except ImportError as error:
+        raise InputError(
+            f"{place} holds lines, and reading them needs a package that is missing: {error}",
+            hint="pip install 'sssp-pipeline[places]'",
+        ) from error
+    return shapely
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """A table whose lines are the edges, and how it is read."""
+
+    table: LineTable
+    columns: EdgeColumns
+    options: ReadOptions
+
+    @property
+    def weight(self) -> str | None:
+        """The column of the weight, or that of the geometry, which stands for the length; None without weights."""
+        return None if self.columns.weight is None else self.columns.names[self.columns.weight]
+
+    @property
+    def weight_column(self) -> str | None:
+        """The column of the weight; None if there is none."""
+        return None if self.weight == self.table.geometry else self.weight
+
+    @property
+    def weight_dtype(self) -> np.dtype | None:
+        """The type of the column of the weight; None if there is none."""
+        name = self.weight_column
+        return None if name is None else weight_dtype_of(self.table.url, self.table.schema.field(name))
+
+    def batches(self) -> Iterator[tuple[_Lines, int, pa.RecordBatch]]:
+        """Give batches of rows, each with this object and the number of rows before it."""
+        names = [self.table.geometry, *([self.weight_column] if self.weight_column is not None else [])]
+        n_rows = 0
+        for batch in self.table.batches(names, max(1, self.options.block_bytes // _LINE_BYTES)):
+            yield self, n_rows, batch
+            n_rows += len(batch)
+
+
+def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
+    """Return the edges of some rows, and a line about each row that was left out."""
+    lines, n_before, batch = item
+    shapely = _shapely(lines.table.place)
+    form = "WKB" if lines.table.layer is None else "geometry of a GeoPackage"
+    shapes, bad = lines_of_wkb(shapely, batch[0], form)
+    n_parts = shapely.get_num_geometries(shapes)
+    weights = None
+    if lines.weight_column is not None:
+        column = batch[1]
+        for i in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+            bad.setdefault(i, f"column `{lines.weight_column}` is null")
+        weights = np.asarray(column.fill_null(0))
+        if weights.dtype.kind == "f":
+            for i in np.flatnonzero(~np.isfinite(weights)).tolist():
+                bad.setdefault(i, f"weight `{weights[i]}` is not finite")
+        for i in np.flatnonzero(n_parts > 1).tolist():
+            bad.setdefault(
+                i, f"its line has {n_parts[i]} parts, and `{lines.weight_column}` is that of all together"
+            )
+    is_good = np.ones(len(batch), bool)
+    is_good[list(bad)] = False
+    parts, row_of = shapely.get_parts(shapes[is_good], return_index=True)
+    if (is_empty := shapely.is_empty(parts)).any():
+        good_rows = np.flatnonzero(is_good)
+        bad |= dict.fromkeys(good_rows[row_of[is_empty]].tolist(), "a part of its line is empty")
+        is_kept = ~np.isin(row_of, row_of[is_empty])
+        parts, row_of = parts[is_kept], row_of[is_kept]
+    points, part_of = shapely.get_coordinates(parts, return_index=True)
+    rows = np.flatnonzero(is_good)[row_of]
+    if (off := ~((np.abs(points[:, 0]) <= 180) & (np.abs(points[:, 1]) <= 90))).any():
+        for part in np.unique(part_of[off]).tolist():
+            x, y = points[np.argmax(off & (part_of == part))]
+            bad.setdefault(int(rows[part]), f"its point {x:.10g}, {y:.10g}{_OFF}")
+        is_kept = ~np.isin(rows, list(bad))
+        kept_points = is_kept[part_of]
+        points, part_of = points[kept_points], (np.cumsum(is_kept) - 1)[part_of[kept_points]]
+        rows = rows[is_kept]
+    left_out = _left_out(lines, n_before, bad)
+    starts = np.searchsorted(part_of, np.arange(len(rows)))
+    ends = np.append(starts[1:], len(points)) - 1
+    if lines.weight is None:
+        found = None
+    elif weights is not None:
+        found = weights[rows]
+    else:
+        found = _metres(points, starts, ends)
+    return EdgeChunk(_ids(points[starts]), _ids(points[ends]), found), left_out
+
+
+def _left_out(lines: _Lines, n_before: int, bad: dict[int, str]) -> list[str]:
+    """Return a line about each bad row; raise `InputError` for the first one unless the workflow leaves them out."""
+    if not bad:
+        return []
+    texts = [f"{lines.table.place} row {n_before + i + 1}: {bad[i]}" for i in sorted(bad)]
+    if not lines.options.skips:
+        is_off = texts[0].endswith(_OFF)
+        raise InputError(texts[0], hint=f"{_DEGREES}; {SKIP_HINT}" if is_off else SKIP_HINT)
+    return texts
+
+
+def _metres(points: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the lengths of lines in metres, rounded to a millimetre."""
+    if not len(starts):
+        return np.empty(0)
+    steps = np.append(step_metres(points[:, 0], points[:, 1]), 0)
+    steps[ends] = 0  # from the end of a line to the next line
+    return np.asarray(np.rint(np.add.reduceat(steps, starts) * 1000) / 1000)
+
+
+def _ids(points: np.ndarray) -> pa.Array:
+    """Return texts such as `7.42,43.73` for points (n, 2): the shortest that give the same numbers."""
+    texts = [pc.cast(pa.array(points[:, axis] + 0.0), pa.large_string()) for axis in (0, 1)]  # no -0
+    return pc.binary_join_element_wise(*texts, pa.scalar(",", pa.large_string()))
+
+
+def _positions_of(ids: VertexIds) -> Coordinates | None:
+    """Return longitudes and latitudes (V,) float64, in degrees, of the vertices `ids`, which are texts of them."""
+    parts = pc.split_pattern(ids.column(), ",")
+    lon, lat = (pc.cast(pc.list_element(parts, i), pa.float64()) for i in (0, 1))
+    return np.asarray(lon), np.asarray(lat)
+
+
+def has_lines(schema: pa.Schema, options: ReadOptions) -> bool:
+    """Return whether the lines of a Parquet file are its edges: it is GeoParquet, and no columns name the ends."""
+    try:
+        found = primary_geometry(schema.metadata)
+    except ValueError:
+        return True  # the error of a damaged description is better than that of missing columns
+    return found is not None and _uses_geometry(schema, found[0], options)
+
+
+def _uses_geometry(schema: pa.Schema, geometry: str, options: ReadOptions) -> bool:
+    """Return whether the geometry gives the ends of edges: no columns do, or the workflow names it as both."""
+    asked = {options.source_column, options.target_column}
+    return asked == {geometry} or (asked == {"auto"} and not may_name_both_ends(schema.names))

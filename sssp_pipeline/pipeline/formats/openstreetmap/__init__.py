@@ -1,0 +1,1 @@
+"""OpenStreetMap: the roads of PBF and XML files."""

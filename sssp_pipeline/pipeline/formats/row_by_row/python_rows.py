@@ -1,0 +1,93 @@
+"""Rows that Python reads one by one: the words of an edge become ids and a weight, and edges become chunks."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.columns.layout import is_number
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import ZERO_LED_HINT, weight_error, zero_led_problem
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault
+
+#: Source, target and weight of an edge; the weight is None if the input has none.
+Edge: TypeAlias = tuple[int | str, int | str, int | float | None]
+
+_INTEGER = re.compile(r"[-+]?\d{1,20}")
+
+
+class InexactWeightError(Exception):
+    """The weight of an edge cannot be represented exactly; such a row is never left out. The argument is the error."""
+
+
+def read_id(place: str, name: str, options: ReadOptions) -> int:
+    """Return the integer id `name`, which is at `place`.
+
+    Raises
+    ------
+    InputError
+        It is not an integer from 0 to 2^63 - 1, or it has a leading zero or a plus sign.
+    """
+    digits = name.lstrip("0") or "0"
+    if re.fullmatch("[0-9]+", name) and (name == digits or options.ids == "integer"):
+        if len(digits) <= 19 and int(digits) <= MAX_ID:
+            return int(digits)
+        raise InputError(
+            f"{place}: vertex id `{name[:60]}` is above 2^63 - 1", hint="set `graph.ids: string`"
+        )
+    if re.fullmatch(r"\+?[0-9]+", name):
+        raise InputError(f"{place}: {zero_led_problem(name[:60])}", hint=ZERO_LED_HINT)
+    raise InputError(
+        f"{place}: `{name[:60]}` is not a vertex id",
+        hint="ids are whole numbers from 0; for names set `graph.ids: string`",
+    )
+
+
+def read_weight(place: str, text: str, options: ReadOptions) -> int | float:
+    """Return the weight `text`, which is at `place`.
+
+    Raises
+    ------
+    InputError
+        It is not a finite number.
+    InexactWeightError
+        float64 does not represent it exactly.
+    """
+    if not is_number(text):
+        raise weight_error(place, text[:60], faults.BAD_WEIGHT)
+    if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**64:
+        return int(text)
+    value = float(text)
+    if not math.isfinite(value):
+        raise weight_error(place, text[:60], faults.NOT_FINITE)
+    if (code := float64_fault(text, value, options.rounds, options.exact_scale)) is not None:
+        raise InexactWeightError(weight_error(place, text[:60], code, options.exact_scale))
+    return value
+
+
+def chunks_of_edges(edges: Sequence[Edge], ids: str, *, has_weights: bool) -> Iterator[EdgeChunk]:
+    """Give the edges in chunks with weights of one type each, so that no integer becomes a float64."""
+    of_kind: dict[str, list[Edge]] = {}
+    for edge in edges:
+        of_kind.setdefault(_weight_dtype(edge[2]), []).append(edge)
+    for kind, same in of_kind.items():
+        src, dst, values = zip(*same, strict=True)
+        ends = [
+            pa.array(end, pa.large_string()) if ids == "string" else np.array(end, np.int64)
+            for end in (src, dst)
+        ]
+        yield EdgeChunk(ends[0], ends[1], np.array(values, kind) if has_weights else None)
+
+
+def _weight_dtype(value: int | float | None) -> str:
+    """Return the NumPy type for a weight."""
+    if value is None or isinstance(value, float):
+        return "float64"
+    return "int64" if value < 2**63 else "uint64"

@@ -1,0 +1,174 @@
+"""Compressed blocks: files whose parts are compressed on their own are decompressed on every core.
+
+`bgzip` writes gzip members of at most 64 KiB, whose headers say where the next one begins. `pzstd` and the seekable
+format of Zstandard write frames, whose blocks say that. A stream that turns out to be of another kind is decompressed
+by one thread from there on: a gzip file with other members, or a frame that is large. So memory is bounded, whatever
+the file expands to.
+
+References
+----------
+SAM/BAM specification, section 4.1 (BGZF); RFC 1952 (gzip); RFC 8878 (Zstandard), section 3.1.1.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from itertools import chain
+from typing import IO, Any
+
+import pyarrow as pa
+from isal import igzip, isal_zlib
+
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.streams.chunk_stream import ChunkStream, buffered
+from sssp_pipeline.pipeline.ordered import map_in_order
+
+#: The compressed bytes that one thread takes at a time.
+_BATCH_BYTES = 1 << 20
+#: The most bytes of a `bgzip` block, and of a block of Zstandard, when it is decompressed.
+_BGZIP_BYTES, _ZSTD_BYTES = 1 << 16, 1 << 17
+#: A larger frame is decompressed by one thread.
+_MOST_ZSTD_BLOCKS = 256
+_BGZIP_HEADER = 18
+#: What one thread decompresses at a time.
+_READ_BYTES = 1 << 18
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+#: The last bytes of the magic number of a frame for other programs.
+_SKIPPED_MAGIC = b"\x2a\x4d\x18"
+
+
+def open_gzip(stream: IO[bytes]) -> Any:
+    """Return a stream of the decompressed bytes of a gzip file, which may consist of several members."""
+    if _is_bgzip(stream.peek(_BGZIP_HEADER)[:_BGZIP_HEADER]):  # type: ignore[attr-defined]
+        return buffered(ChunkStream(_from_bgzip(stream)))
+    return buffered(ChunkStream(_from_gzip(stream)))
+
+
+def open_zstd(stream: IO[bytes]) -> Any:
+    """Return a stream of the decompressed bytes of a Zstandard file, which may consist of several frames."""
+    return buffered(ChunkStream(_from_zstd(stream)))
+
+
+def _is_bgzip(header: bytes) -> bool:
+    """Return whether a gzip member has the extra field of `bgzip`, and no other."""
+    return (
+        len(header) == _BGZIP_HEADER and header[2:4] == b"\x08\x04" and header[10:16] == b"\x06\x00BC\x02\x00"
+    )
+
+
+def _with(first: bytes, stream: IO[bytes]) -> Any:
+    """Return a stream of `first` and then the bytes of `stream`."""
+    return buffered(ChunkStream(chain([first] if first else [], iter(lambda: stream.read(_READ_BYTES), b""))))
+
+
+def _from_gzip(stream: IO[bytes]) -> Iterator[bytes]:
+    content = igzip.IGzipFile(fileobj=stream, mode="rb")  # type: ignore[no-untyped-call]
+    yield from iter(lambda: content.read(_READ_BYTES), b"")
+
+
+def _from_bgzip(stream: IO[bytes]) -> Iterator[bytes]:
+    rest = b""
+
+    def batches() -> Iterator[list[bytes]]:
+        nonlocal rest
+        batch: list[bytes] = []
+        while header := stream.read(_BGZIP_HEADER):
+            if not _is_bgzip(header):
+                rest = header
+                break
+            n_bytes = int.from_bytes(header[16:18], "little") + 1
+            block = header + stream.read(max(0, n_bytes - _BGZIP_HEADER))
+            if len(block) != n_bytes:
+                raise EOFError("a block of bgzip does not end")
+            batch.append(block)
+            if len(batch) * _BGZIP_BYTES > 4 * _BATCH_BYTES:
+                yield batch
+                batch = []
+        yield batch
+
+    for content in map_in_order(_bgzip_content, batches(), usable_cores()):
+        if content:
+            yield content
+    if rest:
+        yield from _from_gzip(_with(rest, stream))
+
+
+def _bgzip_content(blocks: list[bytes]) -> bytes:
+    return b"".join(map(_block_content, blocks))
+
+
+def _block_content(block: bytes) -> bytes:
+    decompressor = isal_zlib.decompressobj(31)
+    content: bytes = decompressor.decompress(block, _BGZIP_BYTES + 1)
+    if len(content) > _BGZIP_BYTES or not decompressor.eof:
+        raise zlib.error("a block of bgzip does not end where its header says")
+    return content
+
+
+def _from_zstd(stream: IO[bytes]) -> Iterator[bytes]:
+    rest = b""
+
+    def batches() -> Iterator[bytes]:
+        nonlocal rest
+        batch: list[bytes] = []
+        while True:
+            frame, is_whole = _read_frame(stream)
+            if not is_whole:
+                rest = frame
+                break
+            batch.append(frame)
+            if sum(map(len, batch)) > _BATCH_BYTES or len(frame) > _BATCH_BYTES // 8:
+                yield b"".join(batch)
+                batch = []
+        yield b"".join(batch)
+
+    for content in map_in_order(_zstd_content, batches(), usable_cores()):
+        if content:
+            yield content
+    if rest:
+        others = pa.CompressedInputStream(_with(rest, stream), "zstd")
+        yield from iter(lambda: others.read(_READ_BYTES), b"")
+
+
+def _zstd_content(frames: bytes) -> bytes:
+    if not frames:
+        return b""
+    content: bytes = pa.CompressedInputStream(pa.BufferReader(frames), "zstd").read()
+    return content
+
+
+def _read_frame(stream: IO[bytes]) -> tuple[bytes, bool]:
+    """Return the next frame and True, or the bytes of one that is large, odd or cut short and False; b"" at the end."""
+    read = bytearray(stream.read(5))
+    while len(read) == 5 and read[0] & 0xF0 == 0x50 and read[1:4] == _SKIPPED_MAGIC:
+        left = int.from_bytes(read[4:] + stream.read(3), "little")
+        while left and (passed := len(stream.read(min(left, _READ_BYTES)))):
+            left -= passed
+        if left:
+            raise EOFError("a frame that is passed over does not end")
+        read = bytearray(stream.read(5))
+    if len(read) < 5 or read[:4] != _ZSTD_MAGIC:
+        return bytes(read), False
+    descriptor = read[4]
+    in_one_segment = descriptor >> 5 & 1
+    n_size = (in_one_segment, 2, 4, 8)[descriptor >> 6]
+    n_header = (1 - in_one_segment) + (0, 1, 2, 4)[descriptor & 3] + n_size
+    read += stream.read(n_header)
+    for _ in range(_MOST_ZSTD_BLOCKS):
+        block = stream.read(3)
+        read += block
+        number = int.from_bytes(block, "little")
+        kind, size = number >> 1 & 3, number >> 3
+        if len(block) < 3 or kind == 3 or size > _ZSTD_BYTES:
+            break
+        n_bytes = 1 if kind == 1 else size  # a block of one byte that is repeated
+        content = stream.read(n_bytes)
+        read += content
+        if len(content) < n_bytes:
+            break
+        if number & 1:
+            checksum = stream.read(4 * (descriptor >> 2 & 1))
+            read += checksum
+            return bytes(read), len(checksum) == 4 * (descriptor >> 2 & 1)
+    return bytes(read), False

@@ -1,0 +1,350 @@
+"""Parquet and Arrow tables: Parquet files, Arrow (Feather) files and Arrow streams, whose columns have types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.columns.edge_columns import (
+    EdgeColumns,
+    are_numbered,
+    check_same_columns,
+    choose_columns,
+)
+from sssp_pipeline.pipeline.formats.edge_list import (
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+    SkippedRows,
+)
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, open_decompressed
+from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.ordered import map_in_order
+from sssp_pipeline.pipeline.storage import files
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = LazyModule("pyarrow.compute")
+
+#: A function that gives the rows of a table with some columns, in batches of a number of rows.
+BatchesOf: TypeAlias = Callable[[list[str], int], Iterator[pa.RecordBatch]]
+#: Bytes of an edge: source, target and weight of 8 bytes each.
+_EDGE_BYTES = 24
+
+
+@dataclass(frozen=True)
+class TypedTable:
+    """An edge list in a table whose columns have types, and how it is read."""
+
+    #: Its URL, or what messages call it.
+    url: str
+    columns: EdgeColumns
+    id_kind: str
+    ids_why: str
+    weight_dtype: np.dtype | None
+    options: ReadOptions
+
+    @property
+    def used(self) -> list[str]:
+        """The names of the columns to be read."""
+        return [self.columns.names[i] for i in self.columns.used]
+
+
+def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the Parquet or Arrow files `urls`, one after the other.
+
+    Raises
+    ------
+    InputError
+        A file is damaged or compressed as a whole, lacks a requested column, can be read in two ways, or has a column
+        of a wrong type; or files differ in their columns or ids.
+    """
+    tables = [_open_table(url, options) for url in urls]
+
+    batches_of = [partial(_batches_of_file, url) for url in urls]
+    found = typed_edge_list("parquet", urls, tables, batches_of, options)
+    pieces = (
+        replace(found, read=partial(_read_tables, [each], options.block_bytes, skipped), skipped=skipped)
+        for each in zip(tables, batches_of, strict=True)
+        for skipped in (SkippedRows(),)
+    )
+    return replace(found, pieces=tuple(pieces))
+
+
+def _batches_of_file(url: str, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    return checked_batches(url, rows, names)
+
+
+def typed_edge_list(
+    format_name: str,
+    urls: list[str],
+    tables: list[TypedTable],
+    batches_of: Sequence[BatchesOf],
+    options: ReadOptions,
+) -> EdgeList:
+    """Return the edge list in `tables`, one after the other.
+
+    Parameters
+    ----------
+    batches_of
+        For each table, a function that gives its rows with some columns, in batches of a number of rows.
+
+    Raises
+    ------
+    InputError
+        The tables differ in their columns or ids.
+    """
+    check_same_columns(urls, [table.columns for table in tables])
+    first = tables[0]
+    for table in tables:
+        if table.id_kind != first.id_kind:
+            raise InputError(
+                f"`{files.redacted(urls[0])}` has {first.id_kind} ids, "
+                f"`{files.redacted(table.url)}` {table.id_kind} ids",
+                hint="set `graph.ids: string` to read all of them as strings",
+            )
+    dtypes = [table.weight_dtype for table in tables if table.weight_dtype is not None]
+    skipped = SkippedRows()
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        n_edges = 0
+        of_tables = list(zip(tables, batches_of, strict=True))
+        for chunk in _read_tables(of_tables, options.block_bytes, skipped, n_threads):
+            n_edges += len(chunk)
+            yield chunk
+        if not n_edges:
+            raise InputError(
+                f"`{files.redacted(urls[0])}` holds no edges", hint="check that this is the file you mean"
+            )
+
+    return EdgeList(
+        Reading(
+            format=format_name, ids=first.id_kind, ids_why=first.ids_why, **first.columns.reading_fields()
+        ),
+        bool(dtypes),
+        read,
+        weight_dtype=np.result_type(*dtypes) if dtypes else None,
+        skipped=skipped,
+    )
+
+
+def _read_tables(
+    tables: list[tuple[TypedTable, BatchesOf]], block_bytes: int, skipped: SkippedRows, n_threads: int
+) -> Iterator[EdgeChunk]:
+    """Give the edges of `tables` in order; add left-out rows to `skipped`."""
+    batches = (item for each in tables for item in _read_batches(*each, block_bytes))
+    for chunk, left_out in map_in_order(to_chunk, batches, n_threads):
+        skipped.add(len(left_out), left_out)
+        yield chunk
+
+
+def _open_table(url: str, options: ReadOptions) -> TypedTable:
+    if key := options.first_set("encoding", "delimiter", "header"):
+        raise InputError(
+            f"`{files.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
+            hint=f"remove `graph.{key}`",
+        )
+    with record_batches(url, 1) as (schema, _):
+        return table_of(url, schema, options)
+
+
+def table_of(url: str, schema: pa.Schema, options: ReadOptions) -> TypedTable:
+    """Return how a table with this `schema` is read; raises as `open_parquet`."""
+    names: list[str] = schema.names
+    numeric = {i for i, field in enumerate(schema) if is_numeric(field.type)}
+    place = f"`{files.redacted(url)}`"
+    columns = choose_columns(place, names, options, numeric, by_name=not are_numbered(names))
+    kinds = [_id_kind(url, schema.field(i)) for i in (columns.source, columns.target)]
+    weight = None if columns.weight is None else weight_dtype_of(url, schema.field(columns.weight))
+    source, target = names[columns.source], names[columns.target]
+    why = f"column `{source}` holds {kinds[0]}s"
+    if options.ids == "string":
+        kinds, why = ["string", "string"], "as the workflow says"
+    if options.ids == "integer" and "string" in kinds:
+        name = (source, target)[kinds.index("string")]
+        raise InputError(
+            f"`{files.redacted(url)}`: column `{name}` holds strings, integer ids are asked for",
+            hint="set `graph.ids: string`",
+        )
+    if kinds[0] != kinds[1]:
+        raise InputError(
+            f"`{files.redacted(url)}`: column `{source}` holds {kinds[0]} ids, "
+            f"column `{target}` {kinds[1]} ids",
+            hint="set `graph.ids: string` to read both as strings",
+        )
+    return TypedTable(url, columns, kinds[0], why, weight, options)
+
+
+def is_numeric(type_: pa.DataType) -> bool:
+    """Return whether a column of this type holds numbers."""
+    return pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+
+
+def _id_kind(url: str, field: pa.Field) -> str:
+    type_ = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_integer(type_):
+        return "integer"
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return "string"
+    raise InputError(
+        f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, ids are integers or strings",
+        hint="choose other columns with `graph.columns`",
+    )
+
+
+def weight_dtype_of(url: str, field: pa.Field) -> np.dtype:
+    """Return the type of the weights in the column `field`; raise `InputError` if they are no integers or floats."""
+    if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
+        raise InputError(
+            f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, weights are integers or floats",
+            hint="choose another column with `graph.weights.column`, or none",
+        )
+    dtype: np.dtype = np.dtype(field.type.to_pandas_dtype())
+    return dtype
+
+
+@contextmanager
+def record_batches(url: str, rows: int, names: list[str] | None = None) -> Iterator[tuple]:
+    """Give the schema of a file, and an iterator over batches of at most `rows` rows with the columns `names`."""
+    with open_decompressed(url) as stream:
+        magic = stream.read(6)
+    is_stream = not magic.startswith((PARQUET_MAGIC, ARROW_FILE_MAGIC))
+    if not is_stream and is_compressed(url):
+        raise InputError(
+            f"`{files.redacted(url)}` is compressed as a whole, but such a table is read from its end",
+            hint="decompress it: its columns are compressed inside",
+        )
+    with open_decompressed(url) as stream, _arrow_errors(url):
+        if magic.startswith(PARQUET_MAGIC):
+            file = pq.ParquetFile(stream)
+            yield file.schema_arrow, file.iter_batches(rows, columns=names)
+            return
+        reader = pa.ipc.open_stream(stream) if is_stream else pa.ipc.open_file(stream)
+        whole = reader if is_stream else (reader.get_batch(i) for i in range(reader.num_record_batches))
+        yield reader.schema, _cut(whole, rows, names)
+
+
+def checked_batches(url: str, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Give batches of at most `rows` rows with the columns `names`; raises `InputError` if the file is damaged."""
+    with record_batches(url, rows, names) as (_, found):
+        for batch in found:
+            # Finds text that is not UTF-8, and in Arrow files offsets that lead outside of a buffer.
+            batch.validate(full=True)
+            yield batch
+
+
+def _cut(batches: Iterator[pa.RecordBatch], rows: int, names: list[str] | None) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        chosen = batch.select(names) if names else batch
+        for start in range(0, len(chosen), rows):
+            yield chosen.slice(start, rows)
+
+
+@contextmanager
+def _arrow_errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"`{files.redacted(url)}`: the name of a column is not UTF-8: {error}",
+            hint="write the table again with names in UTF-8",
+        ) from error
+    except MemoryError as error:
+        raise InputError(
+            f"`{files.redacted(url)}` is damaged, or a batch of it is larger than the memory: {error}",
+            hint="fetch or write it again, in row groups of a few million rows",
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        what = "has text that is not UTF-8" if "UTF8" in str(error) else "is cut short or damaged"
+        raise InputError(
+            f"`{files.redacted(url)}` {what}: {error}", hint="fetch or write it again"
+        ) from error
+
+
+def _read_batches(
+    table: TypedTable, batches_of: BatchesOf, block_bytes: int
+) -> Iterator[tuple[TypedTable, int, pa.RecordBatch]]:
+    n_rows = 0
+    rows = max(1, block_bytes // _EDGE_BYTES)
+    for batch in batches_of(table.used, rows):
+        yield table, n_rows, batch
+        n_rows += len(batch)
+
+
+def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
+    """Return the edges of some rows, and a line about each row that was left out.
+
+    `item` is the table, the number of rows before these, and these rows.
+    """
+    table, n_before, batch = item
+    bad: dict[int, tuple[str, str]] = {}
+    for name in table.used:
+        if batch[name].null_count:
+            for i in np.flatnonzero(batch[name].is_null().to_numpy(zero_copy_only=False)):
+                bad.setdefault(int(i), (f"column `{name}` is null", SKIP_HINT))
+    ends = [
+        (_to_names if table.id_kind == "string" else _to_ids)(batch[name], bad) for name in table.used[:2]
+    ]
+    weights = None
+    if table.columns.weight is not None:
+        weights = np.asarray(batch[table.used[2]].fill_null(0))
+        if weights.dtype.kind == "f" and not np.isfinite(weights).all():
+            for i in np.flatnonzero(~np.isfinite(weights)):
+                bad.setdefault(int(i), (f"weight `{weights[i]}` is not finite", SKIP_HINT))
+    left_out = []
+    if bad:
+        place = f"`{files.redacted(table.url)}` row"
+        first = min(bad)
+        if not table.options.skips:
+            raise InputError(f"{place} {n_before + first + 1}: {bad[first][0]}", hint=bad[first][1])
+        left_out = [
+            f"{place} {n_before + i + 1}: {why}: {list(batch.slice(i, 1).to_pylist()[0].values())}"
+            for i, (why, _) in sorted(bad.items())[: SkippedRows.KEPT]
+        ]
+        left_out += [""] * (len(bad) - len(left_out))
+        keep = np.ones(len(batch), bool)
+        keep[list(bad)] = False
+        ends = [end.filter(pa.array(keep)) if isinstance(end, pa.Array) else end[keep] for end in ends]
+        weights = None if weights is None else weights[keep]
+    return EdgeChunk(ends[0], ends[1], weights), left_out
+
+
+SKIP_HINT = "`graph.unreadable: skip` leaves such rows out and counts them"
+
+
+def _to_names(column: pa.Array, bad: dict[int, tuple[str, str]]) -> pa.Array:
+    names = pc.cast(_plain(column), pa.large_string()).fill_null("")
+    if pc.any(pc.equal(names, "")).as_py():
+        for i in np.flatnonzero(pc.equal(names, "").to_numpy(zero_copy_only=False)):
+            bad.setdefault(int(i), ("a vertex id is empty", SKIP_HINT))
+    return names
+
+
+def _to_ids(column: pa.Array, bad: dict[int, tuple[str, str]]) -> np.ndarray:
+    ids = np.asarray(_plain(column).fill_null(0))
+    wrong = ids < 0 if ids.dtype.kind == "i" else ids > MAX_ID
+    if wrong.any():
+        fault = "negative" if ids.dtype.kind == "i" else "above 2^63 - 1"
+        for i in np.flatnonzero(wrong):
+            why = f"vertex id `{ids[i]}` is {fault}"
+            bad.setdefault(int(i), (why, "ids are whole numbers from 0 to 2^63 - 1"))
+        ids = np.where(wrong, 0, ids)
+    return ids.astype(np.int64)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

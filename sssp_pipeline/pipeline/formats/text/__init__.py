@@ -1,0 +1,1 @@
+"""Text: lines of ids and weights, which compiled code reads on several threads."""

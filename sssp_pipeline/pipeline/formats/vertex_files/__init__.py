@@ -1,0 +1,1 @@
+"""Vertex files: tables about vertices, which are their ids, points or positions."""

@@ -1,0 +1,470 @@
+"""What the first rows decide: header, delimiter, columns, type of the ids."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sssp_pipeline.pipeline.formats.columns.layout import SAMPLE_ROWS
+
+HEADER_HINT = "set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge"
+
+
+def lines(columns: str, weights: str) -> str:
+    return f"name the columns, for example:\ngraph:\n  columns: {{{columns}}}\n  weights: {{column: {weights}"
+
+
+def as_csv(content: str) -> str:
+    return content.replace(" ", ",")
+
+
+KINDS = pytest.mark.parametrize(("name", "convert"), [("e.txt", str), ("e.csv", as_csv)])
+
+
+# ---- header
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("content", "has_header", "rows"),
+    [
+        # Numbers below the name of a column, even of one column of three.
+        ("von nach\n1 2\n", True, [(1, 2)]),
+        ("von nach km\nBonn Ulm 3\nUlm Bonn 4\n", True, [("Bonn", "Ulm", 3), ("Ulm", "Bonn", 4)]),
+        # The names of two ends, without any number.
+        ("from to\nanna bob\ncarl anna\n", True, [("anna", "bob"), ("carl", "anna")]),
+        ("start_station end_station\nanna bob\n", True, [("anna", "bob")]),
+        # A number where all rows have one, or nothing else than names that come again.
+        ("1 2\n3 4\n", False, [(1, 2), (3, 4)]),
+        ("anna bob 3\ncarl dora 4\n", False, [("anna", "bob", 3), ("carl", "dora", 4)]),
+        ("anna bob\nbob carl\n", False, [("anna", "bob"), ("bob", "carl")]),
+        ("1 2 nan\n3 4 5\n", False, None),
+        ("7 8\n", False, [(7, 8)]),
+    ],
+)
+def test_a_header_that_only_one_reading_fits(write, read, refused, name, convert, content, has_header, rows):
+    file = write(name, convert(content))
+    if rows is None:  # an edge, but no good one
+        assert "is not finite" in refused(file)[0]
+        return
+    found = read(file)
+    assert found.edge_list.reading.header is has_header
+    assert found.rows() == rows
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "content",
+    [
+        "anna bob\ncarl dora\n",
+        "anna bob\n",
+        "1 to\n2 3\n",
+        "stop 2\n3 4\n",
+        "from to\nto from\n",
+        "a 5 x\nb 6 7\n",
+        "Oslo Bergen\nBergen 7\n",
+    ],
+)
+def test_a_header_that_may_be_an_edge(write, refused, name, convert, content):
+    message, hint = refused(write(name, convert("# head\n" + content.replace("# ", "#"))))
+    assert message.startswith(f"`{name}` line 2: `")
+    assert message.endswith("may be a header or an edge")
+    assert hint == HEADER_HINT
+
+
+@KINDS
+def test_the_header_is_what_the_workflow_says(write, read, refused, name, convert):
+    file = write(name, convert("anna bob\ncarl dora\n"))
+    found = read(file, header=False)
+    assert (found.edge_list.reading.header, found.rows()) == (False, [("anna", "bob"), ("carl", "dora")])
+    ends = {"source_column": "bob", "target_column": "anna"}
+    assert read(file, header=True, **ends).rows() == [("dora", "carl")]
+    assert refused(file, header=True) == (
+        f"`{name}` line 1: of the columns `anna`, `bob` none is known as source and target of an edge",
+        lines("source: anna, target: bob", "none}"),
+    )
+    numbers = write(name, convert("1 2 3\n4 5 6\n"))
+    assert read(numbers, header=True, source_column="1", target_column="2").rows() == [(4, 5, 6)]
+
+
+def test_a_header_alone(write, refused):
+    assert refused(write("e.txt", "from to\n"))[0] == "`e.txt` holds no edges: `e.txt` line 1 is its header"
+
+
+# ---- columns by name
+
+
+@pytest.mark.parametrize(
+    ("header", "taken", "unused"),
+    [
+        ("source,target", ("source", "target", None), ()),
+        ("id,from,to,km", ("from", "to", "km"), ("id",)),
+        ("edge_id,from_stop,to_stop,travel_s", ("from_stop", "to_stop", "travel_s"), ("edge_id",)),
+        ("fromStop,toStop,travelTime", ("fromStop", "toStop", "travelTime"), ()),
+        ("From Stop,To Stop,Distance (m)", ("From Stop", "To Stop", "Distance (m)"), ()),
+        ("LENGTH,SRC,DST", ("SRC", "DST", "LENGTH"), ()),
+        ("node1,node2", ("node1", "node2", None), ()),
+        ("a,b,w", ("a", "b", "w"), ()),
+        ("start,end,start_time", ("start", "end", "start_time"), ()),
+        ("o,d,cost", ("o", "d", "cost"), ()),
+        ("from_id,from_name,to_id,to_name,km", None, ()),
+        ("from_stop,to_stop,from_zone,to_zone", None, ()),
+        ("stop,halt", None, ()),
+    ],
+)
+def test_ends_are_known_by_their_names(write, read, refused, header, taken, unused):
+    n_columns = header.count(",") + 1
+    name = write("e.csv", header + "\n" + ",".join(str(i) for i in range(1, n_columns + 1)) + "\n")
+    if taken is None:
+        message, hint = refused(name)
+        assert message.startswith(
+            "`e.csv` line 1: of the columns " + ", ".join(f"`{c}`" for c in header.split(","))
+        )
+        assert message.endswith(
+            ("none is known as source and target of an edge", "could be source and target of an edge")
+        )
+        assert hint.startswith("name the columns, for example:\ngraph:\n  columns: {source: ")
+        return
+    reading = read(name).edge_list.reading
+    assert (reading.source.column, reading.target.column, reading.weight.column) == taken
+    assert reading.unused == unused
+    assert (reading.source.why, reading.target.why) == ("by its name", "by its name")
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (
+            "from,to,length,time\n1,2,3,4\n",
+            "of the columns `from`, `to`, `length`, `time` 2 columns could be the weight: `length`, `time`",
+            lines("source: from, target: to", "length}    # or time, none"),
+        ),
+        (
+            "src,dst,cap,name\n1,2,3,x\n",
+            "of the columns `src`, `dst`, `cap`, `name` no column is known as the weight: `cap`",
+            lines("source: src, target: dst", "cap}    # or none"),
+        ),
+        (
+            "from stop;to stop;a b\n1;2;3\n",
+            "of the columns `from stop`, `to stop`, `a b` no column is known as the weight: `a b`",
+            lines("source: 'from stop', target: 'to stop'", "'a b'}    # or none"),
+        ),
+        (
+            "from_stop,to_stop,from_zone,to_zone\n1,2,3,4\n",
+            "of the columns `from_stop`, `to_stop`, `from_zone`, `to_zone` more than one pair could be "
+            "source and target of an edge",
+            lines("source: from_stop, target: to_stop", "from_zone}    # or none"),
+        ),
+    ],
+)
+def test_columns_that_can_be_read_in_two_ways(write, refused, content, message, hint):
+    assert refused(write("e.csv", content)) == (f"`e.csv` line 1: {message}", hint)
+
+
+def test_what_the_error_says_to_write_is_enough(write, read, refused):
+    name = write("e.csv", "from,to,length,time\n1,2,3,4\n")
+    assert refused(name)[1]
+    for column, rows in (("length", [(1, 2, 3)]), ("time", [(1, 2, 4)]), ("none", [(1, 2)])):
+        found = read(name, source_column="from", target_column="to", weight_column=column)
+        assert found.rows() == rows
+        assert found.edge_list.reading.source.why == "named by the workflow"
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "weight", "why"),
+    [
+        ("from,to,name", "1,2,x", None, "no weight: no other column holds numbers"),
+        ("from,to", "1,2", None, "no weight: there is no other column"),
+        ("from,to,length_unit,length", "1,2,m,7", "length", "by its name"),
+        ("from,to,km,stops", "1,2,3,4", "km", "by its name"),
+    ],
+)
+def test_the_weight_and_why(write, read, header, rows, weight, why):
+    reading = read(write("e.csv", f"{header}\n{rows}\n")).edge_list.reading
+    assert (reading.weight.column, reading.weight.why) == (weight, why)
+    assert reading.unused == tuple(c for c in header.split(",")[2:] if c != weight)
+
+
+def test_weights_are_left_out_only_where_asked(write, read):
+    found = read(write("e.csv", "from,to,cap\n1,2,7\n"), weight_column="none")
+    reading = found.edge_list.reading
+    assert found.rows() == [(1, 2)]
+    assert (reading.weight.column, reading.weight.why) == (None, "no weight, as the workflow says")
+    assert reading.unused == ("cap",)
+
+
+def test_one_named_end_helps_to_find_the_other(write, read):
+    name = write("e.csv", "from_stop,to_stop,from_zone,to_zone,km\n1,2,3,4,5\n")
+    assert read(name, source_column="from_zone", target_column="to_zone").rows() == [(3, 4, 5)]
+    assert read(write("e.csv", "x,from,to\n1,2,3\n"), source_column="x", weight_column="none").rows() == [
+        (1, 3)
+    ]
+
+
+def test_the_reading_in_words(write, read):
+    found = read(write("e.csv", "id;from_stop;to_stop;km\n1;10;11;0,5\n"), decimal="comma")
+    reading = found.edge_list.reading
+    assert reading.delimiter == "semicolon"
+    assert reading.lines() == [
+        "csv, semicolon, header; source `from_stop`, target `to_stop`, weight `km`; not used: `id`; integer ids",
+    ]
+
+
+# ---- columns by number
+
+
+@KINDS
+def test_columns_without_a_header_go_by_their_place(write, read, name, convert):
+    found = read(write(name, convert("1 2 3 4\n5 6 7 8\n")))
+    reading = found.edge_list.reading
+    assert found.rows() == [(1, 2, 3), (5, 6, 7)]
+    assert (reading.source.column, reading.target.column, reading.weight.column) == ("1", "2", "3")
+    assert (reading.weight.why, reading.unused) == ("by its place", ("4",))
+
+
+def table(*columns: object, n: int = 200) -> str:
+    return "".join(" ".join(str(c(i)) for c in columns) + "\n" for i in range(n))
+
+
+EDGE_IDS = table(lambda i: i, lambda i: i % 7, lambda i: 3 * i % 11)
+
+
+@KINDS
+def test_the_first_of_three_columns_may_number_the_edges(write, read, refused, name, convert):
+    file = write(name, convert(EDGE_IDS))
+    assert refused(file) == (
+        f"`{name}` line 1: column 1 is different in each of the first 200 rows: "
+        "it may number the edges, or be an end of them",
+        "write one of the two:\ngraph:\n  columns: {source: 2, target: 3}\nor\n"
+        "graph:\n  columns: {source: 1, target: 2}",
+    )
+    meant = read(file, source_column="2", target_column="3", weight_column="none").rows()
+    assert meant[:3] == [(0, 0), (1, 3), (2, 6)]
+    assert read(file, source_column="1", target_column="2").rows()[:3] == [(0, 0, 0), (1, 1, 3), (2, 2, 6)]
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "content",
+    [
+        table(lambda i: i, lambda i: i + 1, lambda i: i % 5),  # a path
+        table(lambda i: i, lambda i: i + 1),
+        table(lambda i: i, lambda i: i % 7, lambda i: f"{i % 5}.5"),  # no ids
+        table(lambda i: i, lambda i: i % 7, lambda i: 3 * i % 11, n=99),  # too few rows to tell
+        table(lambda i: i // 2, lambda i: i % 7, lambda i: 3 * i % 11),
+    ],
+)
+def test_columns_that_are_ends(write, read, name, convert, content):
+    found = read(write(name, convert(content)))
+    assert (found.edge_list.reading.source.column, found.edge_list.reading.target.column) == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    "names", [("0", "1", "2", "3"), ("f0", "f1", "f2", "f3"), ("_c0", "_c1", "_c2", "_c3")]
+)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_names_that_a_program_made_up(tmp_path, monkeypatch, write, read, kind, names):
+    monkeypatch.chdir(tmp_path)
+    if kind == "parquet":
+        pq.write_table(pa.table({name: [i] for i, name in enumerate(names)}), "e")
+    else:
+        write("e", ",".join(names) + "\n0,1,2,3\n")
+    found = read("e", **({"header": True} if kind == "csv" else {}))
+    assert found.rows() == [(0, 1, 2)]
+    assert found.edge_list.reading.unused == names[3:]
+    swapped = read(
+        "e", source_column=names[2], target_column=names[0], **({"header": True} if kind == "csv" else {})
+    )
+    assert swapped.rows() == [(2, 0, 1)]
+
+
+# ---- several files
+
+
+def test_files_with_and_without_a_header(write, refused):
+    names = write("a.csv", "from,to\n1,2\n"), write("b.csv", "3,4\n5,6\n")
+    hint = "files read together all have a header, or none has"
+    assert refused(*names) == ("`a.csv` line 1 is a header, but `b.csv` line 1 is an edge", hint)
+    assert refused(*names[::-1]) == ("`b.csv` line 1 is an edge, but `a.csv` line 1 is a header", hint)
+
+
+def test_files_with_other_columns(write, read, refused):
+    first = write("a.csv", "from,to,km\n1,2,3\n")
+    assert refused(first, write("b.csv", "from,to\n3,4\n")) == (
+        "`a.csv` has weights, `b.csv` has none",
+        "set `graph.weights.column: none` to leave them out",
+    )
+    assert refused(first, write("b.csv", "from,to,time\n3,4,5\n")) == (
+        "`a.csv` has the columns `from`, `to`, `km`, `b.csv` `from`, `to`, `time`",
+        "files read together need equal column names: set `graph.columns` and `graph.weights.column`",
+    )
+    # In another place, or with other columns that are not used, they are the same columns.
+    assert read(first, write("b.csv", "from,name,to,km\n3,x,4,5\n")).rows() == [(1, 2, 3), (3, 4, 5)]
+    assert read(first, write("b.csv", "km,to,from\n5,4,3\n")).rows() == [(1, 2, 3), (3, 4, 5)]
+
+
+def test_text_files_with_their_columns_in_another_order(write, refused):
+    names = write("a.txt", "from to km\n1 2 3\n"), write("b.txt", "km to from\n5 4 3\n")
+    assert refused(*names)[0] == "`a.txt` and `b.txt` have their columns in different places"
+
+
+def test_files_with_other_ids(write, read, refused):
+    names = write("a.csv", "from,to\n1,2\n"), write("b.csv", "from,to\nanna,bob\n")
+    assert refused(*names)[1]
+    assert read(*names, ids="string").rows() == [("1", "2"), ("anna", "bob")]
+
+
+# ---- ids
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("1 007\n2 7\n", [("1", "007"), ("2", "7")]),
+        ("1 7\n2 00\n", [("1", "7"), ("2", "00")]),
+        ("1 +5\n2 5\n", [("1", "+5"), ("2", "5")]),
+        ("from to\n01 1\n2 3\n", [("01", "1"), ("2", "3")]),
+        ("0 10\n2 100\n", [(0, 10), (2, 100)]),
+    ],
+)
+def test_digits_that_an_integer_would_lose_are_strings(write, read, name, convert, content, rows):
+    found = read(write(name, convert(content)))
+    assert found.edge_list.reading.ids == ("string" if isinstance(rows[0][0], str) else "integer")
+    assert found.rows() == rows
+
+
+ZERO_LED_HINT = (
+    "set `graph.ids: string` to keep ids as they are written, or `integer` to read them as numbers"
+)
+
+
+@KINDS
+@pytest.mark.parametrize("block_bytes", [64, 1 << 20])
+@pytest.mark.parametrize("late", ["007 3", "3 007", "00 3"])
+def test_leading_zeros_after_the_sample(write, read, refused, name, convert, block_bytes, late):
+    rows = "".join(f"{i % 50} {i % 31}\n" for i in range(SAMPLE_ROWS + 499))
+    file = write(name, convert(rows + late + "\n1 2\n"))
+    id_ = next(id_ for id_ in late.split() if id_[0] == "0")
+    assert refused(file, block_bytes=block_bytes) == (
+        f"`{name}` line 1500: vertex id `{id_}` has a leading zero, which an integer would lose, "
+        "and the ids before it are integers",
+        ZERO_LED_HINT,
+    )
+    as_integers = tuple(int(id_) for id_ in late.split())
+    assert read(file, ids="integer", block_bytes=block_bytes).rows()[-2:] == [as_integers, (1, 2)]
+    assert read(file, ids="string", block_bytes=block_bytes).rows()[-2] == tuple(late.split())
+
+
+@KINDS
+@pytest.mark.parametrize("late", ["+5 3", "3 -0", "x 3", "1.0 3"])
+def test_no_plain_number_after_the_sample(write, refused, name, convert, late):
+    rows = "".join(f"{i % 50} {i % 31}\n" for i in range(SAMPLE_ROWS + 499))
+    message, hint = refused(write(name, convert(rows + late + "\n")))
+    assert message.startswith(f"`{name}` line 1500: ")
+    assert f"`{late.split()[late[0].isdigit() and late[1] == ' ']}`" in message
+    assert "graph.ids: string" in hint or "ids are whole numbers" in hint
+
+
+@KINDS
+def test_integers_where_asked(write, read, refused, name, convert):
+    assert read(write(name, convert("1 007\n2 7\n")), ids="integer").rows() == [(1, 7), (2, 7)]
+    assert refused(write(name, convert("1 +5\n2 7\n")), ids="integer")[0].startswith(
+        f"`{name}` line 1: `+5` "
+    )
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "content",
+    [
+        "from to\n7 9\nOslo Bergen\n",
+        "1 bob\n",
+    ],
+)
+def test_numbers_and_names_together(write, read, refused, name, convert, content):
+    file = write(name, convert(content))
+    assert "graph.ids: string" in refused(file)[1]
+    assert read(file, ids="string").src.type == pa.large_string()
+
+
+@KINDS
+def test_after_names_digits_are_names_too(write, read, name, convert):
+    found = read(write(name, convert("from to\nOslo Bergen\n7 Oslo\n7 09\n")))
+    assert found.rows() == [("Oslo", "Bergen"), ("7", "Oslo"), ("7", "09")]
+
+
+def test_typed_strings_are_names(tmp_path, monkeypatch, read):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"from": ["007", "7"], "to": ["7", "+1"]}), "e.parquet")
+    assert read("e.parquet").rows() == [("007", "7"), ("7", "+1")]
+
+
+# ---- delimiter
+
+
+@pytest.mark.parametrize(("delimiter", "called"), [(",", "comma"), (";", "semicolon"), ("|", "vertical bar")])
+def test_the_delimiter_that_fits(write, read, delimiter, called):
+    found = read(write("e", f"1{delimiter}2{delimiter}3\n4{delimiter}5{delimiter}6\n"))
+    assert (found.edge_list.reading.delimiter, found.rows()) == (called, [(1, 2, 3), (4, 5, 6)])
+
+
+def test_the_delimiter_that_splits_all_rows_alike(write, read):
+    found = read(write("e", "from;to;name;km\n1;2;a, b;3\n4;5;c;6\n"))
+    assert found.rows() == [(1, 2, 3), (4, 5, 6)]
+    found = read(write("e", "from;to;name, long;km\n1;2;a, b;3\n4;5;c;6\n"))
+    assert (found.edge_list.reading.delimiter, found.rows()) == ("semicolon", [(1, 2, 3), (4, 5, 6)])
+
+
+def test_two_delimiters_that_fit(write, read, refused):
+    name = write("e.csv", "a,b;c,d\ne,f;g,h\n")
+    message, hint = refused(name)
+    assert message == "`e.csv` line 1: the columns of `a,b;c,d` may be separated by comma or semicolon"
+    assert hint.startswith("set `graph.delimiter` to the one that is meant")
+    assert read(name, delimiter=";", header=False).rows() == [("a,b", "c,d"), ("e,f", "g,h")]
+    assert refused(write("e.csv", "1|2;3\n4|5;6\n"))[0].endswith("separated by semicolon or vertical bar")
+
+
+def test_the_delimiter_is_what_the_workflow_says(write, read):
+    assert read(write("e", "1\t2\t3\n4\t5\t6\n"), delimiter="tab").edge_list.reading.delimiter == "tab"
+    assert read(write("e", "a,b|c\nd,e|a,b\n"), delimiter="|", header=False).rows() == [
+        ("a,b", "c"),
+        ("d,e", "a,b"),
+    ]
+
+
+def test_files_with_other_delimiters(write, refused):
+    assert refused(write("a", "1,2\n3,4\n"), write("b", "1;2\n3;4\n")) == (
+        "`a` is separated by comma, `b` by semicolon",
+        "files read together need the same delimiter: set `graph.delimiter`",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "delimiter", "rows"),
+    [
+        ("1\t2\t3\n4\t5\t6\n", "white space", [(1, 2, 3), (4, 5, 6)]),
+        ("from\tto\tname\tkm\n1\t2\t\t3\n4\t5\tx\t6\n", "tab", [(1, 2, 3), (4, 5, 6)]),
+        ("from\tto\tname\tkm\n1\t2\tx y\t3\n4\t5\tx\t6\n", "tab", [(1, 2, 3), (4, 5, 6)]),
+        (
+            "New York\tOslo\t3\nOslo\tRome\t4\nRome\tNew York\t5\n",
+            "tab",
+            [("New York", "Oslo", 3), ("Oslo", "Rome", 4), ("Rome", "New York", 5)],
+        ),
+    ],
+)
+def test_tabs(write, read, content, delimiter, rows):
+    found = read(write("e", content))
+    assert (found.edge_list.reading.delimiter, found.rows()) == (delimiter, rows)
+
+
+@pytest.mark.parametrize("content", ["anna\tbob 3\nanna\tcarl 4\n", "1\t2 3\n4 5\t6\n"])
+def test_tabs_and_blanks(write, read, refused, content):
+    name = write("e", content)
+    first = content.partition("\n")[0]
+    assert refused(name) == (
+        f"`e` line 1: the columns of `{first}` may be separated by tab, or by any white space",
+        "set `graph.delimiter: tab` or `graph.format: text`",
+    )
+    assert len(read(name, format="text").rows()[0]) == 3

@@ -1,0 +1,383 @@
+"""GraphML of NetworkX, igraph and OSMnx, hostile XML, and each error."""
+
+import gzip
+import json
+
+import igraph
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from sssp_pipeline.cli import app
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.row_by_row import graphml_elements
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+
+HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+WEIGHT = '<key id="w" for="edge" attr.name="weight" attr.type="double"/>\n'
+
+
+def graphml(edges, keys=WEIGHT, direction="directed", nodes="", data=""):
+    return f'{HEAD}{keys}<graph edgedefault="{direction}">\n{nodes}{edges}{data}</graph>\n</graphml>\n'
+
+
+def edge(source, target, weight=None, more=""):
+    data = "" if weight is None else f'<data key="w">{weight}</data>'
+    return f'<edge source="{source}" target="{target}"{more}>{data}</edge>\n'
+
+
+def osmnx_graph(crs="epsg:4326"):
+    """Return a graph with the attributes that OSMnx gives; it writes all of them as strings."""
+    graph = nx.MultiDiGraph(crs=crs)
+    for node, (x, y) in {100: (7.42, 43.73), 200: (7.43, 43.73), 300: (7.43, 43.74)}.items():
+        graph.add_node(node, x=str(x), y=str(y), street_count="3")
+    graph.add_edge(100, 200, osmid="[1, 2]", length="803.5", oneway="True", highway="residential", lanes="2")
+    graph.add_edge(200, 300, osmid="7", length="1112.25", oneway="False", name="Rue A & B")
+    return graph
+
+
+def vertices(*ids):
+    is_text = isinstance(ids[0], str)
+    table = pa.array(ids, pa.large_string() if is_text else pa.int64())
+    return VertexIds(IdMapping(kind="table", type="string" if is_text else "int64"), table, len(ids))
+
+
+def test_networkx(tmp_path, read):
+    graph = nx.DiGraph()
+    graph.add_edge("New York", "Łódź", weight=5)
+    graph.add_edge("Łódź", "a<b", weight=2.5, note="x" * 70_000)
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    found = read(tmp_path / "g.graphml")
+    assert sorted(found.rows()) == [("New York", "Łódź", 5), ("Łódź", "a<b", 2.5)]
+    assert found.edge_list.reading.weight.column == "weight"
+    assert found.edge_list.reading.unused == ("note",)
+    assert found.edge_list.positions_of is None
+
+
+def test_any_networkx_graph(tmp_path, read):
+    for seed in range(5):
+        graph = nx.gnp_random_graph(20, 0.2, seed=seed, directed=True)
+        for u, v in graph.edges:
+            graph[u][v]["cost"] = (u * 31 + v) / 4 if seed % 2 else u + v
+        nx.write_graphml(graph, path := tmp_path / f"{seed}.graphml")
+        found = read(path, block_bytes=64 * (1 + 10 * seed))
+        assert sorted(found.rows()) == sorted((u, v, w) for u, v, w in graph.edges(data="cost"))
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 100])
+def test_blocks_that_end_anywhere(tmp_path, read, monkeypatch, block_bytes):
+    monkeypatch.setattr(graphml_elements, "_BLOCK_BYTES", block_bytes)
+    nx.write_graphml(osmnx_graph(), path := tmp_path / "g.graphml")
+    found = read(path)
+    assert sorted(found.rows()) == [(100, 200, 803.5), (200, 300, 1112.25)]
+    assert found.edge_list.positions_of(vertices(100, 300))[1].tolist() == [43.73, 43.74]
+
+
+def test_igraph(tmp_path, read):
+    graph = igraph.Graph.Ring(3)
+    graph.vs["name"] = ["a", "b", "c"]
+    graph.es["weight"] = [1, 2.5, 3]
+    graph.write_graphml(str(tmp_path / "g.graphml"))
+    found = read(tmp_path / "g.graphml")
+    assert sorted(found.rows()) == [("n0", "n1", 1), ("n0", "n2", 3), ("n1", "n2", 2.5)]
+    assert found.edge_list.symmetric == "mirror"
+    assert "ids of nodes, not their `name`" in found.edge_list.reading.rules
+
+
+def test_osmnx(tmp_path, read):
+    nx.write_graphml(osmnx_graph(), path := tmp_path / "g.graphml")
+    found = read(path)
+    assert sorted(found.rows()) == [(100, 200, 803.5), (200, 300, 1112.25)]
+    assert found.edge_list.reading.weight.column == "length"
+    lon, lat = found.edge_list.positions_of(vertices(100, 200, 300))
+    assert lon.tolist() == [7.42, 7.43, 7.43]
+    assert lat.tolist() == [43.73, 43.73, 43.74]
+
+
+def test_osmnx_with_two_weights(tmp_path, read, refused):
+    graph = osmnx_graph()
+    nx.set_edge_attributes(graph, "60.5", "travel_time")
+    nx.write_graphml(graph, path := tmp_path / "g.graphml")
+    message, hint = refused(path)
+    assert "2 columns could be the weight: " in message
+    assert "`length`" in message
+    assert "`travel_time`" in message
+    assert "weights: {column:" in hint
+    assert {row[2] for row in read(path, weight_column="travel_time").rows()} == {60.5}
+
+
+@pytest.mark.parametrize("crs", ["epsg:32632", "", "EPSG:4326"])
+def test_positions_in_another_reference_system(tmp_path, read, crs):
+    nx.write_graphml(osmnx_graph(crs), path := tmp_path / "g.graphml")
+    found = read(path).edge_list.positions_of(vertices(100, 200, 300))
+    assert (found is not None) == (crs == "EPSG:4326")
+
+
+def test_positions_without_a_reference_system(tmp_path, read):
+    graph = osmnx_graph()
+    del graph.graph["crs"]
+    nx.write_graphml(graph, path := tmp_path / "g.graphml")
+    edge_list = read(path).edge_list
+    assert edge_list.positions_of is None
+    assert "`x` and `y` of the nodes not used, because no `crs` says what they are" in edge_list.reading.rules
+
+
+def test_positions_by_name_and_nodes_after_edges(write, read):
+    keys = (
+        '<key id="a" for="node" attr.name="Lat" attr.type="double"/><key id="b" for="node" attr.name="lng"/>'
+    )
+    nodes = '<node id="A"><data key="a">50</data><data key="b"> 7 </data></node><node id="B"/><node id="C"/>'
+    nodes = nodes.replace('id="B"/>', 'id="B"><data key="b">8</data><data key="a">51</data></node>')
+    found = read(write("g.graphml", graphml(edge("A", "B"), keys, data=nodes)), block_bytes=1).edge_list
+    lon, lat = found.positions_of(vertices("A", "B"))
+    assert (lon.tolist(), lat.tolist()) == ([7, 8], [50, 51])
+
+
+KEYS = '<key id="a" for="node" attr.name="lat"/><key id="b" for="node" attr.name="lon"/>'
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message", "hint"),
+    [
+        (
+            '<node id="A"/><node id="B"/>',
+            "`g.graphml`: node `A` has no `lon` or no `lat`",
+            "give every node both, or give the attributes other names than `lon` and `lat`",
+        ),
+        (
+            '<node id="A"><data key="a">1</data><data key="b">1</data></node>',
+            "`g.graphml` has an edge of the node `B`, and no such node",
+            "add the node",
+        ),
+        (
+            '<node id="A"><data key="a">north</data><data key="b">1</data></node>',
+            "`g.graphml` line 4: `north` of node `A` is no number for `lat`",
+            "give every node a number",
+        ),
+    ],
+)
+def test_positions_that_cannot_be_used(write, nodes, message, hint):
+    edge_list = open_edge_list(
+        [write("g.graphml", graphml(edge("A", "B"), KEYS, nodes=nodes))], ReadOptions()
+    )
+    with pytest.raises(InputError) as caught:
+        list(edge_list.chunks())
+        edge_list.positions_of(vertices("A", "B"))
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_a_default_weight(write, read):
+    keys = WEIGHT.replace("/>", "><default> 7 </default></key>")
+    content = graphml(edge(1, 2) + edge(2, 3, 5), keys)
+    assert sorted(read(write("g.graphml", content)).rows()) == [(1, 2, 7), (2, 3, 5)]
+
+
+def test_prefixes_comments_and_other_elements(write, read):
+    content = (
+        '<!-- a --><g:graphml xmlns:g="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://y.example">'
+        '<g:desc>x</g:desc><g:key id="w" for="edge" attr.name="w"/><g:key id="y" for="edge" yfiles.type="e"/>'
+        '<g:graph edgedefault="directed"><g:edge source="1" target="2"><g:data key="y"><y:w>9</y:w></g:data>'
+        '<g:data key="w">5<!-- b --></g:data></g:edge></g:graph></g:graphml>'
+    )
+    assert read(write("g.graphml", content)).rows() == [(1, 2, 5)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "latin-1"])
+def test_encodings(write, read, encoding):
+    declared = {"utf-8-sig": "UTF-8"}.get(encoding, encoding.upper())
+    content = graphml(edge("Köln", "B", 5)).replace("UTF-8", declared.replace("LATIN-1", "ISO-8859-1"))
+    assert read(write("g.graphml", content.encode(encoding))).rows() == [("Köln", "B", 5)]
+
+
+def test_compressed(write, read):
+    assert read(write("g.graphml.gz", gzip.compress(graphml(edge(1, 2, 5)).encode()))).rows() == [(1, 2, 5)]
+
+
+def test_several_files(write, read):
+    names = [write(f"{i}.graphml", graphml(edge(i, i + 1, 5))) for i in range(2)]
+    assert read(*names).rows() == [(0, 1, 5), (1, 2, 5)]
+
+
+def test_edges_that_are_left_out(write, read):
+    content = graphml(edge(1, 2, 5) + edge(2, 3) + edge(3, 4, "wide") + edge(4, 5, "nan") + edge(5, 1, 6))
+    found = read(write("g.graphml", content), unreadable="skip")
+    assert found.rows() == [(1, 2, 5), (5, 1, 6)]
+    assert found.edge_list.skipped.count == 3
+    assert found.edge_list.skipped.lines[0] == "`g.graphml` line 6: the edge has no `weight`: 2 3"
+
+
+# ---- what is refused ----
+
+BOMB = '<!DOCTYPE g [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+DAMAGED = "check that this is the file you mean; write or fetch it again"
+XML_HINT = "the file may be cut short or damaged: write or fetch it again"
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (
+            HEAD.replace("<graphml", BOMB + "<graphml") + WEIGHT,
+            "line 2: the file declares the entity `a`",
+            "write the file without entities",
+        ),
+        (graphml(edge(1, 2, "&x;")), "line 5: this is not well-formed XML: undefined entity", XML_HINT),
+        (graphml(edge(1, 2, 5))[:-30], "line 5: this is not well-formed XML: unclosed token", XML_HINT),
+        (
+            graphml("</edge>"),
+            "line 5: this is not well-formed XML: mismatched tag",
+            XML_HINT,
+        ),
+        (graphml("<hyperedge/>"), "line 5: a hyperedge connects several vertices", "write it as edges"),
+        (
+            graphml('<node id="a"><graph edgedefault="directed"/></node>'),
+            "line 5: a graph is inside another one",
+            "write one plain graph",
+        ),
+        (
+            graphml(edge(1, 2)).replace("</graph>\n", '</graph>\n<graph edgedefault="directed"/>'),
+            "line 7: the file has a second graph",
+            "write each graph to its own file",
+        ),
+        (
+            graphml("", direction="both"),
+            "line 4: `edgedefault` is `both`",
+            "it is `directed` or `undirected`",
+        ),
+        (
+            graphml(edge(1, 2, 5, ' directed="false"')),
+            'line 5: the edge has `directed="false"`, and the graph is directed',
+            "write a graph whose edges are all directed, or all undirected",
+        ),
+        (graphml('<edge source="1"/>'), "line 5: `<edge>` has no `target`", DAMAGED),
+        (
+            graphml('<edge source="1" target=""/>'),
+            "line 5: the target of the edge is empty",
+            "give each node an id",
+        ),
+        (
+            graphml('<edge source="1" target="2"><data key="v">5</data></edge>'),
+            "line 5: no key `v` is declared",
+            "declare it: `<key id=… attr.name=… attr.type=…/>`",
+        ),
+        (
+            graphml(edge(1, 2, '5</data><data key="w">6')),
+            "line 5: `weight` is given twice",
+            "give each attribute once",
+        ),
+        (graphml(""), " holds no edges", "check that this is the file you mean"),
+        (HEAD + "</graphml>", " has no graph", DAMAGED),
+        (
+            graphml(edge(1, 2, 5) + edge(2, 3)),
+            "line 6: the edge has no `weight`",
+            "give every edge one, or set `graph.unreadable: skip` to leave such edges out",
+        ),
+        (
+            graphml(edge(1, "A", 5)),
+            "line 5: `A` is not a vertex id, but the other id of the edge is a number",
+            ...,
+        ),
+        (graphml(edge(1, 2, 5) + edge(1, "A", 5)), "line 6: `A` is not a vertex id", ...),
+        (graphml(edge(1, 2, 5) + edge(-1, 2, 5)), "line 6: `-1` is not a vertex id", ...),
+        (graphml(edge(1, 2, "inf")), "line 5: weight `inf` is not finite", ...),
+        (graphml(edge(1, 2, "1e999")), "line 5: weight `1e999`", ...),
+    ],
+)
+def test_what_is_no_graph(write, refused, content, message, hint):
+    found, said = refused(write("g.graphml", content), format="graphml")
+    space = " " if message.startswith("line") else ""
+    assert found.startswith(f"`g.graphml`{space}{message}")
+    assert hint is ... or said == hint
+
+
+def test_another_root(write, refused):
+    assert refused(write("g.xml", "<gexf>"), format="graphml") == (
+        "`g.xml` line 1: the root is `gexf`, not `graphml`",
+        DAMAGED,
+    )
+
+
+def test_a_long_tag(write, refused):
+    content = graphml(f'<edge source="1" target="{"x" * 3_000_000}"/>')
+    message, _ = refused(write("g.graphml", content), max_line_bytes=1 << 20)
+    assert message == "`g.graphml` line 5: a tag is longer than 1,048,576 bytes"
+
+
+def test_a_long_text(write, refused):
+    message, _ = refused(write("g.graphml", graphml(edge(1, 2, "5" * 2_000_000))))
+    assert message == "`g.graphml` line 5: the text of an attribute is longer than 1,048,576 characters"
+
+
+def test_text_that_is_not_wanted_may_be_long(write, read):
+    keys = WEIGHT + '<key id="n" for="node" attr.name="note"/>'
+    nodes = f'<node id="1"><data key="n">{"x" * 900_000}</data></node>'
+    assert read(write("g.graphml", graphml(edge(1, 2, 5), keys, nodes=nodes))).rows() == [(1, 2, 5)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        (
+            {"delimiter": ","},
+            "`g.graphml` is GraphML, which has no delimiter to choose",
+            "remove it from the workflow",
+        ),
+        ({"encoding": "latin-1"}, "`g.graphml` is GraphML, which has no encoding to choose", ...),
+        ({"source_column": "u"}, "`g.graphml` is GraphML, which has no source column to choose", ...),
+        (
+            {"weight_column": "wait"},
+            "`g.graphml` line 5: unknown column `wait` in `graph.weights.column`",
+            ...,
+        ),
+    ],
+)
+def test_options_that_do_not_fit(write, refused, options, message, hint):
+    found = refused(write("g.graphml", graphml(edge(1, 2, 5))), **options)
+    assert found == (message, found[1] if hint is ... else hint)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            graphml(edge(1, 2, 5), direction="undirected"),
+            "`a.graphml`: its graph is directed; `b.graphml`: undirected",
+        ),
+        (graphml(edge("A", "B", 5)), "`a.graphml`: its ids are integer; `b.graphml`: string"),
+        (graphml(edge(1, 2), keys=""), "`a.graphml` has weights, `b.graphml` has none"),
+    ],
+)
+def test_files_that_differ(write, refused, other, message):
+    names = write("a.graphml", graphml(edge(1, 2, 5))), write("b.graphml", other)
+    assert refused(*names)[0] == message
+
+
+# ---- from the file to the answer ----
+
+
+def test_a_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    nx.write_graphml(osmnx_graph(), "town.graphml")
+    (tmp_path / "points.csv").write_text("lon,lat\n7.4201,43.7301\n")
+    result = CliRunner().invoke(app, ["run", "town.graphml", "--from", "points:points.csv", "--out", "r"])
+    assert result.exit_code == 0, result.stderr
+    result = CliRunner().invoke(app, ["path", "r", "--from", "100", "--to", "300", "--geojson"])
+    assert json.loads(result.stdout)["geometry"]["coordinates"] == [
+        [7.42, 43.73],
+        [7.43, 43.73],
+        [7.43, 43.74],
+    ]
+
+
+def test_an_undirected_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    graph = igraph.Graph.Ring(4)
+    graph.es["weight"] = [1, 2, 3, 9]
+    graph.write_graphml("g.graphml")
+    assert CliRunner().invoke(app, ["run", "g.graphml", "--from", "n0", "--out", "r"]).exit_code == 0
+    result = CliRunner().invoke(app, ["path", "r", "--from", "n0", "--to", "n3", "--json"])
+    assert np.isclose(json.loads(result.stdout)["length"], 6)

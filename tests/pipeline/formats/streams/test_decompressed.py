@@ -1,0 +1,346 @@
+"""Compressed, packed and nested files are read by their content; what is cut short or damaged is named."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import tarfile
+import threading
+import zipfile
+import zlib
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
+from sssp_pipeline.pipeline.storage import files
+
+ROWS = b"".join(b"%d %d\n" % (i, i * i) for i in range(5000))
+COMPRESSORS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda content: pa.compress(content, "zstd", asbytes=True),
+}
+
+
+def packed_zip(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def packed_tar(members: dict[str, bytes], mode: str = "w") -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name.rstrip("/"))
+            info.size = len(content)
+            info.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+            archive.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_compression_is_known_by_content(write, read, kind):
+    found = read(write("edges.txt", COMPRESSORS[kind](ROWS)), block_bytes=4096)
+    assert found.rows() == [(i, i * i) for i in range(5000)]
+    assert found.n_chunks > 5
+
+
+def test_a_name_does_not_make_a_compressed_file(write, read):
+    assert read(write("edges.gz", b"1 2\n")).rows() == [(1, 2)]
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_concatenated_streams_are_one_file(write, read, kind):
+    content = COMPRESSORS[kind](b"1 2\n3 ") + COMPRESSORS[kind](b"4\n5 6\n")
+    assert read(write("edges", content)).rows() == [(1, 2), (3, 4), (5, 6)]
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
+def test_cut_short(write, refused, kind, share):
+    content = COMPRESSORS[kind](ROWS)
+    name = write("edges", content[: int(len(content) * share)])
+    assert refused(name) == (
+        "`edges` is cut short: its compressed data does not end",
+        "fetch or compress it again",
+    )
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_altered(write, refused, kind):
+    content = bytearray(COMPRESSORS[kind](ROWS))
+    content[len(content) // 2] ^= 0x55
+    message, hint = refused(write("edges", bytes(content)))
+    assert message.startswith("`edges` is damaged: ")
+    assert hint == "fetch or compress it again"
+
+
+MAC = {"__MACOSX/._a.txt": b"x", "d/._a.txt": b"y", ".DS_Store": b"z"}
+PACKED = {
+    "zip": packed_zip({"a.txt": ROWS}),
+    "zip of gz": packed_zip({"a.txt.gz": gzip.compress(ROWS)}),
+    "zip of a folder": packed_zip({"d/": b"", "d/a.txt": ROWS}),
+    "zip by a Mac": packed_zip({"d/": b"", "d/a.txt": ROWS, **MAC}),
+    "tar": packed_tar({"a.txt": ROWS}),
+    "tar of xz": packed_tar({"a.txt.xz": lzma.compress(ROWS)}),
+    "tar by a Mac": packed_tar({"d/": b"", "d/a.txt": ROWS, **MAC}),
+    "tar.gz": packed_tar({"a.txt": ROWS}, "w:gz"),
+    "tar.bz2": packed_tar({"a.txt": ROWS}, "w:bz2"),
+    "tar.zst": pa.compress(packed_tar({"a.txt": ROWS}), "zstd", asbytes=True),
+    "zip of tar": packed_zip({"a.tar": packed_tar({"a.txt": ROWS})}),
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_the_only_member_is_read(write, read, kind):
+    found = read(write("edges", PACKED[kind]), block_bytes=4096)
+    assert found.edge_list.reading.format == "text"
+    assert found.rows() == [(i, i * i) for i in range(5000)]
+    assert found.n_chunks > 5
+
+
+@pytest.mark.parametrize("format_", ["csv", "dimacs"])
+@pytest.mark.parametrize("pack", [packed_zip, packed_tar])
+def test_members_in_other_formats(write, read, pack, format_):
+    content = {"csv": b"u,v,w\n1,2,3\n", "dimacs": b"p sp 2 1\na 1 2 3\n"}[format_]
+    found = read(write("edges", pack({"a": content})))
+    assert (found.edge_list.reading.format, found.rows()) == (format_, [(1, 2, 3)])
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (packed_zip({"a": ROWS, "d/b": ROWS}), "a zip file of 2 files: `a`, `d/b`"),
+        (packed_tar({"a": ROWS, "d/b": ROWS}), "a tar file of 2 files: `a`, `d/b`"),
+        (packed_tar({"a": ROWS, "d/b": b""}, "w:gz"), "a tar file of 2 files: `a`, `d/b`"),
+        (
+            packed_zip({f"m{i}": ROWS for i in range(12)}),
+            f"a zip file of 12 files: {', '.join(f'`m{i}`' for i in range(10))}, …",
+        ),
+        (packed_zip({"d/": b""}), "a zip file of no file"),
+        (packed_zip(MAC), "a zip file of no file"),
+        (packed_tar({"d/": b""}), "a tar file of no file"),
+        (packed_zip({}), "a zip file of no file"),
+    ],
+)
+def test_several_members_or_none(write, refused, content, what):
+    assert refused(write("edges", content)) == (f"`edges` is {what}", "unpack it, and name the files to read")
+
+
+def altered_zip(at_local: int, at_central: int, value: int, content: bytes = b"1 2\n") -> bytes:
+    """Return a zip file with one byte set in both headers of its member."""
+    packed = bytearray(packed_zip({"a": content}))
+    packed[at_local] = packed[packed.index(b"PK\x01\x02") + at_central] = value
+    return bytes(packed)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (altered_zip(6, 8, 1), "File 'a' is encrypted, password required for extraction"),
+        (altered_zip(8, 10, 97), "That compression method is not supported"),
+    ],
+)
+def test_a_member_that_cannot_be_unpacked(write, refused, content, why):
+    assert refused(write("e.zip", content)) == (
+        f"`e.zip`: `a` cannot be unpacked: {why}",
+        "unpack it first",
+    )
+
+
+def test_a_zip_file_in_a_stream(write, refused):
+    assert refused(write("e", gzip.compress(PACKED["zip"]))) == (
+        "`e` holds a zip file in a compressed file",
+        "unpack it first",
+    )
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "zip of gz"])
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_container_cut_short(write, refused, kind, share):
+    packed = PACKED[kind]
+    size = len(ROWS) if kind == "tar" else len(packed)
+    message, hint = refused(write("e", packed[: int(size * share)]))
+    assert message.startswith(("`e` is cut short: ", "`e` is damaged: "))
+    assert hint == "fetch or compress it again"
+
+
+@pytest.mark.parametrize("kind", ["tar.gz", "tar.bz2", "tar of xz"])
+def test_the_end_of_a_compressed_tar_is_read(write, refused, kind):
+    packed = PACKED[kind]
+    if kind == "tar of xz":
+        packed = lzma.compress(packed)
+    message, _ = refused(write("e", packed[:-6]))
+    assert message.startswith(("`e` is cut short: ", "`e` is damaged: "))
+
+
+def test_a_wrong_checksum_of_a_compressed_tar(write, refused):
+    packed = bytearray(PACKED["tar.gz"])
+    packed[-5] ^= 0x55
+    assert refused(write("e", bytes(packed)))[0].startswith("`e` is damaged: ")
+
+
+def test_a_damaged_member(write, refused):
+    packed = bytearray(PACKED["zip"])
+    packed[len(packed) // 2] ^= 0x55
+    message, hint = refused(write("e", bytes(packed)))
+    assert message.startswith("`e` is damaged: ")
+    assert hint == "fetch or compress it again"
+
+
+def test_something_after_the_compressed_data(write, refused):
+    assert refused(write("edges", gzip.compress(ROWS) + b"more"))[0].startswith("`edges` is cut short: ")
+    more = gzip.compress(ROWS) + b"something else"
+    assert refused(write("edges", more))[0].startswith("`edges` is damaged: ")
+
+
+def bgzip(content: bytes, block_bytes: int = 1000, end: bool = True) -> bytes:
+    """Return what `bgzip` writes, but for the size of its blocks; an empty block ends it."""
+    blocks = [content[i : i + block_bytes] for i in range(0, len(content), block_bytes)]
+    packed = b""
+    for block in [*blocks, *([b""] if end else [])]:
+        body = zlib.compress(block, wbits=-15)
+        ends = struct.pack("<II", zlib.crc32(block), len(block))
+        n_bytes = 18 + len(body) + len(ends)
+        packed += b"\x1f\x8b\x08\x04" + bytes(5) + b"\xff\x06\x00BC\x02\x00" + struct.pack("<H", n_bytes - 1)
+        packed += body + ends
+    return packed
+
+
+def zstd_frames(content: bytes, frame_bytes: int = 1000) -> bytes:
+    frames = (content[i : i + frame_bytes] for i in range(0, len(content), frame_bytes))
+    return b"".join(pa.compress(frame, "zstd", asbytes=True) for frame in frames)
+
+
+LONG_ROWS = b"".join(b"%d %d\n" % (i, i * i % 999983) for i in range(300_000))
+SKIPPABLE = b"\x50\x2a\x4d\x18\x05\x00\x00\x00hello"
+
+
+BLOCKS = {
+    "bgzip": bgzip(LONG_ROWS, 65280),
+    "bgzip without its end": bgzip(LONG_ROWS, 65280, end=False),
+    "bgzip, then gzip": bgzip(LONG_ROWS[:99999]) + gzip.compress(LONG_ROWS[99999:]),
+    "gzip, then bgzip": gzip.compress(LONG_ROWS[:99999]) + bgzip(LONG_ROWS[99999:]),
+    "small frames": zstd_frames(LONG_ROWS),
+    "large frames": zstd_frames(LONG_ROWS, 10**6),
+    "frames to skip": SKIPPABLE + zstd_frames(LONG_ROWS[:9999]) + SKIPPABLE + zstd_frames(LONG_ROWS[9999:]),
+    "a frame of many blocks": pa.compress(LONG_ROWS * 12, "zstd", asbytes=True),
+    "small frames and a large one": zstd_frames(LONG_ROWS[:9999])
+    + pa.compress(LONG_ROWS[9999:] + LONG_ROWS * 11, "zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_blocks_that_are_compressed_on_their_own(write, kind):
+    url = write("edges", BLOCKS[kind])
+    with open_decompressed(url) as stream:
+        found = stream.read()
+    assert found[: len(LONG_ROWS)] == LONG_ROWS
+    assert len(found) % len(LONG_ROWS) == 0
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [bgzip, zstd_frames, lambda content: zstd_frames(content) + SKIPPABLE],
+    ids=["bgzip", "zstd", "zstd with a frame to skip"],
+)
+@pytest.mark.parametrize("cut", [1, 5, 30, 500, 2000])
+def test_blocks_that_are_cut_short(write, refused, pack, cut):
+    assert refused(write("edges", pack(ROWS)[:-cut]))[0].startswith(
+        # After the last block but its end, all is there.
+        "`edges` is cut short: its compressed data does not end"
+    )
+
+
+@pytest.mark.parametrize("at", [16, 17, 20, 300, 3000, -30, -38])
+def test_a_block_that_is_damaged(write, refused, at):
+    content = bytearray(bgzip(ROWS))
+    content[at] ^= 0x55
+    assert refused(write("edges", bytes(content)))[0].startswith(
+        ("`edges` is damaged: ", "`edges` is cut short: ")
+    )
+
+
+def test_a_block_that_expands_to_much(write, refused):
+    """A block of bgzip has at most 64 KiB. Then no batch of blocks takes much memory."""
+    bomb = bgzip(b" " * 2**20 * 20, 2**20 * 20)
+    assert refused(write("edges", bomb * 3))[0].startswith("`edges` is damaged: ")
+
+
+def test_the_threads_of_a_closed_stream_end(write):
+    url = write("edges", bgzip(LONG_ROWS))
+    before = threading.active_count()
+    with open_decompressed(url) as stream:
+        assert stream.read(4) == LONG_ROWS[:4]
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", gzip.compress(b""), packed_zip({"a": b""}), packed_tar({"a": b""})],
+    ids=["plain", "gzip", "zip", "tar"],
+)
+def test_empty(write, refused, content):
+    assert refused(write("edges", content)) == ("`edges` is empty", "check that this is the file you mean")
+
+
+def test_missing(write, refused):
+    assert refused("nowhere.txt")[0] == "`nowhere.txt` does not exist"
+
+
+class OneWay(io.RawIOBase):
+    """What some web servers send: it claims to be seekable, and is not."""
+
+    def __init__(self, content: bytes) -> None:
+        self._rest = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._rest.tell()
+
+    def readinto(self, buffer) -> int:
+        return self._rest.readinto(buffer)
+
+    def seek(self, position, whence=0):
+        raise ValueError("cannot seek")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        (b"# text\n1 2 3\n", [(1, 2, 3)]),
+        (b"p sp 2 1\na 1 2 3\n", [(1, 2, 3)]),
+        (b"u,v,w\n1,2,3\n", [(1, 2, 3)]),
+        (struct.pack("<4Q 1Q 2I I", 1, 4, 1, 1, 1, 0, 0, 3), [(0, 0, 3)]),
+    ],
+)
+def test_files_that_can_be_read_one_way_only(monkeypatch, read, pack, content, wanted):
+    monkeypatch.setattr(files, "open_read", lambda url: OneWay(pack(content)))
+    assert read("edges").rows() == wanted
+
+
+def test_other_filesystems():
+    with fsspec.open("memory://bucket/bad.txt", "wb") as file:
+        file.write(b"1 2\nx 4\n")
+    edge_list = open_edge_list(["memory://bucket/bad.txt"], ReadOptions())
+    with pytest.raises(InputError) as caught:
+        list(edge_list.chunks(1))
+    assert caught.value.message == "`memory://bucket/bad.txt` line 2: `x` is not a vertex id"
