@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import WRITER
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, VertexDistances, output_kind
+from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_kind
 from sssp_pipeline.pipeline.results.run_files import (
     METRICS_FILE,
     OVERWRITE,
