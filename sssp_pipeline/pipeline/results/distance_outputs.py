@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.metrics_output import NO_DISTANCES
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, FileShape, tiles_file
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE, tiles_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import plural
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.run_files import FileShape, batch_file
+from sssp_pipeline.pipeline.results.file_shapes import FileShape
+from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.registries import OUTPUTS, code_of
 
