@@ -36,7 +36,7 @@ from sssp_pipeline.kernels.solver import DEADLINE_S, SolveOptions, metrics_colum
 from sssp_pipeline.pipeline.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.outputs import MetricsAlone
+from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Solve

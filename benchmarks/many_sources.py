@@ -40,7 +40,7 @@ from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.pipeline.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.outputs import AllDistances
+from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.workflow.models import Solve
 
 NUMBERS = "1,4,16,64,256,1024,4096"

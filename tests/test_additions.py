@@ -25,8 +25,9 @@ from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.plan_facts import describe_plan
 from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.outputs import FileOutput
-from sssp_pipeline.pipeline.results.run_files import FileShape, batch_file
+from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.storage.files import open_read
 from sssp_pipeline.progress import Quiet

@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -18,10 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sssp_pipeline import __version__, cli
+from sssp_pipeline import __version__
 from sssp_pipeline.cli import app
-from sssp_pipeline.cli_options import resume_command
-from sssp_pipeline.cli_session import process
 from sssp_pipeline.console import columns, console, duration, table
 from sssp_pipeline.pipeline import machine
 from sssp_pipeline.progress import in_bytes, plural
@@ -438,27 +435,3 @@ def test_small_words():
     assert table({"a": True, "bb": {"c": None, "d": 1234567, "e": 0.25}}) == (
         "a     yes\nbb.c  -\nbb.d  1,234,567\nbb.e  0.25"
     )
-
-
-def test_how_to_go_on_with_a_dated_run_names_its_folder(at, monkeypatch):
-    Path("w.yaml").write_text(WORKFLOW.replace("path: run", "path: '${OUT}/{name}-{time}'"))
-    monkeypatch.setenv("OUT", "runs")
-    monkeypatch.setattr(process, "resume_options", [])
-    monkeypatch.setattr(sys, "argv", ["sssp-pipeline", "run", "w.yaml", "--overwrite", "-q"])
-
-    def loaded():
-        with console("text") as told:
-            return cli._load(["w.yaml"], [], [], None, [], None, told)
-
-    def command_again():
-        return resume_command("sssp-pipeline", sys.argv[1:], process.resume_options)
-
-    begun = loaded()
-    *command, override = shlex.split(command_again())
-    assert command == ["sssp-pipeline", "run", "w.yaml", "-q", "--set"]
-    assert re.fullmatch(r"output\.path=\$\{OUT\}/w-\d{6}", override)
-    assert load_workflow("w.yaml", [override]).output.path == begun.output.path
-    process.resume_options.clear()
-    Path("w.yaml").write_text(WORKFLOW)
-    loaded()
-    assert command_again() == "sssp-pipeline run w.yaml -q"

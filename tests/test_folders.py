@@ -272,7 +272,7 @@ def test_a_file_of_the_right_size_with_other_rows_is_found_and_the_others_are_co
 
 
 def test_a_footer_longer_than_what_is_read_at_first_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("sssp_pipeline.pipeline.results.run_files._TAIL_BYTES", 16)
+    monkeypatch.setattr("sssp_pipeline.pipeline.results.file_shapes._TAIL_BYTES", 16)
     folder, record = run(made(tmp_path), Quiet())
     check_undamaged(folder, record)
 

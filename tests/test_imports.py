@@ -92,7 +92,7 @@ ORDER = (
     ),
     "api",
     *("networkx_info", "networkx_backend"),
-    *("bench", "completion", "console", "cli_options", "cli_session", "cli_of_runs", "cli"),
+    *("bench", "completion", "console", "commands", "cli"),
 )
 
 
@@ -161,7 +161,7 @@ def test_each_library_has_its_place(module):
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"
     if roots & {"typer", "rich"}:
-        assert relative in ("cli", "cli_of_runs", "cli_options", "cli_session", "completion", "console")
+        assert relative in ("cli", "completion", "console") or relative.startswith("commands.")
 
 
 def test_every_package_that_is_imported_is_declared():
@@ -184,7 +184,7 @@ def test_every_package_that_is_imported_is_declared():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_only_the_command_line_prints(module):
-    if module in ("sssp_pipeline.cli", "sssp_pipeline.cli_session", "sssp_pipeline.console"):
+    if module in ("sssp_pipeline.cli", "sssp_pipeline.commands.session", "sssp_pipeline.console"):
         return
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         is_print = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"

@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name, this_machine
 from sssp_pipeline.pipeline.planning.plan import cut, make_plan
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.outputs import AllDistances
+from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph, Solve

@@ -17,7 +17,8 @@ from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.graph_store.store import MANIFEST
 from sssp_pipeline.pipeline.planning.plan import check_choice, solve_options
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
-from sssp_pipeline.pipeline.results.run_folder import RUN_FILE, RunFolder
+from sssp_pipeline.pipeline.results.run_files import RUN_FILE
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.local import check_gpus
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.file_shapes import FileShape, check_files
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
 from sssp_pipeline.pipeline.results.report.page import render_report
@@ -20,13 +21,12 @@ from sssp_pipeline.pipeline.results.report.sample import read_sample
 from sssp_pipeline.pipeline.results.run_files import (
     METRICS_FILE,
     OVERWRITE,
+    REPORT_FILE,
     SNAPPED_FILE,
     VERTICES_FILE,
-    FileShape,
     batch_file,
-    check_files,
 )
-from sssp_pipeline.pipeline.results.run_folder import REPORT_FILE, RunFolder
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
 from sssp_pipeline.pipeline.storage import files

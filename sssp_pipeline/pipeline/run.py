@@ -30,15 +30,12 @@ from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
 from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.results.outputs import (
-    FileOutput,
-    MetricsAlone,
-    RowOutput,
-    VertexDistances,
-    output_of,
-)
+from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
+from sssp_pipeline.pipeline.results.file_shapes import FileShape, faults_of
+from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_of
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
-from sssp_pipeline.pipeline.results.run_files import FileShape, faults_of, part_file
+from sssp_pipeline.pipeline.results.run_files import part_file
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.results.vertex_table import write_vertex_table
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving

@@ -15,8 +15,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
 _FORMATS = "sssp_pipeline.pipeline.formats"
-_OUTPUTS = "sssp_pipeline.pipeline.results.outputs"
-_ANSWERS = "sssp_pipeline.pipeline.results.answers"
+_RESULTS = "sssp_pipeline.pipeline.results"
 
 #: The function of each format that opens files as an `EdgeList`.
 FORMATS: dict[str, str] = {
@@ -42,11 +41,11 @@ NAMES_WITH_POSITIONS = re.compile(r"\.(pbf|osm|graphml|gpkg|parquet|geoparquet)(
 
 #: The subclass of `RowOutput` for each value of `output.distances`.
 OUTPUTS: dict[str, str] = {
-    "full": f"{_OUTPUTS}:AllDistances",
-    "none": f"{_OUTPUTS}:MetricsAlone",
-    "reached": "sssp_pipeline.pipeline.results.reached_pairs:ReachedPairs",
-    "reduced": f"{_ANSWERS}:Reduced",
-    "nearest": f"{_ANSWERS}:NearestVertices",
+    "full": f"{_RESULTS}.distance_outputs:AllDistances",
+    "none": f"{_RESULTS}.metrics_output:MetricsAlone",
+    "reached": f"{_RESULTS}.reached_pairs:ReachedPairs",
+    "reduced": f"{_RESULTS}.answers:Reduced",
+    "nearest": f"{_RESULTS}.answers:NearestVertices",
 }
 
 

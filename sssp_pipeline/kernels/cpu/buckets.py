@@ -145,20 +145,28 @@ def deal_out(
 
 
 @njit(nogil=True)
-def twice_as_long(array: np.ndarray) -> np.ndarray:
+def twice_the_blocks(
+    entry_vertices: np.ndarray, entry_distances: np.ndarray, below: np.ndarray, first_free: Any, n_free: Any
+) -> Any:
+    """Return the arguments for twice as many blocks. Entries keep their places; the new blocks come first when free."""
+    n_blocks = np.uint64(len(below))
+    longer = _twice_as_long(below)
+    for block in range(n_blocks, np.uint64(len(longer))):
+        longer[block] = block + ONE
+    longer[np.uint64(len(longer)) - ONE] = first_free
+    return (
+        _twice_as_long(entry_vertices),
+        _twice_as_long(entry_distances),
+        longer,
+        n_blocks,
+        n_free + n_blocks,
+    )
+
+
+@njit(nogil=True)
+def _twice_as_long(array: np.ndarray) -> np.ndarray:
     """Return a copy of `array` of twice its length; the new half is uninitialised."""
     longer = np.empty(2 * len(array), array.dtype)
     for i in range(len(array)):  # assigning to a slice takes seconds to compile
         longer[i] = array[i]
     return longer
-
-
-@njit(nogil=True)
-def more_blocks(below: np.ndarray, first_free: Any, n_free: Any) -> Any:
-    """Return `below` for twice as many blocks, with the new ones on top of the free list."""
-    n_blocks = np.uint64(len(below))
-    longer = twice_as_long(below)
-    for block in range(n_blocks, np.uint64(len(longer))):
-        longer[block] = block + ONE
-    longer[np.uint64(len(longer)) - ONE] = first_free
-    return longer, n_blocks, n_free + n_blocks

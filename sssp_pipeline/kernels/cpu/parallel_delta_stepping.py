@@ -62,11 +62,10 @@ from sssp_pipeline.kernels.cpu.buckets import (
     WINDOW_BITS,
     bucket_of,
     deal_out,
-    more_blocks,
     next_block,
     slot_of,
     take,
-    twice_as_long,
+    twice_the_blocks,
 )
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.cpu.delta_stepping import AHEAD, pick_delta
@@ -247,8 +246,9 @@ def _search(
             edges_relaxed += n_relaxed
             if position >= end:
                 break
-            entry_vertices, entry_distances = twice_as_long(entry_vertices), twice_as_long(entry_distances)
-            below, first_free, n_free = more_blocks(below, first_free, n_free)
+            entry_vertices, entry_distances, below, first_free, n_free = twice_the_blocks(
+                entry_vertices, entry_distances, below, first_free, n_free
+            )
         if not is_last:
             continue
 
@@ -293,11 +293,9 @@ def _search(
             n_threads = ONE
             size = shared[SIZE]
             while n_free < (size >> BLOCK_BITS) + SLOTS:  # I4
-                entry_vertices, entry_distances = (
-                    twice_as_long(entry_vertices),
-                    twice_as_long(entry_distances),
+                entry_vertices, entry_distances, below, first_free, n_free = twice_the_blocks(
+                    entry_vertices, entry_distances, below, first_free, n_free
                 )
-                below, first_free, n_free = more_blocks(below, first_free, n_free)
             first_free, n_free = deal_out(
                 ZERO, size, buckets_per_unit, frontier, frontier_distances, window, tails, entry_vertices,
                 entry_distances, below, least_on, first_free, n_free,
@@ -313,11 +311,9 @@ def _search(
             least_on[level - WINDOW] = NO_BUCKET
             while tails[level] != level << BLOCK_BITS:
                 if n_free < (OWN >> BLOCK_BITS) + SLOTS:  # I4
-                    entry_vertices, entry_distances = (
-                        twice_as_long(entry_vertices),
-                        twice_as_long(entry_distances),
+                    entry_vertices, entry_distances, below, first_free, n_free = twice_the_blocks(
+                        entry_vertices, entry_distances, below, first_free, n_free
                     )
-                    below, first_free, n_free = more_blocks(below, first_free, n_free)
                 size, first_free, n_free = take(
                     level, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,
                     entry_distances, below, first_free, n_free,

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened, write_table
+from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, FileShape, batch_file
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, batch_file
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,6 +20,7 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.ordered import map_in_order
+from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.geoparquet import (
     BOUNDS,
     BOUNDS_TYPE,
@@ -28,7 +29,7 @@ from sssp_pipeline.pipeline.results.geoparquet import (
     bounds_column,
     write_geoparquet,
 )
-from sssp_pipeline.pipeline.results.outputs import AllDistances, FileOutput, StoredRow, recorded_output
+from sssp_pipeline.pipeline.results.outputs import FileOutput, StoredRow, recorded_output
 from sssp_pipeline.pipeline.results.reached_area import ReachedAreas, shapely_module
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_files import OVERWRITE

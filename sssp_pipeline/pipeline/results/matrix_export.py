@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.outputs import VertexDistances, recorded_output
+from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
+from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results import distance_files
-from sssp_pipeline.pipeline.results.outputs import StoredRow, VertexDistances
-from sssp_pipeline.pipeline.results.run_files import FileShape, batch_file
+from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
+from sssp_pipeline.pipeline.results.file_shapes import FileShape
+from sssp_pipeline.pipeline.results.outputs import StoredRow
+from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.pipeline.storage import files
 
 if TYPE_CHECKING:

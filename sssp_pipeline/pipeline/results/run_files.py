@@ -1,39 +1,56 @@
-"""The files of a run, checked without reading them whole.
+"""The names of the files of a run folder.
 
-A Parquet file has a mark at both ends, and a footer that says how many rows and columns it has. These are read to find
-files that are empty, cut short or overwritten. Only `verify` finds a file of the right size with wrong distances.
+```
+<run>/run.json                       written last
+<run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
+<run>/distances/wide-*.parquet       in the wide layout, written when all batches are there (`wide_files`)
+<run>/metrics.parquet                one row for each source
+<run>/snapped.parquet                one row for each point that stands for a source or a target
+<run>/vertices.parquet               one row for each vertex, of a run that keeps something over all sources
+<run>/report.html
+<run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
+<run>/_run/                          only while the run is unfinished: its identity, its last start, its
+                                     targets, the metrics so far; in the wide layout the batches, and whether the
+                                     wide files are written; what the batches have of each vertex
+<run>/_lease/                        only in an object store: names the process that is writing to the folder
+```
+
+Spark, Dask and DuckDB do not read names that begin with `_`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.pipeline.storage.files import TEMP_PREFIX
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-else:  # `inspect` needs neither
-    pa, pq = LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
-
-#: Files that are looked at in parallel: an object store takes some milliseconds for each request.
-_READERS = 16
-#: Bytes that are read first at the end of a file; few footers are longer.
-_TAIL_BYTES = 64 * 1024
-#: Stands at both ends of a Parquet file.
-_MARK = b"PAR1"
-#: The least size of a Parquet file: two marks, and the length of the footer.
-_LEAST_BYTES = 12
 #: What a hint says about a damaged run.
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
+RUN_FILE = "run.json"
+REPORT_FILE = "report.html"
 METRICS_FILE = "metrics.parquet"
 SNAPPED_FILE = "snapped.parquet"
 VERTICES_FILE = "vertices.parquet"
+#: The folder of what only an unfinished run needs.
+UNFINISHED = "_run"
+IDENTITY = f"{UNFINISHED}/identity.json"
+STARTED = f"{UNFINISHED}/started.json"
+TARGETS = f"{UNFINISHED}/targets.u32"
+MERGED = f"{UNFINISHED}/merged.json"
+#: What `RowOutput.note` returns, if it stays; otherwise that is in `TARGETS`.
+OUTPUT_NOTE = "_output.u32"
+#: The names of the files of batches, and of wide files, in their folders.
+BATCH = re.compile(r"batch-(\d{5,})\.parquet")
+TILES = re.compile(r"batch-(\d{5,})\.tiles")
+BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.npy")
+WIDE = re.compile(r"wide-\d{5,}\.parquet")
+#: Every path below the folder that a run may write.
+OURS = re.compile(
+    rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_NOTE)}"
+    rf"|distances/({BATCH.pattern}|{WIDE.pattern})"
+    rf"|_run/((identity|started|merged)\.json|targets\.u32|{BATCH_METRICS.pattern}|{TILES.pattern}|vertices-\d{{5,}}\.u64)"
+    rf"|((distances|_run)/)?{re.escape(TEMP_PREFIX)}.*"
+)
 
 
 def batch_file(batch: int) -> str:
@@ -51,65 +68,6 @@ def part_file(batch: int) -> str:
     return f"_run/vertices-{batch:05d}.u64"
 
 
-@dataclass(frozen=True)
-class FileShape:
-    """What a file below a folder must be; None for what is not known. With rows or columns it is a Parquet file."""
-
-    name: str
-    rows: int | None = None
-    columns: int | None = None
-    bytes: int | None = None
-
-
-def faults_of(folder: str, files: Iterable[FileShape]) -> dict[str, str]:
-    """Return what is wrong with `files` of a folder, by name; empty if nothing is."""
-    files = list(files)
-    sizes = storage.file_sizes(folder)
-    with ThreadPoolExecutor(_READERS) as readers:
-        found = readers.map(lambda file: _fault_of(folder, file, sizes.get(file.name)), files)
-        return {file.name: fault for file, fault in zip(files, found, strict=True) if fault}
-
-
-def check_files(folder: str, files: Iterable[FileShape]) -> None:
-    """Raise `InputError` for the first of `files` that is damaged; the message says how many others are."""
-    faults = faults_of(folder, files)
-    if faults:
-        name, fault = next(iter(faults.items()))
-        others = f", and {len(faults) - 1} more of its files are damaged" if len(faults) > 1 else ""
-        raise InputError(f"`{storage.redacted(storage.join(folder, name))}` {fault}{others}", hint=OVERWRITE)
-
-
-def _fault_of(folder: str, file: FileShape, size: int | None) -> str | None:
-    if size is None:
-        return "is gone"
-    if file.bytes is not None and size != file.bytes:
-        return f"was altered: it has {size} bytes, and had {file.bytes} when it was written"
-    if size == 0:
-        return "is empty"
-    if file.rows is None and file.columns is None:
-        return None
-    url = storage.join(folder, file.name)
-    metadata = _footer(url, size)
-    if metadata is None:
-        return f"is damaged: its {size} bytes are not a whole Parquet file"
-    if file.rows is not None and metadata.num_rows != file.rows:
-        return f"is damaged: it has {metadata.num_rows} rows, not {file.rows}"
-    if file.columns is not None and metadata.num_columns != file.columns:
-        return f"is damaged: it has {metadata.num_columns} columns, not {file.columns}"
-    return None
-
-
-def _footer(url: str, size: int) -> pq.FileMetaData | None:
-    """Return the footer of a Parquet file of `size` bytes, None if the file is not whole."""
-    if size < _LEAST_BYTES or storage.read_range(url, 0, len(_MARK)) != _MARK:
-        return None
-    tail = storage.read_range(url, max(0, size - _TAIL_BYTES), size)
-    length = int.from_bytes(tail[-8:-4], "little") + 8
-    if tail[-4:] != _MARK or length > size - len(_MARK):
-        return None
-    if length > len(tail):
-        tail = storage.read_range(url, size - length, size)
-    try:
-        return pq.read_metadata(pa.BufferReader(tail[-length:]))
-    except (pa.ArrowException, OSError, ValueError):
-        return None
+def batch_metrics_file(batch: int) -> str:
+    """Return the path, below the run folder, of the metrics of a batch until `METRICS_FILE` is made of them."""
+    return f"{UNFINISHED}/metrics-{batch:05d}.npy"

@@ -1,23 +1,8 @@
 """The folder of a run: distances batch by batch, metrics, and `run.json`, which commits the run.
 
-```
-<run>/run.json                       written last
-<run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
-<run>/distances/wide-*.parquet       in the wide layout, written when all batches are there (`wide_files`)
-<run>/metrics.parquet                one row for each source
-<run>/snapped.parquet                one row for each point that stands for a source or a target
-<run>/vertices.parquet               one row for each vertex, of a run that keeps something over all sources
-<run>/report.html
-<run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
-<run>/_run/                          only while the run is unfinished: its identity, its last start, its
-                                     targets, the metrics so far; in the wide layout the batches, and whether the
-                                     wide files are written; what the batches have of each vertex
-<run>/_lease/                        only in an object store: names the process that is writing to the folder
-```
-
 The metrics of a batch are written before its distances. The file of distances commits the batch; in a run without
 distances, the file of metrics does. A folder with other files and no run is refused. In a folder with a run, only the
-files above are overwritten or removed. Spark, Dask and DuckDB do not read names that begin with `_`.
+files of runs are overwritten or removed. `run_files.py` lists them.
 """
 
 from __future__ import annotations
@@ -34,13 +19,27 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import WRITER
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, VertexDistances, output_kind
+from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_kind
 from sssp_pipeline.pipeline.results.run_files import (
+    BATCH,
+    BATCH_METRICS,
+    IDENTITY,
+    MERGED,
     METRICS_FILE,
+    OURS,
+    OUTPUT_NOTE,
     OVERWRITE,
+    RUN_FILE,
     SNAPPED_FILE,
+    STARTED,
+    TARGETS,
+    TILES,
+    UNFINISHED,
     VERTICES_FILE,
+    WIDE,
     batch_file,
+    batch_metrics_file,
     part_file,
 )
 from sssp_pipeline.pipeline.storage import files
@@ -59,27 +58,13 @@ else:  # `inspect` needs none of them
     np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
     batch_metrics = LazyModule("sssp_pipeline.pipeline.results.batch_metrics")
 
-RUN_FILE = "run.json"
-REPORT_FILE = "report.html"
 RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 1
 _RUN_KEYS = ("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished")
-_BATCH = re.compile(r"batch-(\d{5,})\.parquet")
-_TILES = re.compile(r"batch-(\d{5,})\.tiles")
-_BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.npy")
-_UNFINISHED = "_run"
-_IDENTITY = f"{_UNFINISHED}/identity.json"
-_STARTED = f"{_UNFINISHED}/started.json"
-_TARGETS = f"{_UNFINISHED}/targets.u32"
-_OUTPUT = "_output.u32"
-_MERGED = f"{_UNFINISHED}/merged.json"
-_WIDE = re.compile(r"wide-\d{5,}\.parquet")
-_OURS = re.compile(
-    rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(_OUTPUT)}"
-    rf"|distances/({_BATCH.pattern}|{_WIDE.pattern})"
-    rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern}|{_TILES.pattern}|vertices-\d{{5,}}\.u64)"
-    rf"|((distances|_run)/)?{re.escape(files.TEMP_PREFIX)}.*"
-)
+#: Files of metrics that are requested from an object store at a time.
+_READERS = 16
+#: Files of metrics that are joined into one table before the next are read.
+_GATHERED = 1024
 #: The identity of a run whose files are being removed.
 _REMOVED = {"removed": True}
 
@@ -99,9 +84,6 @@ class RunFolder:
         """Return the URL of the Parquet file of a batch."""
         return self.path(batch_file(batch))
 
-    def _batch_metrics_path(self, batch: int) -> str:
-        return self.path(_UNFINISHED, f"metrics-{batch:05d}.npy")
-
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the folder for the run with this `identity`; return whether that run is finished already.
 
@@ -116,8 +98,8 @@ class RunFolder:
             stored = self.read_run()["identity"]
             # Files of an earlier release stay as they are.
             identity = {**identity, WRITER: stored.get(WRITER)}
-        elif files.exists(self.path(_IDENTITY)):
-            stored = _read_object(self.path(_IDENTITY), ())
+        elif files.exists(self.path(IDENTITY)):
+            stored = _read_object(self.path(IDENTITY), ())
         else:
             stored = _REMOVED
         differ = [
@@ -126,7 +108,7 @@ class RunFolder:
         if stored == _REMOVED or (differ and not is_finished and not self.committed()):
             # No batch of the other run is done, or its removal was interrupted: its files must not count for this run.
             self.remove()
-            files.write_atomic(self.path(_IDENTITY), json.dumps(identity, indent=1).encode())
+            files.write_atomic(self.path(IDENTITY), json.dumps(identity, indent=1).encode())
         elif differ == [WRITER]:
             raise InputError(
                 f"`{files.redacted(self.url)}` holds an unfinished run of another release, which writes other bytes",
@@ -150,7 +132,7 @@ class RunFolder:
                 f"`output.path` is `{url}`, the root of the filesystem",
                 hint="name a folder for the results",
             )
-        if self._has_run_file() or files.exists(self.path(_IDENTITY)):
+        if self._has_run_file() or files.exists(self.path(IDENTITY)):
             return
         foreign = [name for name in files.list_names(self.url) if not self._is_left_over(name)]
         if foreign:
@@ -174,9 +156,9 @@ class RunFolder:
 
     def _is_left_over(self, name: str) -> bool:
         """Return whether a killed run may have left `name`, an entry of the folder, and no more."""
-        if name in ("distances", _UNFINISHED):
+        if name in ("distances", UNFINISHED):
             below = files.list_files(self.path(name))
-            return all(_OURS.fullmatch(f"{name}/{file}") and not _BATCH.fullmatch(file) for file in below)
+            return all(OURS.fullmatch(f"{name}/{file}") and not BATCH.fullmatch(file) for file in below)
         return name == "_lease" or name.startswith(files.TEMP_PREFIX)
 
     def remove(self) -> None:
@@ -184,49 +166,49 @@ class RunFolder:
 
         If this is interrupted, `begin` continues it.
         """
-        files.write_atomic(self.path(_IDENTITY), json.dumps(_REMOVED).encode())
+        files.write_atomic(self.path(IDENTITY), json.dumps(_REMOVED).encode())
         files.remove(self.path(RUN_FILE))  # from here on, `begin` continues an interrupted removal
-        ours = [name for name in files.list_files(self.url) if _OURS.fullmatch(name) and name != _IDENTITY]
+        ours = [name for name in files.list_files(self.url) if OURS.fullmatch(name) and name != IDENTITY]
         files.remove_files(self.url, ours)
         files.remove_if_empty(self.path("distances"))
 
     def is_begun(self) -> bool:
         """Return whether the folder holds a run, finished or not."""
-        return files.exists(self.path(RUN_FILE)) or files.exists(self.path(_IDENTITY))
+        return files.exists(self.path(RUN_FILE)) or files.exists(self.path(IDENTITY))
 
     def graph(self) -> str | None:
         """Return the content id of the graph of the run in the folder, None where there is no run."""
         if files.exists(self.path(RUN_FILE)):
             graph: str | None = self.read_run()["identity"].get("graph")
             return graph
-        if files.exists(self.path(_IDENTITY)):
-            return _read_object(self.path(_IDENTITY), ()).get("graph")
+        if files.exists(self.path(IDENTITY)):
+            return _read_object(self.path(IDENTITY), ()).get("graph")
         return None
 
     def is_merged(self) -> bool:
         """Return whether the wide files of an unfinished run are written."""
-        return files.exists(self.path(_MERGED))
+        return files.exists(self.path(MERGED))
 
     def awaits(self, identity: dict[str, Any]) -> bool:
         """Return whether the folder holds the unfinished run with this `identity`."""
-        content = files.read_if_there(self.path(_IDENTITY))
+        content = files.read_if_there(self.path(IDENTITY))
         return content is not None and json.loads(content) == identity
 
     def note_start(self, facts: dict[str, Any]) -> None:
         """Store what is known when solving begins or continues; `noted` reads it."""
-        files.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
+        files.write_atomic(self.path(STARTED), json.dumps(facts, indent=1).encode())
 
     def note_output(self, note: np.ndarray, *, stays: bool) -> None:
         """Keep what `RowOutput.note` returns, (n,) uint32, where the workers read it; `stays` is `note_stays`."""
-        files.write_atomic(self.path(_OUTPUT if stays else _TARGETS), note.astype("<u4").tobytes())
+        files.write_atomic(self.path(OUTPUT_NOTE if stays else TARGETS), note.astype("<u4").tobytes())
 
     def noted_output(self, *, stays: bool) -> np.ndarray:
         """Return what `note_output` kept; raises `InputError` if it is gone."""
-        return np.frombuffer(files.read_bytes(self.path(_OUTPUT if stays else _TARGETS)), "<u4")
+        return np.frombuffer(files.read_bytes(self.path(OUTPUT_NOTE if stays else TARGETS)), "<u4")
 
     def noted(self) -> dict[str, Any]:
         """Return what `note_start` stored at the last start of an unfinished run; empty if solving never began."""
-        return _read_object(self.path(_STARTED), ()) if files.exists(self.path(_STARTED)) else {}
+        return _read_object(self.path(STARTED), ()) if files.exists(self.path(STARTED)) else {}
 
     def runs_of_weights(self) -> dict[str, RunFolder]:
         """Return the runs in this folder of a run of several weights, finished or not, by the name of the weight."""
@@ -241,18 +223,18 @@ class RunFolder:
 
     def is_unfinished(self) -> bool:
         """Return whether the folder holds a run without `run.json`."""
-        return not files.exists(self.path(RUN_FILE)) and files.exists(self.path(_IDENTITY))
+        return not files.exists(self.path(RUN_FILE)) and files.exists(self.path(IDENTITY))
 
     def clean(self) -> None:
         """Remove what killed processes left half-written."""
-        for folder in (self.url, self.path("distances"), self.path(_UNFINISHED)):
+        for folder in (self.url, self.path("distances"), self.path(UNFINISHED)):
             files.remove_temporaries(folder)
 
     def abandon(self) -> None:
         """Remove all that an unfinished run wrote. The holder of the lease removes the folder itself if it is empty."""
         self.remove()
-        files.remove(self.path(_IDENTITY))
-        files.remove_if_empty(self.path(_UNFINISHED))
+        files.remove(self.path(IDENTITY))
+        files.remove_if_empty(self.path(UNFINISHED))
 
     def committed(self) -> set[int]:
         """Return the numbers of the committed batches; none for a finished run without distances."""
@@ -260,15 +242,15 @@ class RunFolder:
 
     def commits(self) -> dict[int, datetime | None]:
         """Return the time in UTC at which each batch was committed, None if the storage has no times."""
-        named = [("distances", _BATCH)]
-        if files.exists(self.path(_IDENTITY)):
-            identity = _read_object(self.path(_IDENTITY), ())
+        named = [("distances", BATCH)]
+        if files.exists(self.path(IDENTITY)):
+            identity = _read_object(self.path(IDENTITY), ())
             if self.is_merged():
-                return dict.fromkeys(range(_read_object(self.path(_MERGED), ("batches",))["batches"]))
+                return dict.fromkeys(range(_read_object(self.path(MERGED), ("batches",))["batches"]))
             if not issubclass(output_kind(identity), FileOutput):
-                named = [(_UNFINISHED, _BATCH_METRICS)]
+                named = [(UNFINISHED, BATCH_METRICS)]
             elif identity.get("layout") == "wide":  # an earlier release wrote Parquet files
-                named.append((_UNFINISHED, _TILES))
+                named.append((UNFINISHED, TILES))
         return {
             int(found[1]): when
             for folder, pattern in named
@@ -292,7 +274,7 @@ class RunFolder:
         Returns how many bytes were written.
         """
         content = batch_metrics.BatchMetrics(place, solution.metrics).to_bytes()
-        files.write_atomic(self._batch_metrics_path(batch), content)
+        files.write_atomic(self.path(batch_metrics_file(batch)), content)
         n_bytes = len(content)
         if (words := solution.over_sources) is not None:
             with files.open_atomic(self.path(part_file(batch)), plain=True) as handle:
@@ -306,7 +288,7 @@ class RunFolder:
 
     def batch_metrics(self, batch: int) -> BatchMetrics:
         """Return the metrics of a committed batch of an unfinished run; raises `InputError` if they are damaged."""
-        path = self._batch_metrics_path(batch)
+        path = self.path(batch_metrics_file(batch))
         try:
             return batch_metrics.BatchMetrics.of_bytes(files.read_bytes(path))
         except ValueError as error:
@@ -356,16 +338,16 @@ class RunFolder:
         files again. If it is killed later, the files stand for all batches.
         """
         if not self.is_merged():
-            files.remove_files(self.path("distances"), self._named("distances", _WIDE))
+            files.remove_files(self.path("distances"), self._named("distances", WIDE))
             urls = [self.path(output.batch_file(batch)) for batch in range(len(batches))]
             for done in output.write_wide(urls, batches, self.path("distances"), ids, dtype):
                 progress.advance(done, None, "vertices")
-            files.write_atomic(self.path(_MERGED), json.dumps({"batches": len(batches)}).encode())
-        files.remove_files(self.path(_UNFINISHED), self._named(_UNFINISHED, _TILES))
+            files.write_atomic(self.path(MERGED), json.dumps({"batches": len(batches)}).encode())
+        files.remove_files(self.path(UNFINISHED), self._named(UNFINISHED, TILES))
 
     def wide_paths(self) -> list[str]:
         """Return the URLs of the files that hold all sources of a run, in order; none if each batch has a file."""
-        return [self.path("distances", name) for name in self._named("distances", _WIDE)]
+        return [self.path("distances", name) for name in self._named("distances", WIDE)]
 
     def _named(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
         names = files.list_files(self.path(folder), deep=False)
@@ -374,7 +356,7 @@ class RunFolder:
     def file_sizes(self) -> dict[str, int]:
         """Return the size in bytes of each file of results, by the path below the folder."""
         sizes = files.file_sizes(self.path("distances"), deep=False)
-        found = {f"distances/{n}": s for n, s in sizes.items() if _BATCH.fullmatch(n) or _WIDE.fullmatch(n)}
+        found = {f"distances/{n}": s for n, s in sizes.items() if BATCH.fullmatch(n) or WIDE.fullmatch(n)}
         others = files.file_sizes(self.url, deep=False)
         return dict(sorted(found.items())) | {
             name: others[name] for name in (METRICS_FILE, SNAPPED_FILE, VERTICES_FILE) if name in others
@@ -403,10 +385,10 @@ class RunFolder:
         """Write `run.json`, which commits the run, and remove the files that only an unfinished run needs."""
         files.write_atomic(self.path(RUN_FILE), json.dumps(run, indent=1, allow_nan=False).encode())
         # The identity goes first, so that a late task sees that the run is over.
-        files.remove(self.path(_IDENTITY))
-        names = [f"{_UNFINISHED}/{name}" for name in files.list_files(self.path(_UNFINISHED))]
-        files.remove_files(self.url, [name for name in names if _OURS.fullmatch(name)])
-        files.remove_if_empty(self.path(_UNFINISHED))
+        files.remove(self.path(IDENTITY))
+        names = [f"{UNFINISHED}/{name}" for name in files.list_files(self.path(UNFINISHED))]
+        files.remove_files(self.url, [name for name in names if OURS.fullmatch(name)])
+        files.remove_if_empty(self.path(UNFINISHED))
 
     def read_run(self) -> dict[str, Any]:
         """Return the content of `run.json`.
@@ -454,9 +436,3 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
         if key not in content:
             raise InputError(f"`{name}` is damaged: it has no `{key}`", hint=OVERWRITE)
     return content
-
-
-#: Files of metrics that are requested from an object store at a time.
-_READERS = 16
-#: Files of metrics that are joined into one table before the next are read.
-_GATHERED = 1024

@@ -1,129 +1,44 @@
-"""Files: list, read, write whole or not at all, and remove. Other packages use storage through this module.
+"""Files: list, read, write and remove. Other packages use storage through this module.
 
 What is imported `as` the same name is offered here as well, such as `is_local` and `redacted`.
-
-A local file is written under a temporary name in its own folder and then renamed. An object store shows an object only
-when its upload is complete. So a reader never sees half a file. The temporary names begin with `TEMP_PREFIX`, by which
-`remove_temporaries` finds what a killed process left.
 """
 
 from __future__ import annotations
 
-import io
-import itertools
 import os
-import re
 import shutil
-import stat
 import uuid
-from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage import pipes
+from sssp_pipeline.pipeline.storage.atomic_files import TEMP_PREFIX as TEMP_PREFIX
+from sssp_pipeline.pipeline.storage.atomic_files import open_atomic as open_atomic
 from sssp_pipeline.pipeline.storage.error_texts import reading as reading
 from sssp_pipeline.pipeline.storage.error_texts import writing as writing
 from sssp_pipeline.pipeline.storage.file_locks import remove_if_free
 from sssp_pipeline.pipeline.storage.filesystems import CHOOSE_A_FOLDER as CHOOSE_A_FOLDER
-from sssp_pipeline.pipeline.storage.filesystems import HTTP_SCHEMES, call, is_of_machine, is_s3, pipe_copy
+from sssp_pipeline.pipeline.storage.filesystems import call, pipe_copy
 from sssp_pipeline.pipeline.storage.filesystems import descriptor_of as descriptor_of
 from sssp_pipeline.pipeline.storage.filesystems import filesystem as filesystem
 from sssp_pipeline.pipeline.storage.filesystems import is_local as is_local
 from sssp_pipeline.pipeline.storage.filesystems import is_object_store as is_object_store
 from sssp_pipeline.pipeline.storage.filesystems import is_read_only as is_read_only
 from sssp_pipeline.pipeline.storage.filesystems import join as join
-from sssp_pipeline.pipeline.storage.parts_upload import PartsUpload
+from sssp_pipeline.pipeline.storage.input_files import expand as expand
+from sssp_pipeline.pipeline.storage.input_files import fingerprint as fingerprint
+from sssp_pipeline.pipeline.storage.input_files import has_changed as has_changed
 from sssp_pipeline.pipeline.storage.redaction import STANDARD_INPUT as STANDARD_INPUT
 from sssp_pipeline.pipeline.storage.redaction import redacted as redacted
 from sssp_pipeline.pipeline.storage.retries import http_status
 
-if TYPE_CHECKING:
-    pass
-
-#: What Arrow collects before it calls Python, to which its writes to an object store go.
-_BUFFER_BYTES = 2**22
-#: Buffers that a system call takes at most (IOV_MAX of Linux and macOS).
-_MOST_BUFFERS = 1024
-TEMP_PREFIX = ".sssp-partial-"
-#: With the process and a number, it makes a temporary name that no other machine and no other process has.
-_PROCESS = uuid.uuid4().hex[:8]
-_numbers = itertools.count()
 #: HTTP's answer to a condition that does not hold.
 _PRECONDITION_FAILED = 412
 #: The keys under which filesystems report the time of the last change.
 _TIMES = ("LastModified", "last_modified", "mtime", "created")
-#: The beginning of a random mark.
-_UNKNOWN_MARK = "unknown-"
-#: The keys under which filesystems report an etag, or else the time of the last change.
-_CHANGE_MARKS = (
-    *("ETag", "etag", "md5Hash", "content_md5"),
-    *("LastModified", "Last-Modified", "last_modified", "mtime", "modify", "modificationTime"),
-)
-
-
-def expand(urls: list[str]) -> list[str]:
-    """Return `urls` with globs replaced by the files they match, sorted within a glob.
-
-    Raises
-    ------
-    InputError
-        A file is missing, or a glob matches nothing.
-    """
-    return [file for url in urls for file in _expand_one(url)]
-
-
-def _expand_one(url: str) -> list[str]:
-    if pipe_copy(url, refresh=True) is not None:
-        return [url]
-    fs, path = filesystem(url)
-    with reading(url):
-        has_wildcard = "*" in path or (not url.startswith(HTTP_SCHEMES) and any(c in path for c in "?["))
-        if has_wildcard and not call(url, fs.exists, path):
-            return _matches(url, fs, path)
-        if is_local(url):
-            is_folder = stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - raises if the file is missing
-        else:
-            is_folder = call(url, fs.isdir, path)
-        if is_folder:
-            raise InputError(
-                f"`{redacted(url)}` is a folder, not a file",
-                hint=f"name its files: `{redacted(join(url, '*'))}`",
-            )
-        if not is_local(url) and not call(url, fs.exists, path):
-            raise FileNotFoundError(path)
-    return [url]
-
-
-def _matches(url: str, fs: Any, path: str) -> list[str]:
-    """Return the URLs of the files that match `url`, sorted."""
-    if is_local(url):
-        # fsspec reports no match for a folder that may not be read; opening the folder raises the true error.
-        folder = re.split(r"[*?[]", path)[0].rpartition("/")[0] or "/"
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.scandir(folder).close()
-    found = sorted(call(url, fs.glob, path))
-    matches = [p for p in found if call(url, fs.isfile, p)]
-    if is_local(url) and len(matches) < len(found):
-        _refuse_dead_links(found)
-    if not matches:
-        raise InputError(f"`{redacted(url)}` matches no file", hint="check the pattern and the folder")
-    # The matches are paths: they lack the scheme, and the host if the filesystem keeps it apart.
-    return [url.removesuffix(path) + p if url.endswith(path) else p for p in matches]
-
-
-def _refuse_dead_links(paths: list[str]) -> None:
-    """Raise `InputError` for the first of `paths` that is a link to a file that is missing."""
-    for path in paths:
-        if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH114, PTH110
-            raise InputError(
-                f"`{redacted(path)}` is a link to `{os.readlink(path)}`, which is missing",  # noqa: PTH115
-                hint="restore the file, or remove the link",
-            )
 
 
 def exists(url: str) -> bool:
@@ -203,35 +118,6 @@ def _modified_at(info: dict[str, Any]) -> datetime | None:
     return when.astimezone(UTC) if isinstance(when, datetime) else None
 
 
-def fingerprint(url: str) -> dict[str, Any]:
-    """Return what changes when the file at `url` changes: its size, and its etag or modification time.
-
-    For a pipe, a hash of the content takes the place of the etag.
-    """
-    if (copy := pipe_copy(url)) is not None:
-        # The number of a `<(command)` varies.
-        name = "/dev/fd" if pipes.is_of_process(url) else redacted(url)
-        return {"url": name, "size": copy.size, "mark": copy.sha256}
-    fs, path = filesystem(url)
-    with reading(url):
-        info = call(url, fs.info, path)
-    # A file without any of these marks counts as changed: its mark is random.
-    mark = next((info[key] for key in _CHANGE_MARKS if info.get(key) is not None), _random_mark())
-    return {"url": redacted(url), "size": info.get("size"), "mark": str(mark)}
-
-
-def _random_mark() -> str:
-    return _UNKNOWN_MARK + uuid.uuid4().hex
-
-
-def has_changed(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Return whether a file has another fingerprint `now`; without marks, its size alone decides."""
-    both_unknown = all(str(one.get("mark")).startswith(_UNKNOWN_MARK) for one in (before, now))
-    return any(
-        before.get(key) != now.get(key) for key in ("url", "size", *(() if both_unknown else ("mark",)))
-    )
-
-
 def open_read(url: str) -> IO[bytes]:
     """Return `url` opened for reading bytes, as stored (not decompressed).
 
@@ -274,120 +160,6 @@ def read_if_there(url: str) -> bytes | None:
         content: bytes = call(url, fs.cat_file, path)
         return content
     return None
-
-
-class _PlainFile(io.RawIOBase):
-    """A new local file. `writelines` writes many buffers by one system call, without copying them.
-
-    It makes as few system calls as possible. After each of them a thread waits for Python's lock, and on many cores it
-    waits longer than a small call takes.
-    """
-
-    #: None if the file could not be opened. Python closes such an object, too.
-    _descriptor: int | None = None
-
-    def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        self._n_bytes = 0
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            if self._descriptor is not None:
-                os.close(self._descriptor)
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._n_bytes
-
-    def write(self, buffer: Any, /) -> int:
-        self.writelines([buffer])
-        return memoryview(buffer).nbytes
-
-    def writelines(self, buffers: Iterable[Any], /) -> None:
-        assert self._descriptor is not None, "the file is open"
-        left = deque(memoryview(buffer).cast("B") for buffer in buffers if len(buffer))
-        self._n_bytes += sum(map(len, left))
-        while left:
-            written = os.writev(self._descriptor, list(itertools.islice(left, _MOST_BUFFERS)))
-            while left and written >= len(left[0]):
-                written -= len(left.popleft())
-            if written:
-                left[0] = left[0][written:]
-
-
-class _Collected(io.RawIOBase):
-    """What is written is kept, without copying it, until it is uploaded."""
-
-    keeps_buffers = True
-
-    def __init__(self) -> None:
-        self.buffers: list[Any] = []
-
-    def write(self, buffer: Any, /) -> int:
-        self.buffers.append(buffer)
-        return memoryview(buffer).nbytes
-
-    def tell(self) -> int:
-        return sum(memoryview(buffer).nbytes for buffer in self.buffers)
-
-
-@contextmanager
-def open_atomic(url: str, *, plain: bool = False) -> Iterator[Any]:
-    """Give a file opened for writing whose content appears at `url` only if the block ends without an error.
-
-    It is an Arrow file, so that Arrow writes to it without taking Python's global lock for each of its many writes. If
-    `plain`, it is a Python file that copies nothing: the buffers must not change before the block ends.
-
-    Raises
-    ------
-    InputError
-        The place may not be written, or is full.
-    SsspError
-        The storage fails in another way.
-    """
-    import pyarrow as pa
-
-    fs, path = filesystem(url)
-    with writing(url):
-        if is_s3(fs):
-            upload = PartsUpload(url, fs, path, copies=not plain)
-            try:
-                if plain:
-                    yield upload
-                else:
-                    with pa.BufferedOutputStream(pa.PythonFile(upload, "w"), _BUFFER_BYTES) as handle:
-                        yield handle
-                upload.finish()
-            except BaseException:
-                upload.abort()
-                raise
-            return
-        if not is_of_machine(fs):
-            # Not every filesystem can cancel an upload, so the upload starts when the whole content is there.
-            collected, content = _Collected(), pa.BufferOutputStream()
-            yield collected if plain else content
-            whole = b"".join(collected.buffers) if plain else content.getvalue().to_pybytes()
-            call(url, fs.pipe_file, path, whole)
-            return
-        folder, _, name = path.rpartition("/")
-        target = f"{folder}/{TEMP_PREFIX}{_PROCESS}{os.getpid():x}-{next(_numbers):x}-{name}"
-        opened = _PlainFile if plain else partial(pa.OSFile, mode="wb")
-        try:
-            try:
-                file = opened(target)
-            except FileNotFoundError:
-                fs.makedirs(folder, exist_ok=True)
-                file = opened(target)
-            with file as handle:
-                yield handle
-            os.replace(target, path)  # noqa: PTH105
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(target)  # noqa: PTH108
-            raise
 
 
 def write_atomic(url: str, content: bytes) -> None:

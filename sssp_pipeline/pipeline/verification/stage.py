@@ -21,7 +21,8 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.distance_files import GROUP_ROWS
-from sssp_pipeline.pipeline.results.outputs import OF_DISTANCES, FileOutput
+from sssp_pipeline.pipeline.results.metrics_output import OF_DISTANCES
+from sssp_pipeline.pipeline.results.outputs import FileOutput
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage

@@ -25,7 +25,8 @@ from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.host_memory import memory_bytes
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, StoredRow, distance_fault
+from sssp_pipeline.pipeline.results.distance_outputs import distance_fault
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, StoredRow
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.task import Task

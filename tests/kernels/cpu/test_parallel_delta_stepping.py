@@ -62,7 +62,7 @@ def assert_finds(search, graph, sources):
         assert edges_relaxed >= metrics.edges_relaxed
 
 
-# More threads than cores, too: then those that wait have to give their cores away.
+# With more threads than cores, a waiting thread must give its core away.
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("dtype", ["uint32", "uint64", "float32", "float64"])
 def test_several_threads_find_what_one_thread_finds(n_threads, dtype):
@@ -102,17 +102,17 @@ def test_threads_slower_than_one_hand_their_entries_to_the_first(slow_ns, monkey
         assert_finds(search_of(graph, 3, 1.0, slow_ns), graph, [0, 799])
     assert_finds(search_of(graph_of(rmat(scale=11)), 3, None, slow_ns), graph_of(rmat(scale=11)), [0])
     if slow_ns == 0:
-        # Not even the second round was anyone else's.
+        # The other threads did nothing, not even in the second round.
         assert [others for _, *others in done] == [[(0, 0), (0, 0)]] * 5
 
 
-def test_a_vertex_has_one_entry_that_counts_whoever_lowered_it():
+def test_a_vertex_is_processed_once_when_no_distance_is_lowered_twice():
     graph = graph_of(grid(rows=40, cols=40))
     row = np.full(graph.n_vertices, 2**32 - 1, np.uint32)
     assert search_of(graph, 3, delta=1.0).run(row, 0) == (1600, graph.n_edges)
 
 
-def test_a_thread_more_for_so_many_edges():
+def test_threads_grow_with_the_edges():
     assert [threads_for(n * EDGES_A_THREAD - 1) for n in (0, 1, 2, 3, 65)] == [1, 1, 1, 2, 64]
 
 

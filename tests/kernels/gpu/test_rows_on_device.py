@@ -15,7 +15,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.rows import transfers
-from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
+from sssp_pipeline.kernels.gpu.common.solvers import batch_pipeline, batch_solver
 from sssp_pipeline.kernels.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.kernels.reductions import Reductions
@@ -45,7 +45,7 @@ def copied_bytes(monkeypatch):
         sizes.append(rows.nbytes)
         real(rows, into, stream)
 
-    for module in (transfers, batch_solver):
+    for module in (transfers, batch_pipeline):
         monkeypatch.setattr(module, "copy_to_host", copy_to_host)
     return sizes
 

@@ -23,7 +23,8 @@ from sssp_pipeline.pipeline.planning.plan import (
     make_plan,
 )
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.outputs import AllDistances, MetricsAlone, TargetDistances
+from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
+from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.workflow.models import Solve
 
 FORM = DistanceFormat("long", None, "none", predecessors=False)

@@ -5,15 +5,10 @@ import pytest
 
 from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.outputs import (
-    AllDistances,
-    MetricsAlone,
-    TargetDistances,
-    output_kind,
-    output_of,
-    recorded_output,
-)
-from sssp_pipeline.pipeline.results.run_files import FileShape
+from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
+from sssp_pipeline.pipeline.results.file_shapes import FileShape
+from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
+from sssp_pipeline.pipeline.results.outputs import output_kind, output_of, recorded_output
 from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.models import Output
 
@@ -65,7 +60,7 @@ def test_tasks_carry_no_targets_and_workers_read_them():
     assert AllDistances(LONG).note() is None
 
 
-def test_a_batch_has_so_many_rows_or_bytes():
+def test_the_shape_of_a_batch_is_its_rows_or_its_bytes():
     def shape(output):
         return output.batch_shape(3, 10, 100, np.dtype(np.uint32))
 

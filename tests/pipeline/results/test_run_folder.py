@@ -10,7 +10,8 @@ from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline.results import run_folder
 from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.outputs import NO_DISTANCES, AllDistances, MetricsAlone
+from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
+from sssp_pipeline.pipeline.results.metrics_output import NO_DISTANCES, MetricsAlone
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.progress import Quiet

@@ -16,7 +16,7 @@ import pytest
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.pipeline.completed_run import verify_run
-from sssp_pipeline.pipeline.results import run_folder, wide_files
+from sssp_pipeline.pipeline.results import run_files, wide_files
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.storage import files
@@ -199,5 +199,5 @@ def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several)
         "distances/wide-00000.parquet",
         "distances/wide-00001.parquet",
         "distances/wide-00002.parquet",
-        run_folder.METRICS_FILE,
+        run_files.METRICS_FILE,
     }

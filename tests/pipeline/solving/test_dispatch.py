@@ -21,7 +21,7 @@ from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.outputs import AllDistances
+from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter

@@ -8,7 +8,8 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import cut, make_plan
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.outputs import AllDistances, MetricsAlone
+from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
+from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Call, Trials
 from sssp_pipeline.workflow.models import Solve
 

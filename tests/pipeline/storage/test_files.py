@@ -7,7 +7,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage import atomic_files, files
 
 
 def files_below(folder: Path) -> list[str]:
@@ -46,7 +46,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_full_disk_reads_the_same_whatever_meets_it(tmp_path, monkeypatch, plain):
-    url, kind = str(tmp_path / "file"), (files if plain else pa, "_PlainFile" if plain else "OSFile")
+    url, kind = str(tmp_path / "file"), (atomic_files if plain else pa, "_PlainFile" if plain else "OSFile")
     opened = getattr(*kind)
     monkeypatch.setattr(*kind, lambda path, **mode: opened("/dev/full", **mode))
     with pytest.raises(InputError) as caught, files.open_atomic(url, plain=plain) as handle:

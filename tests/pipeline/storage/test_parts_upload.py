@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.pipeline.storage import files, parts_upload
+from sssp_pipeline.pipeline.storage import atomic_files, files, parts_upload
 from sssp_pipeline.pipeline.storage.parts_upload import PartsUpload
 
 URL = "memory://bucket/object"
@@ -107,8 +107,8 @@ def test_a_buffer_may_change_after_it_was_copied():
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_file_that_is_given_up_is_not_there(monkeypatch, plain):
     store = Store()
-    monkeypatch.setattr(files, "filesystem", lambda url: (store, "bucket/object"))
-    monkeypatch.setattr(files, "_BUFFER_BYTES", 16)
+    monkeypatch.setattr(atomic_files, "filesystem", lambda url: (store, "bucket/object"))
+    monkeypatch.setattr(atomic_files, "_BUFFER_BYTES", 16)
     with pytest.raises(ZeroDivisionError), files.open_atomic(URL, plain=plain) as handle:
         handle.write(b"x" * 500)
         assert store.uploads != {}, "parts are sent while the next ones are made"
@@ -122,7 +122,7 @@ def test_a_file_that_is_given_up_is_not_there(monkeypatch, plain):
 @pytest.mark.parametrize("fails_at", [1, 5, 16])
 def test_a_part_that_cannot_be_sent_ends_the_upload(monkeypatch, fails_at):
     store = Store(fails_at)
-    monkeypatch.setattr(files, "filesystem", lambda url: (store, "bucket/object"))
+    monkeypatch.setattr(atomic_files, "filesystem", lambda url: (store, "bucket/object"))
     with pytest.raises(Exception, match="no more"), files.open_atomic(URL, plain=True) as handle:
         for _ in range(50):
             handle.write(b"x" * 10)
@@ -154,7 +154,7 @@ def test_few_parts_of_a_file_are_under_way(monkeypatch):
 
 def test_arrow_writes_to_an_upload(monkeypatch):
     store = Store()
-    monkeypatch.setattr(files, "filesystem", lambda url: (store, "bucket/object"))
+    monkeypatch.setattr(atomic_files, "filesystem", lambda url: (store, "bucket/object"))
     table = pa.table({"a": range(1000)})
     with files.open_atomic(URL) as handle, pa.ipc.new_file(handle, table.schema) as writer:
         writer.write_table(table)

@@ -24,7 +24,8 @@ from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import limit_bits
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
-from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import FREE_AGAIN, PAST_DEADLINE
 from sssp_pipeline.kernels.solver import SolveOptions
 

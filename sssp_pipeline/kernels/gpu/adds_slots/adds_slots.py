@@ -21,7 +21,8 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import delta_bits, limit_bits
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
-from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta is `DELTA_FACTOR` times mean weight over mean degree, times the harmonic mean of the degrees to the power

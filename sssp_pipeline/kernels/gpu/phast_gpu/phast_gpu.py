@@ -20,7 +20,8 @@ from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
 from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
-from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     MOST_NARROW,
     DeviceHierarchy,

@@ -2,7 +2,7 @@
 
 `GpuSearchSolver` runs searches from one source each. It times a search by CUDA events (searches that share the GPU get
 equal shares), has its results counted (`device_rows.py`), and copies the row of distances to pinned host memory.
-Searches from many sources at once are in `batch_solver.py`.
+Solvers of many sources at once are in `batch_solver.py`.
 """
 
 from __future__ import annotations

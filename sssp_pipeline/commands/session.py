@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import typer
 
 from sssp_pipeline import interrupts
-from sssp_pipeline.cli_options import check_words, resume_command
+from sssp_pipeline.commands.command_line import check_words, resume_command
 from sssp_pipeline.console import Console, LogFormat, Loudness, console
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.storage.redaction import without_secrets

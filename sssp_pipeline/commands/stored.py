@@ -1,4 +1,4 @@
-"""The commands that read a finished run or a graph store: `export`, `path` and `isochrones`."""
+"""The commands that read what an earlier one wrote: `verify`, `inspect`, `export`, `path` and `isochrones`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,71 @@ from typing import Annotated, Any
 
 import typer
 
-from sssp_pipeline.cli_options import Coordinates, Json, Log, MovedStore, Quiet, Run
-from sssp_pipeline.cli_session import prepare_imports, print_answer, reporting
-from sssp_pipeline.console import path_text
+from sssp_pipeline.commands.options import (
+    Coordinates,
+    Json,
+    Log,
+    MovedStore,
+    Overrides,
+    Quiet,
+    Run,
+    Verbose,
+)
+from sssp_pipeline.commands.session import prepare_imports, print_answer, reporting
+from sssp_pipeline.console import path_text, table
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage.redaction import redacted
+
+
+def verify(
+    run_folder: Run,
+    certificate: Annotated[
+        bool, typer.Option("--certificate", help="Prove every distance of every source, instead of a sample.")
+    ] = False,
+    store: MovedStore = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="`here` for threads of this process, or the address of a Dask scheduler, "
+            "in place of the workflow's cluster.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    log: Log = "text",
+    as_json: Json = False,
+) -> None:
+    """Read the distances of a finished run and check them. The exit code is 3 if one is wrong."""
+    with reporting(log, quiet, verbose, as_json) as progress:
+        prepare_imports()
+        from sssp_pipeline.pipeline.completed_run import verify_run
+        from sssp_pipeline.pipeline.results.outputs import recorded_output
+        from sssp_pipeline.workflow.cluster import cluster_named
+
+        progress.about(run=redacted(run_folder))
+        where = None if cluster is None else cluster_named(cluster)
+        record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress, where)
+        what = recorded_output(record).judged
+        if as_json or not quiet:
+            print_answer(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
+
+
+def inspect(
+    url: Annotated[
+        str,
+        typer.Argument(metavar="STORE|RUN|EDGES", help="A graph store, a run folder, or an edge list."),
+    ],
+    overrides: Overrides = [],  # noqa: B006
+    log: Log = "text",
+    as_json: Json = False,
+) -> None:
+    """Show the content of a graph store or a run folder, or how an edge list would be read. --set is for edge lists."""
+    with reporting(log, as_json=as_json):
+        from sssp_pipeline.pipeline.inspect import describe
+
+        facts = describe(url, overrides)
+        print_answer(json.dumps(facts) if as_json else table(facts))
 
 
 def export(

@@ -1,0 +1,1 @@
+"""The commands of the command line, which `sssp_pipeline.cli` registers, and what they share."""
