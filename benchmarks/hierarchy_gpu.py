@@ -41,11 +41,11 @@ BATCHES = 8
 
 
 def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: Kept) -> float:
-    """Return the least microseconds of the device a source, of some calls."""
+    """Return the least microseconds of the device a source, of some calls; short calls vary more."""
     options = SolveOptions(kept=kept)
     took = [
         float(np.mean(metrics_column(SOLVERS[solver].solve(graph, sources, options).metrics, "solve_s")))
-        for _ in range(1 + ROUNDS)
+        for _ in range(1 + max(ROUNDS, 1024 // len(sources)))
     ]
     return 1e6 * min(took[1:])
 

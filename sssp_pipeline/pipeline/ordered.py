@@ -12,14 +12,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_in_order(
-    work: Callable[[Item], Result], items: Iterator[Item], n_threads: int, n_done: int = 0
-) -> Iterator[Result]:
+def map_in_order(work: Callable[[Item], Result], items: Iterator[Item], n_threads: int) -> Iterator[Result]:
     """Give `work(item)` for each item, in order; a thread of its own takes the items from `items` in advance.
 
-    At most `n_threads + n_done + 3` items and results are held at a time. Up to `n_done` of them are results that wait
-    for an earlier one: with more of them, fewer threads have to wait. An error of `items` or `work` is raised here,
-    after the results of all earlier items. Closing this generator stops the threads and closes `items`.
+    At most `n_threads + 3` items and results are held at a time. An error of `items` or `work` is raised here, after
+    the results of all earlier items. Closing this generator stops the threads and closes `items`.
     """
     pending: deque[Future[Result]] = deque()
     failure: Exception | None = None
@@ -33,7 +30,7 @@ def map_in_order(
                 failure = error
             else:
                 pending.append(pool.submit(work, item))
-                if len(pending) > n_threads + n_done:
+                if len(pending) > n_threads:
                     yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

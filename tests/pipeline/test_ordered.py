@@ -21,8 +21,7 @@ def test_work_runs_on_several_threads_at_once():
     assert list(map_in_order(lambda i: both.wait() >= 0, iter(range(4)), 2)) == [True] * 4
 
 
-@pytest.mark.parametrize("n_done", [0, 3])
-def test_few_items_are_in_flight(n_done):
+def test_few_items_are_in_flight():
     made = []
 
     def items():
@@ -30,26 +29,11 @@ def test_few_items_are_in_flight(n_done):
             made.append(i)
             yield i
 
-    results = map_in_order(lambda i: i, items(), 2, n_done)
+    results = map_in_order(lambda i: i, items(), 2)
     for i in range(50):
         assert next(results) == i
-        assert len(made) <= i + 1 + 2 + n_done + 3
+        assert len(made) <= i + 1 + 2 + 3
     results.close()
-
-
-def test_results_that_wait_for_an_earlier_one_leave_the_threads_free():
-    many_done = threading.Event()
-    done = []
-
-    def work(i):
-        if i == 0:
-            assert many_done.wait(30)
-        done.append(i)
-        if len(done) == 4:
-            many_done.set()
-        return i
-
-    assert list(map_in_order(work, iter(range(20)), 2, 4)) == list(range(20))
 
 
 def test_an_error_of_the_work_comes_in_its_place():

@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -252,13 +251,9 @@ class Cut:
         self._free: list[Columns] = []
         #: The copies to the columns of the next part.
         self._copies: list[Future[None]] = []
-        #: The next part of `row_offsets/`, and the copies to it.
+        #: The next part of `row_offsets/`, how many it has, the number of those in the parts before it, and their last.
         self._offsets = np.zeros(PART_ROWS, np.int64)
-        self._offset_copies: list[Future[None]] = []
-        #: How many it has, the number of those in the parts before it, and their last.
         self._n_offsets, self._first_offset, self._last_offset = 1, 0, 0
-        #: The last one that was added.
-        self._end = 0
         #: By the number of that part: the sum of the squared degrees of its rows.
         self._squared_degrees: dict[int, int] = {}
         self._pending: deque[Future[None]] = deque()
@@ -273,10 +268,8 @@ class Cut:
         self._add_offsets(row_offsets)
         row, n_rows = 0, len(row_offsets) - 1
         while row < n_rows:
-            limit = int(row_offsets[row]) + PART_EDGES - self._filled
-            end = n_rows
-            if row_offsets[-1] > limit:  # NumPy's search lets other threads have Python's lock
-                end = int(np.searchsorted(row_offsets, limit, side="right")) - 1
+            room = PART_EDGES - self._filled
+            end = int(np.searchsorted(row_offsets, row_offsets[row] + room, side="right")) - 1
             if end == row and self._n_vertices == self._first:
                 end += 1
             if end > row:
@@ -290,28 +283,23 @@ class Cut:
         self._n_edges += int(row_offsets[-1])
 
     def _take(self, col_indices: Any, weights: Any, edges: slice, filled: int) -> None:
-        """Add these edges to the next part, which then has `filled` edges."""
+        """Add these edges to the next part, which then has `filled` edges.
+
+        Several threads copy them, unless there is no memory for that.
+        """
         columns, here = self._columns_for(filled), slice(self._filled, filled)
 
         def copy() -> None:
             columns[0][here] = col_indices[edges]
             columns[1][here] = weights[edges]
 
-        self._copy(copy, self._copies)
-        if self._threads:
-            self._write_full_groups(columns, filled)
-
-    def _copy(self, copy: Callable[[], None], copies: list[Future[None]]) -> None:
-        """Have a thread `copy`, and note it in `copies`; do it here if there is no memory for that.
-
-        The thread that cuts the rows does not copy: after each copy, it would wait for Python's lock.
-        """
         if not self._threads:
             copy()
             return
-        copies.append(self._pool.submit(copy))
-        if len(copies) > 2 * _COPIERS:
-            copies[-2 * _COPIERS].result()
+        self._copies.append(self._pool.submit(copy))
+        if len(self._copies) > 2 * _COPIERS:
+            self._copies[-2 * _COPIERS].result()
+        self._write_full_groups(columns, filled)
 
     def _write_full_groups(self, columns: Columns, filled: int) -> None:
         """Write the full row groups of the next part: so little is left to write when all rows are made."""
@@ -334,27 +322,22 @@ class Cut:
 
     def _add_offsets(self, row_offsets: np.ndarray) -> None:
         """Add the ends of the next rows, which are counted from the first of these rows on."""
-        ends, before = row_offsets[1:], self._n_edges
+        ends = row_offsets[1:]
         while len(ends):
-            if self._n_offsets == PART_ROWS:
-                self._write_offsets()
             here = ends[: PART_ROWS - self._n_offsets]
             filled = self._n_offsets + len(here)
-            add = partial(np.add, here, before, out=self._offsets[self._n_offsets : filled])
-            self._copy(add, self._offset_copies)
-            self._n_offsets, self._end, ends = filled, before + int(here[-1]), ends[len(here) :]
+            np.add(here, self._n_edges, out=self._offsets[self._n_offsets : filled])
+            self._n_offsets, ends = filled, ends[len(here) :]
+            if len(ends):
+                self._write_offsets()
 
     def _write_offsets(self) -> None:
         offsets, first, before = self._offsets[: self._n_offsets], self._first_offset, self._last_offset
         number = self._next_number("row_offsets")
-        self._first_offset, self._last_offset = first + len(offsets), self._end
+        self._first_offset, self._last_offset = first + len(offsets), int(offsets[-1])
         self._offsets, self._n_offsets = np.empty(PART_ROWS, np.int64), 0
-        # They were submitted before `write`, so they never wait for it.
-        copies, self._offset_copies = self._offset_copies, []
 
         def write() -> None:
-            for copy in copies:
-                copy.result()
             self._squared_degrees[number] = _squared_degrees(before, offsets)
             if self._layout.structure:
                 table = pa.table({"row_offset": arrow_array(offsets)})

@@ -188,7 +188,7 @@ class ReadEdges:
             bounds=csr_build.Bounds.of(self.vertex_ids.n_vertices, self.seen.low, self.seen.high, self.dtype),
             keys=random_keys() if keys is None else keys,
         )
-        for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads, job.threads):
+        for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads):
             self._n_edges += len(rows.col_indices)
             if self._reverse_difference is not None and rows.reverse_difference is not None:
                 self._reverse_difference = (self._reverse_difference + rows.reverse_difference) % 2**64

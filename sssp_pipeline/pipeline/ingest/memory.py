@@ -53,8 +53,8 @@ class Memory:
 
     @property
     def range_edges(self) -> int:
-        """The edges whose rows are made at a time. Each thread holds two ranges: one may wait for those before it."""
-        share = self.n_bytes // (4 * _RANGE_EDGE_BYTES * (2 * self.threads + 3))
+        """The edges whose rows are made at a time."""
+        share = self.n_bytes // (4 * _RANGE_EDGE_BYTES * (self.threads + 3))
         return min(_MOST_RANGE_EDGES, max(_FEWEST_RANGE_EDGES, share))
 
     @property
