@@ -24,7 +24,7 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.ingest import csr_build
+from sssp_pipeline.pipeline.ingest.rows import sorted_rows
 
 
 def csr_of(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int) -> CsrGraph:
@@ -33,7 +33,7 @@ def csr_of(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: in
     weights = weights.astype(np.uint32)
     bounds = np.linspace(0, n_vertices, 8 * threads + 1).astype(int).tolist()
     with ThreadPoolExecutor(threads) as pool:
-        rows = list(pool.map(lambda r: csr_build.rows_between(*r, src, dst, weights), pairwise(bounds)))
+        rows = list(pool.map(lambda r: sorted_rows.rows_between(*r, src, dst, weights), pairwise(bounds)))
     degrees, col_indices, placed = (
         np.concatenate(arrays) for arrays in zip(*((np.diff(r[0]), *r[1:]) for r in rows), strict=True)
     )

@@ -26,7 +26,7 @@ from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.ingest import on_workers
+from sssp_pipeline.pipeline.ingest.workers import on_workers
 from sssp_pipeline.pipeline.solving.workers import local_cluster
 from sssp_pipeline.pipeline.solving.workers import source as worker_sources
 from sssp_pipeline.progress import Progress, Quiet

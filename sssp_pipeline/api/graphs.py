@@ -25,8 +25,8 @@ from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.tables.parquet import table_of, to_chunk
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges
-from sssp_pipeline.pipeline.ingest.id_mapping import collector
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import collector
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds

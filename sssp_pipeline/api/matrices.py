@@ -9,7 +9,7 @@ import numpy as np
 
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 
 
 def is_of_cupy(matrix: Any) -> bool:

@@ -144,9 +144,9 @@ MODULES = [
     "sssp_pipeline.pipeline.ordered",
     "sssp_pipeline.pipeline.ingest.building",
     "sssp_pipeline.pipeline.ingest.stage",
-    "sssp_pipeline.pipeline.ingest.csr_build",
-    "sssp_pipeline.pipeline.ingest.id_mapping",
-    "sssp_pipeline.pipeline.ingest.id_runs",
+    "sssp_pipeline.pipeline.ingest.rows.reverses",
+    "sssp_pipeline.pipeline.ingest.ids.id_mapping",
+    "sssp_pipeline.pipeline.ingest.ids.id_runs",
     *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems")),
     *(
         "sssp_pipeline.pipeline.formats." + ".".join(path.relative_to(FORMATS).with_suffix("").parts)

@@ -7,7 +7,6 @@ input. Edges that do not fit are in a nameless temporary file.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,15 +27,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import (
     Cleaning,
     Counts,
 )
-from sssp_pipeline.pipeline.ingest import csr_build
-from sssp_pipeline.pipeline.ingest.edge_runs import (
-    EdgeRun,
-    RunTable,
-    keep_run,
-    limits_between,
-    with_vertices,
-)
-from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, IdCollector, collector
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, IdCollector, collector
 from sssp_pipeline.pipeline.ingest.input import (
     SAMPLE_EDGES,
     adds_reverses,
@@ -46,6 +37,14 @@ from sssp_pipeline.pipeline.ingest.input import (
     sample_of,
 )
 from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.rows import reverses, sorted_rows
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import (
+    EdgeRun,
+    RunTable,
+    keep_run,
+    limits_between,
+    with_vertices,
+)
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import (
     WeightRange,
@@ -122,7 +121,7 @@ class Rows:
     #: (E,) uint32 and (E,).
     col_indices: np.ndarray
     weights: np.ndarray
-    #: As `csr_build.reverse_difference` makes it; None if an edge without a reverse is known.
+    #: As `reverses.reverse_difference` makes it; None if an edge without a reverse is known.
     reverse_difference: int | None
 
 
@@ -185,8 +184,10 @@ class ReadEdges:
             table=RunTable(self.runs),
             scratch=Scratch(),
             default=default,
-            bounds=csr_build.Bounds.of(self.vertex_ids.n_vertices, self.seen.low, self.seen.high, self.dtype),
-            keys=random_keys() if keys is None else keys,
+            bounds=sorted_rows.Bounds.of(
+                self.vertex_ids.n_vertices, self.seen.low, self.seen.high, self.dtype
+            ),
+            keys=reverses.random_keys() if keys is None else keys,
         )
         for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads):
             self._n_edges += len(rows.col_indices)
@@ -203,7 +204,7 @@ class ReadEdges:
         table: RunTable,
         scratch: Scratch,
         default: np.ndarray,
-        bounds: csr_build.Bounds,
+        bounds: sorted_rows.Bounds,
         keys: np.ndarray,
     ) -> Rows:
         """Return the rows of the vertices [first, last), whose codes are in the range `codes`."""
@@ -212,7 +213,7 @@ class ReadEdges:
         if not job.ids.has_chunks:
             src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
         lightest = job.spec.duplicates == "keep-min"
-        rows = csr_build.rows_between(
+        rows = sorted_rows.rows_between(
             *vertices, src, dst, weights, bounds=bounds, lightest=lightest, scratch=scratch
         )
         if job.spec.duplicates == "error":
@@ -229,14 +230,14 @@ class ReadEdges:
         # Most graphs with one-way edges have one between two vertices of the first range: then no hashes are needed.
         if (
             self._reverse_difference is None
-            or csr_build.first_one_way(row_offsets, 0, len(row_offsets) - 1, col_indices, weights, first) >= 0
+            or reverses.first_one_way(row_offsets, 0, len(row_offsets) - 1, col_indices, weights, first) >= 0
         ):
             return None
-        return reverse_difference(first, row_offsets, col_indices, weights, keys)
+        return reverses.reverse_difference(first, row_offsets, col_indices, weights, keys)
 
     def _refuse_duplicates(self, first: int, row_offsets: np.ndarray, col_indices: np.ndarray) -> None:
         """Raise `InputError` if two edges of the sorted rows from vertex `first` on have equal ends."""
-        e = csr_build.first_duplicate(row_offsets, col_indices)
+        e = sorted_rows.first_duplicate(row_offsets, col_indices)
         if e < 0:
             return
         u, v = first + int(np.searchsorted(row_offsets, e, side="right")) - 1, int(col_indices[e])
@@ -290,26 +291,6 @@ class ReadEdges:
             hint="a METIS graph lists every edge in the lines of both its ends; set `graph.format: text` if each "
             "row is an edge",
         )
-
-
-def random_keys() -> np.ndarray:
-    """Return new keys for `reverse_difference`."""
-    return np.frombuffer(secrets.token_bytes(16), np.uint64) | np.array([1, 0], np.uint64)
-
-
-def reverse_difference(
-    first: int, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray, keys: np.ndarray
-) -> int:
-    """Return the difference of the hashes of these edges and of their reverses; 0 for all if each has its reverse.
-
-    The rows are those from vertex `first` on.
-    """
-    if weights.dtype.kind == "f":
-        weights = weights + weights.dtype.type(
-            0
-        )  # zero may have a sign, which is in its bits, not in its value
-    bits = csr_build.bits_of(weights)
-    return int(csr_build.reverse_difference(first, row_offsets, col_indices, bits, keys))
 
 
 @contextmanager
@@ -450,8 +431,8 @@ def check_vertex_count(n_vertices: int) -> None:
 
 def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int]:
     """Return the ends of the first edge without a reverse of the same weight, of which there is one."""
-    found = csr_build.in_parallel(
-        csr_build.first_one_way, graph.row_offsets, threads, graph.col_indices, graph.weights
+    found = reverses.in_parallel(
+        reverses.first_one_way, graph.row_offsets, threads, graph.col_indices, graph.weights
     )
     edge = next(e for e in found if e >= 0)
     return int(np.searchsorted(graph.row_offsets, edge, side="right")) - 1, int(graph.col_indices[edge])

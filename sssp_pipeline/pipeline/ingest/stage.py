@@ -39,8 +39,13 @@ from sssp_pipeline.pipeline.ingest.input import (
     input_files,
     open_input,
 )
-from sssp_pipeline.pipeline.ingest.on_workers import EdgeReader, EdgesOnWorkers, IngestWorkers, edge_reader
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
+from sssp_pipeline.pipeline.ingest.workers.on_workers import (
+    EdgeReader,
+    EdgesOnWorkers,
+    IngestWorkers,
+    edge_reader,
+)
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.storage.redaction import without_secrets

@@ -18,7 +18,7 @@ from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.kept import Targets
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
-from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.vertex_table import read_vertex_rows, vertex_table

@@ -255,7 +255,7 @@ def test_floats_are_refused_with_the_solvers_that_take_them():
 
 
 def test_without_pymetis_it_is_refused(monkeypatch):
-    monkeypatch.setattr(metis, "find_spec", lambda name: None)
+    monkeypatch.setattr(metis, "package", lambda: None)
     with pytest.raises(InputError, match="it needs the package `pymetis`, which is not installed"):
         Phast().solve(graph_of(grid(3, 3)), np.array([0]), ANY)
 

@@ -19,7 +19,8 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store import writer
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.ingest import id_runs, memory, spill
+from sssp_pipeline.pipeline.ingest import memory, spill
+from sssp_pipeline.pipeline.ingest.ids import id_runs
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.progress import Quiet

@@ -1,26 +1,21 @@
-"""CSR build: compiled loops that turn edges into sorted rows, without the GIL.
+"""Sorted rows: the edges of a range of vertices become rows in the order of targets and weights, without the GIL.
 
-Each chunk of edges is grouped by ranges of sources. The rows of a range are made from sorted keys of 64 bits, which
-have the row, the target and the index of each edge.
+Rows are made from sorted keys of 64 bits, which have the row, the target, and the weight or the index of each edge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.kernels.host.numba_tools import bit_length
 from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.scratch import Scratch
-
-#: The highest bits of the sources by which the edges of a chunk are grouped. The places where groups grow fit a cache.
-_GROUP_BITS = 10
 
 
 def csr_of_edges(
@@ -46,104 +41,6 @@ def csr_of_edges(
 def sources_of_edges(graph: CsrGraph) -> np.ndarray:
     """Return the vertex where each edge starts, (E,) uint32."""
     return np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
-
-
-def grouped_by_source(
-    src: np.ndarray,
-    dst: np.ndarray,
-    weights: np.ndarray,
-    drop_loops: bool,
-    mirror: bool,
-    room: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
-    group_bits: int = _GROUP_BITS,
-) -> tuple:
-    """Return the edges grouped by ranges of sources: a stable partition by their highest bits.
-
-    Parameters
-    ----------
-    src, dst
-        (n,) uint32.
-    weights
-        (n,), or (0,) without weights.
-    drop_loops, mirror
-        Whether self-loops are left out, and whether the reverse of each other edge follows it.
-    room
-        Where sources, targets and weights are written, each long enough; without it there are new arrays.
-    group_bits
-        There are at most 2 to the power of so many groups.
-
-    Returns
-    -------
-    tuple
-        Sources, targets and weights; the positions (G + 1,) int64 where the groups begin; the first source of the first
-        group; the number of sources in a group as a power of two; and the number of self-loops.
-    """
-    if room is None:
-        most = 2 * len(src) if mirror else len(src)
-        values = np.empty(most if len(weights) else 0, weights.dtype)
-        room = np.empty(most, np.uint32), np.empty(most, np.uint32), values
-    starts, low, shift, loops = _group(src, dst, weights, drop_loops, mirror, group_bits, *room)
-    return *(column[: starts[-1]] for column in room), starts, low, shift, loops
-
-
-@njit(nogil=True)
-def _group(
-    src: np.ndarray,
-    dst: np.ndarray,
-    weights: np.ndarray,
-    drop_loops: bool,
-    mirror: bool,
-    group_bits: int,
-    sources: np.ndarray,
-    targets: np.ndarray,
-    values: np.ndarray,
-) -> tuple:
-    """Write the grouped edges to `sources`, `targets` and `values`; return what else `grouped_by_source` returns."""
-    has_weights = len(weights) > 0
-    loops = 0
-    low, high = np.uint32(0xFFFFFFFF), np.uint32(0)
-    for i in range(len(src)):
-        loops += src[i] == dst[i]
-        low, high = min(low, src[i]), max(high, src[i])
-    if mirror:
-        for i in range(len(src)):
-            low, high = min(low, dst[i]), max(high, dst[i])
-    if len(src) == 0:
-        low = high
-    n_bits: Any = np.int64(bit_length(np.uint64(high - low)))
-    shift = np.uint32(max(0, n_bits - group_bits))
-    low = (
-        low >> shift
-    ) << shift  # so the groups of most runs have the same limits, and a range reads no half group
-    n_groups: Any = np.int64((high - low) >> shift) + 1
-    starts = np.zeros(n_groups + 1, np.int64)
-    for i in range(len(src)):
-        if src[i] != dst[i]:
-            starts[((src[i] - low) >> shift) + 1] += 1
-            if mirror:
-                starts[((dst[i] - low) >> shift) + 1] += 1
-        elif not drop_loops:
-            starts[((src[i] - low) >> shift) + 1] += 1
-    for group in range(len(starts) - 1):
-        starts[group + 1] += starts[group]
-    cursors = starts.copy()
-    for i in range(len(src)):
-        u, v = src[i], dst[i]
-        if u != v or not drop_loops:
-            group = (u - low) >> shift
-            at = cursors[group]
-            cursors[group] = at + 1
-            sources[at], targets[at] = u, v
-            if has_weights:
-                values[at] = weights[i]
-        if mirror and u != v:
-            group = (v - low) >> shift
-            at = cursors[group]
-            cursors[group] = at + 1
-            sources[at], targets[at] = v, u
-            if has_weights:
-                values[at] = weights[i]
-    return starts, low, shift, loops
 
 
 @dataclass(frozen=True)
@@ -389,31 +286,6 @@ def unpack_edges(
     return write
 
 
-def bits_of(weights: np.ndarray) -> np.ndarray:
-    """Return the bits of `weights` (n,) as unsigned integers: so few types are enough for compiled loops."""
-    return weights.view(f"u{weights.dtype.itemsize}")
-
-
-def row_ranges(row_offsets: np.ndarray, pieces: int) -> list[tuple[int, int]]:
-    """Return at most `pieces` half-open ranges that cover all rows, with about equally many edges."""
-    targets = np.linspace(0, row_offsets[-1], pieces + 1)[1:-1]
-    bounds = [0, *np.searchsorted(row_offsets, targets).tolist(), len(row_offsets) - 1]
-    return [(a, b) for a, b in pairwise(bounds) if a < b]
-
-
-def in_parallel(function: Callable, row_offsets: np.ndarray, threads: int, *args: np.ndarray) -> list:
-    """Call `function(row_offsets, first, last, *args)` on several threads, for ranges that cover all rows."""
-    with ThreadPoolExecutor(threads) as pool:
-        return list(
-            pool.map(lambda r: function(row_offsets, *r, *args), row_ranges(row_offsets, 8 * threads))
-        )
-
-
-@njit(nogil=True, inline="always")
-def _less(col_a: int, weight_a: float, col_b: int, weight_b: float) -> bool:
-    return col_a < col_b or (col_a == col_b and weight_a < weight_b)
-
-
 @njit(nogil=True)
 def first_duplicate(row_offsets: np.ndarray, col_indices: np.ndarray) -> int:
     """Return the index of the first edge that has the same target as the edge before it in its row, or -1."""
@@ -422,71 +294,3 @@ def first_duplicate(row_offsets: np.ndarray, col_indices: np.ndarray) -> int:
             if col_indices[e] == col_indices[e - 1]:
                 return e
     return -1
-
-
-@njit(nogil=True)
-def first_one_way(
-    row_offsets: np.ndarray,
-    first: int,
-    last: int,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
-    first_vertex: int = 0,
-) -> int:
-    """Return the index of the first edge in the rows [first, last) without a reverse of the same weight, or -1.
-
-    Row 0 is that of `first_vertex`. Edges to vertices without a row are not looked at.
-    """
-    for u in range(first, last):
-        for e in range(row_offsets[u], row_offsets[u + 1]):
-            v = np.intp(col_indices[e]) - first_vertex
-            if v < 0 or v >= len(row_offsets) - 1:
-                continue
-            lo, hi = row_offsets[v], row_offsets[v + 1]
-            while lo < hi:
-                mid = (lo + hi) >> 1
-                if _less(col_indices[mid], weights[mid], u + first_vertex, weights[e]):
-                    lo = mid + 1
-                else:
-                    hi = mid
-            if lo == row_offsets[v + 1] or col_indices[lo] != u + first_vertex or weights[lo] != weights[e]:
-                return e
-    return -1
-
-
-@njit(nogil=True)
-def reverse_difference(
-    first: int, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray, keys: np.ndarray
-) -> Any:
-    """Return the sum of the hashes of the edges in sorted rows, minus those of their reverses, modulo 2^64.
-
-    If every edge has a reverse of the same weight, the sum over all rows is 0. Otherwise it is 0 by a chance of 2^-64.
-    Equal edges count once.
-
-    Parameters
-    ----------
-    first
-        The vertex of the first row.
-    weights
-        (E,) the bits of the weights, uint32 or uint64.
-    keys
-        (2,) uint64, random; the first is odd.
-    """
-    total = np.uint64(0)
-    for row in range(len(row_offsets) - 1):
-        u = np.uint64(first + row)
-        for e in range(row_offsets[row], row_offsets[row + 1]):
-            if e > row_offsets[row] and col_indices[e] == col_indices[e - 1] and weights[e] == weights[e - 1]:
-                continue
-            v = np.uint64(col_indices[e])
-            salt = np.uint64(weights[e]) * keys[0] + keys[1]
-            total += _mixed(((u << np.uint64(32)) | v) ^ salt) - _mixed(((v << np.uint64(32)) | u) ^ salt)
-    return total
-
-
-@njit(nogil=True, inline="always")
-def _mixed(x: np.uint64) -> np.uint64:
-    """Return the bits of `x` mixed, as SplitMix64 does (Steele, Lea, Flood, OOPSLA 2014)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

@@ -17,14 +17,15 @@ import pytest
 from sssp_pipeline.errors import InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store import writer
-from sssp_pipeline.pipeline.ingest import on_workers, stage, task_notes
-from sssp_pipeline.pipeline.ingest.edge_runs import EdgeRun
-from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE
+from sssp_pipeline.pipeline.ingest import stage
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.stored_runs import StoredBits, StoredIds, store_arrays
-from sssp_pipeline.pipeline.ingest.task_notes import Notes, Plan
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.pipeline.ingest.worker_tasks import EdgesRead, RowsMade
+from sssp_pipeline.pipeline.ingest.workers import on_workers, task_notes
+from sssp_pipeline.pipeline.ingest.workers.stored_runs import StoredBits, StoredIds, store_arrays
+from sssp_pipeline.pipeline.ingest.workers.task_notes import Notes, Plan
+from sssp_pipeline.pipeline.ingest.workers.worker_tasks import EdgesRead, RowsMade
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow import models as workflow

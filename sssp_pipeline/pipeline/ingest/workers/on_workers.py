@@ -32,13 +32,20 @@ from sssp_pipeline.pipeline.ingest.building import (
     read_edges,
     read_runs,
 )
-from sssp_pipeline.pipeline.ingest.edge_runs import EdgeRun
-from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, DeclaredIds, IntegerIds, Numbering, collector
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
+    EVERYWHERE,
+    DeclaredIds,
+    IntegerIds,
+    Numbering,
+    collector,
+)
 from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions
 from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.spill import Kept, Spill
-from sssp_pipeline.pipeline.ingest.stored_parts import write_stored_edges
-from sssp_pipeline.pipeline.ingest.stored_runs import (
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.pipeline.ingest.workers.stored_parts import write_stored_edges
+from sssp_pipeline.pipeline.ingest.workers.stored_runs import (
     NUMBERED,
     StoredBits,
     StoredIds,
@@ -46,9 +53,8 @@ from sssp_pipeline.pipeline.ingest.stored_runs import (
     store_arrays,
     store_bits,
 )
-from sssp_pipeline.pipeline.ingest.task_notes import NotedTasks, Notes, Plan, digest_of
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.pipeline.ingest.worker_tasks import (
+from sssp_pipeline.pipeline.ingest.workers.task_notes import NotedTasks, Notes, Plan, digest_of
+from sssp_pipeline.pipeline.ingest.workers.worker_tasks import (
     FEWEST_EDGES,
     ByFirstId,
     ByMarks,

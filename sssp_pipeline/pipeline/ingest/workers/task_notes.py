@@ -24,12 +24,20 @@ import numpy as np
 
 from sssp_pipeline import __version__
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
-from sssp_pipeline.pipeline.ingest.building import Given, random_keys
-from sssp_pipeline.pipeline.ingest.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.building import Given
 from sssp_pipeline.pipeline.ingest.graph_identity import options_of
-from sssp_pipeline.pipeline.ingest.stored_runs import Stored, StoredBits, StoredIds
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.rows.reverses import random_keys
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.pipeline.ingest.worker_tasks import EdgesRead, Fault, Result, RowsMade, Task, TaskPool
+from sssp_pipeline.pipeline.ingest.workers.stored_runs import Stored, StoredBits, StoredIds
+from sssp_pipeline.pipeline.ingest.workers.worker_tasks import (
+    EdgesRead,
+    Fault,
+    Result,
+    RowsMade,
+    Task,
+    TaskPool,
+)
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 
@@ -66,7 +74,7 @@ class Plan:
     id_bytes: int
     #: The most edges of the rows of a task.
     row_edges: int
-    #: As for `building.reverse_difference`: the differences of all rows are added.
+    #: As for `reverses.reverse_difference`: the differences of all rows are added.
     keys: np.ndarray
     #: Different in each plan.
     name: str

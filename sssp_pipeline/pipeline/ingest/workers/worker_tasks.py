@@ -17,11 +17,18 @@ import numpy as np
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
 from sssp_pipeline.pipeline.ingest.building import Given, Job, Range, ReadEdges, Rows, read_runs
-from sssp_pipeline.pipeline.ingest.edge_runs import EdgeRun, with_vertices
-from sssp_pipeline.pipeline.ingest.id_mapping import DeclaredIds, IntegerIds, MarkedIds, Numbering, collector
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
+    DeclaredIds,
+    IntegerIds,
+    MarkedIds,
+    Numbering,
+    collector,
+)
 from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, with_vertices
 from sssp_pipeline.pipeline.ingest.spill import Spill
-from sssp_pipeline.pipeline.ingest.stored_runs import (
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.pipeline.ingest.workers.stored_runs import (
     Stored,
     StoredBits,
     StoredIds,
@@ -32,7 +39,6 @@ from sssp_pipeline.pipeline.ingest.stored_runs import (
     store_ids,
     store_runs,
 )
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import Quiet
@@ -258,7 +264,7 @@ class RowsTask:
     #: What all weights need, and their type.
     seen: WeightRange
     dtype: np.dtype
-    #: As for `building.reverse_difference`.
+    #: As for `reverses.reverse_difference`.
     keys: np.ndarray
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sssp_pipeline.csr import WEIGHT_DTYPES
-from sssp_pipeline.pipeline.ingest import csr_build
+from sssp_pipeline.pipeline.ingest.rows import grouping, reverses, sorted_rows
 
 edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 3)), max_size=120)
 
@@ -17,7 +17,7 @@ def arrays_of(rows, dtype=np.uint32):
 
 
 def build(rows, n, *, lightest=False, dtype=np.uint32):
-    return csr_build.rows_between(0, n, *arrays_of(rows, dtype), lightest=lightest)
+    return sorted_rows.rows_between(0, n, *arrays_of(rows, dtype), lightest=lightest)
 
 
 def listed(offsets, cols, weights, first=0):
@@ -32,7 +32,7 @@ def test_groups_hold_every_edge_in_the_order_of_the_input(rows, drop_loops, mirr
     src *= 1000  # several sources in a group
     dst *= 1000
     given = weights if weighted else weights[:0]
-    *found, starts, low, shift, loops = csr_build.grouped_by_source(src, dst, given, drop_loops, mirror)
+    *found, starts, low, shift, loops = grouping.grouped_by_source(src, dst, given, drop_loops, mirror)
     wanted = []
     for u, v, w in zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True):
         if u != v or not drop_loops:
@@ -52,14 +52,14 @@ def test_groups_of_chunks_with_other_first_sources_have_the_same_limits():
     limits = []
     for first in (5, 900, 1000):
         src = np.array([first, 2**20 + 17, 2**21 - 1], np.uint32)
-        *_, starts, low, shift, _ = csr_build.grouped_by_source(src, src, src, False, False)
+        *_, starts, low, shift, _ = grouping.grouped_by_source(src, src, src, False, False)
         limits.append((low + (np.arange(len(starts) - 1) << shift)).tolist())
     assert limits[0] == limits[1] == limits[2]
 
 
 def test_no_edges_make_one_empty_group():
     none = np.empty(0, np.uint32)
-    *_, starts, _, _, loops = csr_build.grouped_by_source(none, none, none, True, True)
+    *_, starts, _, _, loops = grouping.grouped_by_source(none, none, none, True, True)
     assert (starts.tolist(), loops) == ([0, 0], 0)
 
 
@@ -69,7 +69,7 @@ def test_rows_hold_every_edge_of_their_range_sorted(rows, dtype, a, b):
     if dtype.kind != "u":
         rows = [(u, v, w - 2) for u, v, w in rows]
     first, last = min(a, b), max(a, b)
-    csr = csr_build.rows_between(first, last, *arrays_of(rows, dtype))
+    csr = sorted_rows.rows_between(first, last, *arrays_of(rows, dtype))
     assert csr[2].dtype == dtype
     assert listed(*csr, first) == sorted(r for r in rows if first <= r[0] < last)
 
@@ -79,7 +79,7 @@ def test_rows_hold_every_edge_of_their_range_sorted(rows, dtype, a, b):
 def test_of_parallel_edges_the_lightest_is_kept(rows, dtype):
     offsets, cols, _ = build(rows, 13, dtype=dtype)
     repeated = len({(u, v) for u, v, _ in rows}) < len(rows)
-    assert (csr_build.first_duplicate(offsets, cols) >= 0) == repeated
+    assert (sorted_rows.first_duplicate(offsets, cols) >= 0) == repeated
     lightest = {}
     for u, v, w in rows:
         lightest[u, v] = min(w, lightest.get((u, v), w))
@@ -102,9 +102,11 @@ def test_rows_whose_keys_do_not_fit_are_divided(spread, lightest):
     ]
     wanted = sorted({(u, v): w for u, v, w in sorted(rows, reverse=True)}.items())
     wanted = [(u, v, w) for (u, v), w in wanted] if lightest else sorted(rows)
-    bounds = csr_build.Bounds.of_edges(dst, weights)
-    assert len(list(csr_build._small_ranges(first, last, src, dst, weights, bounds))) > 1
-    assert listed(*csr_build.rows_between(first, last, src, dst, weights, lightest=lightest), first) == wanted
+    bounds = sorted_rows.Bounds.of_edges(dst, weights)
+    assert len(list(sorted_rows._small_ranges(first, last, src, dst, weights, bounds))) > 1
+    assert (
+        listed(*sorted_rows.rows_between(first, last, src, dst, weights, lightest=lightest), first) == wanted
+    )
 
 
 @pytest.mark.parametrize("dtype", WEIGHT_DTYPES)
@@ -121,11 +123,11 @@ def test_weights_at_the_ends_of_their_type_are_sorted(dtype, lightest, spread):
     wanted = sorted(zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True))
     if lightest:
         wanted = [(u, v, w) for (u, v), w in {(u, v): w for u, v, w in reversed(wanted)}.items()][::-1]
-    assert listed(*csr_build.rows_between(0, 9, src, dst, weights, lightest=lightest)) == wanted
+    assert listed(*sorted_rows.rows_between(0, 9, src, dst, weights, lightest=lightest)) == wanted
 
 
 def first_one_way(csr, n=13):
-    found = [e for e in csr_build.in_parallel(csr_build.first_one_way, csr[0], 2, *csr[1:]) if e >= 0]
+    found = [e for e in reverses.in_parallel(reverses.first_one_way, csr[0], 2, *csr[1:]) if e >= 0]
     return found[0] if found else None
 
 
@@ -140,10 +142,10 @@ def test_symmetry_is_that_of_edges_and_weights(rows, mirror, dtype, cut):
     keys = np.array([0x9E3779B97F4A7C15, 12345], np.uint64)
     total = 0
     for first, last in ((0, cut), (cut, 13)):
-        offsets, cols, weights = csr_build.rows_between(first, last, *arrays_of(rows, dtype))
-        total += int(csr_build.reverse_difference(first, offsets, cols, csr_build.bits_of(weights), keys))
+        offsets, cols, weights = sorted_rows.rows_between(first, last, *arrays_of(rows, dtype))
+        total += reverses.reverse_difference(first, offsets, cols, weights, keys)
         within = [(u, v, w) for u, v, w in rows if first <= u < last and first <= v < last]
-        e = csr_build.first_one_way(offsets, 0, last - first, cols, weights, first)
+        e = reverses.first_one_way(offsets, 0, last - first, cols, weights, first)
         assert (e < 0) == ({(v, u, w) for u, v, w in within} == set(within))
     assert (total % 2**64 == 0) == symmetric
 
@@ -181,7 +183,7 @@ def test_a_long_row_is_sorted_whatever_its_order(pattern, dtype):
     }[pattern].astype(np.uint32)
     weights = np.random.default_rng(1).random(n).astype(dtype)
     order = np.lexsort((weights, cols))
-    _, found, sorted_weights = csr_build.rows_between(0, 1, np.zeros(n, np.uint32), cols, weights)
+    _, found, sorted_weights = sorted_rows.rows_between(0, 1, np.zeros(n, np.uint32), cols, weights)
     np.testing.assert_array_equal(found, cols[order])
     np.testing.assert_array_equal(sorted_weights, weights[order])
 
@@ -189,6 +191,6 @@ def test_a_long_row_is_sorted_whatever_its_order(pattern, dtype):
 def test_ranges_cover_all_rows_once():
     offsets = np.array([0, 0, 100, 100, 101, 5000, 5000])
     for pieces in (1, 2, 3, 50):
-        ranges = csr_build.row_ranges(offsets, pieces)
+        ranges = reverses.row_ranges(offsets, pieces)
         assert [v for a, b in ranges for v in range(a, b)] == list(range(6))
-    assert csr_build.row_ranges(np.array([0]), 4) == []
+    assert reverses.row_ranges(np.array([0]), 4) == []

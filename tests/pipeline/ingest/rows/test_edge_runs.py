@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sssp_pipeline.pipeline.ingest.edge_runs import RunTable, keep_run, limits_between
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import RunTable, keep_run, limits_between
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.scratch import Scratch
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import atomic_or, one_bits, trailing_zeros
 from sssp_pipeline.numba_cache import njit
-from sssp_pipeline.pipeline.ingest.id_runs import (
+from sssp_pipeline.pipeline.ingest.ids.id_runs import (
     IntegerRuns,
     StringRuns,
     unique_integers,

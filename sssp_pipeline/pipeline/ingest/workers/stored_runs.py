@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source
-from sssp_pipeline.pipeline.ingest.edge_runs import EdgeRun
-from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, Numbering
-from sssp_pipeline.pipeline.ingest.id_runs import buffers_of, strings_of
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, Numbering
+from sssp_pipeline.pipeline.ingest.ids.id_runs import buffers_of, strings_of
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.spill import Kept, Readable
 from sssp_pipeline.pipeline.storage import files
 

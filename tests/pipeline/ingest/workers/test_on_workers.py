@@ -25,8 +25,8 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import file_parts
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.graph_store import writer
-from sssp_pipeline.pipeline.ingest import on_workers, stored_runs, worker_tasks
 from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.workers import on_workers, stored_runs, worker_tasks
 from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.pipeline.solving import ingest_pool
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
@@ -321,7 +321,7 @@ def test_a_killed_ingest_goes_on(tmp_path, wait_until, number):
         text = {"graph": graph, "cluster": where, "sources": {"all": True}, "output": {"path": "run"}}
         (tmp_path / "w.yaml").write_text(json.dumps(text))
         program = (
-            "from sssp_pipeline.pipeline.ingest import on_workers; on_workers._LEAST_INPUT_BYTES = 0; "
+            "from sssp_pipeline.pipeline.ingest.workers import on_workers; on_workers._LEAST_INPUT_BYTES = 0; "
             "on_workers._FEWEST_TASK_BYTES = 1; from sssp_pipeline.cli import main; main()"
         )
         command = [sys.executable, "-c", program, "ingest", str(tmp_path / "w.yaml")]

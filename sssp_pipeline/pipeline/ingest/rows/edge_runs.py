@@ -14,8 +14,8 @@ from numba import carray
 
 from sssp_pipeline.kernels.host.numba_tools import pointer_to, read_file
 from sssp_pipeline.numba_cache import njit
-from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source
-from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, IdCollector
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, IdCollector
+from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.spill import CUT, Kept, Readable, Spill
 from sssp_pipeline.pipeline.scratch import Scratch
 

@@ -1,0 +1,1 @@
+"""Ids: numbers the vertices of an edge list, in memory and on disk."""

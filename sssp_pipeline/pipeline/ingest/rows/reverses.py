@@ -1,0 +1,117 @@
+"""Reverses: whether each edge of sorted rows has a reverse of the same weight."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of
+
+
+def row_ranges(row_offsets: np.ndarray, pieces: int) -> list[tuple[int, int]]:
+    """Return at most `pieces` half-open ranges that cover all rows, with about equally many edges."""
+    targets = np.linspace(0, row_offsets[-1], pieces + 1)[1:-1]
+    bounds = [0, *np.searchsorted(row_offsets, targets).tolist(), len(row_offsets) - 1]
+    return [(a, b) for a, b in pairwise(bounds) if a < b]
+
+
+def in_parallel(function: Callable, row_offsets: np.ndarray, threads: int, *args: np.ndarray) -> list:
+    """Call `function(row_offsets, first, last, *args)` on several threads, for ranges that cover all rows."""
+    with ThreadPoolExecutor(threads) as pool:
+        return list(
+            pool.map(lambda r: function(row_offsets, *r, *args), row_ranges(row_offsets, 8 * threads))
+        )
+
+
+@njit(nogil=True, inline="always")
+def _less(col_a: int, weight_a: float, col_b: int, weight_b: float) -> bool:
+    return col_a < col_b or (col_a == col_b and weight_a < weight_b)
+
+
+@njit(nogil=True)
+def first_one_way(
+    row_offsets: np.ndarray,
+    first: int,
+    last: int,
+    col_indices: np.ndarray,
+    weights: np.ndarray,
+    first_vertex: int = 0,
+) -> int:
+    """Return the index of the first edge in the rows [first, last) without a reverse of the same weight, or -1.
+
+    Row 0 is that of `first_vertex`. Edges to vertices without a row are not looked at.
+    """
+    for u in range(first, last):
+        for e in range(row_offsets[u], row_offsets[u + 1]):
+            v = np.intp(col_indices[e]) - first_vertex
+            if v < 0 or v >= len(row_offsets) - 1:
+                continue
+            lo, hi = row_offsets[v], row_offsets[v + 1]
+            while lo < hi:
+                mid = (lo + hi) >> 1
+                if _less(col_indices[mid], weights[mid], u + first_vertex, weights[e]):
+                    lo = mid + 1
+                else:
+                    hi = mid
+            if lo == row_offsets[v + 1] or col_indices[lo] != u + first_vertex or weights[lo] != weights[e]:
+                return e
+    return -1
+
+
+def random_keys() -> np.ndarray:
+    """Return new keys for `reverse_difference`."""
+    return np.frombuffer(secrets.token_bytes(16), np.uint64) | np.array([1, 0], np.uint64)
+
+
+def reverse_difference(
+    first: int, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray, keys: np.ndarray
+) -> int:
+    """Return the sum of the hashes of the edges in sorted rows, minus those of their reverses, modulo 2^64.
+
+    If every edge has a reverse of the same weight, the sum over all rows is 0. Otherwise it is 0 by a chance of 2^-64.
+    Equal edges count once.
+
+    Parameters
+    ----------
+    first
+        The vertex of the first row.
+    weights
+        (E,) of one of `csr.WEIGHT_DTYPES`.
+    keys
+        (2,) uint64, random; the first is odd.
+    """
+    if weights.dtype.kind == "f":
+        # Zero may have a sign, which is in its bits, not in its value.
+        weights = weights + weights.dtype.type(0)
+    return int(_difference(first, row_offsets, col_indices, bits_of(weights), keys))
+
+
+@njit(nogil=True)
+def _difference(
+    first: int, row_offsets: np.ndarray, col_indices: np.ndarray, bits: np.ndarray, keys: np.ndarray
+) -> Any:
+    """Return what `reverse_difference` returns, from the bits of the weights."""
+    total = np.uint64(0)
+    for row in range(len(row_offsets) - 1):
+        u = np.uint64(first + row)
+        for e in range(row_offsets[row], row_offsets[row + 1]):
+            if e > row_offsets[row] and col_indices[e] == col_indices[e - 1] and bits[e] == bits[e - 1]:
+                continue
+            v = np.uint64(col_indices[e])
+            salt = np.uint64(bits[e]) * keys[0] + keys[1]
+            total += _mixed(((u << np.uint64(32)) | v) ^ salt) - _mixed(((v << np.uint64(32)) | u) ^ salt)
+    return total
+
+
+@njit(nogil=True, inline="always")
+def _mixed(x: np.uint64) -> np.uint64:
+    """Return the bits of `x` mixed, as SplitMix64 does (Steele, Lea, Flood, OOPSLA 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
