@@ -27,8 +27,8 @@ from sssp_pipeline.pipeline.storage import files
 NOWHERE = 2**31 - 1
 #: How many nodes are looked up at a time.
 _NODES_AT_A_TIME = 1 << 18
-#: A filter of libosmium is a bitmap in blocks of so many ids, and only blocks with an id take memory. The ids of a town
-#: are in hundreds of blocks, as its nodes are of all ages. If the bitmap of a file took more than `_BITMAP_BYTES` and
+#: The ids of a block in the bitmap of a libosmium filter. Only blocks with an id take memory. The ids of a town are in
+#: hundreds of blocks, as its nodes are of all ages. If the bitmap of a file took more than `_BITMAP_BYTES` and
 #: more than twice its size, the file is read without the filter, which takes longer for each node.
 _IDS_OF_A_BLOCK = 1 << 25
 _BITMAP_BYTES = 64 << 20

@@ -48,7 +48,7 @@ def read_lines(url: str, encoding: str = "auto", max_line_bytes: int = MAX_LINE_
 
 
 def check_not_endless(url: str, n_lines: int, n_bytes: int) -> None:
-    """Raise `InputError` if so many lines at the beginning of `url` are neither rows nor a header."""
+    """Raise `InputError` if the file at `url` begins with too many lines that are neither rows nor a header."""
     if n_lines > MOST_LINES_BEFORE or n_bytes > MOST_BYTES_BEFORE:
         raise InputError(
             f"`{storage.redacted(url)}` has only comments and blank lines in its first {n_lines:,} lines",

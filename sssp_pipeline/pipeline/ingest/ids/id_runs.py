@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 else:
     pc = LazyModule("pyarrow.compute")
 
-#: Of so many ids of a run, one is in its sample.
+#: The sample of a run has one of this many ids.
 SAMPLED_OF = 4096
 #: The memory that an id takes while its range is merged: itself in its run and in the range, its place, hash tables.
 _MERGED_BYTES = 256

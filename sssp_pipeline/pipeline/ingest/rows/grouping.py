@@ -40,7 +40,7 @@ def grouped_by_source(
     room
         Where sources, targets and weights are written, each long enough; without it there are new arrays.
     group_bits
-        There are at most 2 to the power of so many groups.
+        There are at most `2**group_bits` groups.
 
     Returns
     -------
