@@ -84,6 +84,7 @@ ORDER = (
         "pipeline.ingest.rows",
         "pipeline.ingest.memory",
         "pipeline.ingest.weight_types",
+        "pipeline.ingest.graph_identity",
         "pipeline.ingest.input",
         "pipeline.ingest.building",
         "pipeline.ingest.workers",
