@@ -87,7 +87,7 @@ ORDER = (
         "pipeline.ingest.graph_identity",
         "pipeline.ingest.input",
         "pipeline.ingest.building",
-        "pipeline.ingest.workers",
+        "pipeline.ingest.tasks",
         "pipeline.ingest",
     ),
     *("pipeline.results", "pipeline.planning"),

@@ -26,7 +26,7 @@ from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.ingest.workers import on_workers
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader
 from sssp_pipeline.pipeline.solving.workers import local_cluster
 from sssp_pipeline.pipeline.solving.workers import source as worker_sources
 from sssp_pipeline.progress import Progress, Quiet
@@ -641,7 +641,7 @@ def test_rows_without_a_value_for_each_weight(rows, options, message):
     ids=["vertices", "edges", "weights"],
 )
 def test_an_input_that_changes_between_two_reads_is_refused(monkeypatch, old, new, message):
-    read_edges = on_workers.read_edges
+    read_edges = edge_reader.read_edges
 
     @contextmanager
     def change_after(*given, **named):
@@ -649,7 +649,7 @@ def test_an_input_that_changes_between_two_reads_is_refused(monkeypatch, old, ne
             Path("roads.csv").write_text(Path("roads.csv").read_text().replace(old, new))
             yield found
 
-    monkeypatch.setattr(on_workers, "read_edges", change_after)
+    monkeypatch.setattr(edge_reader, "read_edges", change_after)
     rows = "from,to,am\nv01,v02,5\nv02,v03,1\nv03,v02,1\nv02,v01,1\n"
     entries = [AM, {"name": "hops", "column": "none"}]
     assert refused(entries, rows, self_loops="keep")[0] == message

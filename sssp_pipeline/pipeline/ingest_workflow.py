@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sssp_pipeline.kernels.compile_notice import on_first_compilation
 from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.workers.on_workers import IngestWorkers
+from sssp_pipeline.pipeline.ingest.tasks.edge_reader import IngestWorkers
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, plural
 from sssp_pipeline.workflow.models import Workflow

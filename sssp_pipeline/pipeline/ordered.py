@@ -16,8 +16,13 @@ def map_in_order(work: Callable[[Item], Result], items: Iterator[Item], n_thread
     """Give `work(item)` for each item, in order; a thread of its own takes the items from `items` in advance.
 
     At most `n_threads + 3` items and results are held at a time. An error of `items` or `work` is raised here, after
-    the results of all earlier items. Closing this generator stops the threads and closes `items`.
+    the results of all earlier items. Closing this generator stops the threads and closes `items`. With one thread, the
+    caller's works.
     """
+    if n_threads == 1:
+        with closing(read_ahead(items)) as ahead:
+            yield from map(work, ahead)
+        return
     pending: deque[Future[Result]] = deque()
     failure: Exception | None = None
     with ThreadPoolExecutor(n_threads, "parse") as pool, closing(read_ahead(items)) as ahead:

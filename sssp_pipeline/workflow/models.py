@@ -182,9 +182,10 @@ class Graph(Section):
         Auto
         | Annotated[str, Field(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15})? ?([kMGT]i?)?B$", examples=["2GiB"])]
     ) = "auto"
-    """How much memory ingest may take, about: at least `256MiB`. Edges that do not fit are kept in the temporary folder
-    meanwhile. `auto` is half of what is free. The graph store is the same with any memory. On the workers of a cluster
-    it limits each of their threads, too."""
+    """How much memory ingest may take, about: at least `256MiB`. Edges that do not fit are kept on disk meanwhile: in
+    the graph store if the input is larger than the memory, otherwise in the temporary folder. `auto` is half of what is
+    free. The graph store is the same with any memory. On the workers of a cluster it limits each of their threads,
+    too."""
 
     store: Text | None = None
     """Folder of the graph store; it may contain `{name}`. `null` means `output.path` with `-graph-` and eight digits

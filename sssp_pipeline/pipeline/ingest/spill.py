@@ -1,6 +1,6 @@
 """Spill: keeps arrays that are read again later, the first ones in memory and the rest on local disk.
 
-The file on disk never has a name, so that even a killed process leaves nothing behind.
+The file on disk has no name, so that even a killed process leaves nothing behind, or the name that the caller gives it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock
 from typing import IO, Protocol
 
@@ -25,14 +26,19 @@ CUT = "the temporary file of this ingest cannot be read"
 
 
 class Spill:
-    """Arrays that take at most some bytes of memory; all further ones are on disk.
+    """Arrays that take at most some bytes of memory; all further ones are on disk, in a nameless file or a new `path`.
 
     Several threads may call all methods of this class and of `Kept`.
     """
 
-    def __init__(self, memory_bytes: int) -> None:
+    def __init__(self, memory_bytes: int, path: str | None = None) -> None:
         self._room = memory_bytes
-        self._file = tempfile.TemporaryFile(prefix="sssp-ingest-")  # noqa: SIM115 - closed by __exit__
+        self._place = path or tempfile.gettempdir()
+        with files.writing(self._place):
+            if path is None:
+                self._file: IO[bytes] = tempfile.TemporaryFile(prefix="sssp-ingest-")  # noqa: SIM115 - by `__exit__`
+            else:
+                self._file = Path(path).open("xb+")  # noqa: SIM115 - closed by `__exit__`
         self._end = 0
         self._slab = np.empty(0, np.uint8)
         self._slab_bytes = _LEAST_SLAB
@@ -51,7 +57,7 @@ class Spill:
         Raises
         ------
         InputError
-            The temporary folder is full.
+            The disk is full.
         """
         kept = self.reserve(array.dtype, len(array))
         kept.write(0, array)
@@ -79,7 +85,7 @@ class Spill:
         with self._lock:
             begin = self._end
             self._end += dtype.itemsize * length
-        return Kept(None, dtype, length, self._file.fileno(), begin)
+        return Kept(None, dtype, length, self._file.fileno(), begin, self._place)
 
 
 class Readable(Protocol):
@@ -99,10 +105,16 @@ class Kept:
     """A one-dimensional array of a `Spill`, in memory or on disk."""
 
     def __init__(
-        self, array: np.ndarray | None, dtype: np.dtype, length: int, file: int = -1, begin: int = 0
+        self,
+        array: np.ndarray | None,
+        dtype: np.dtype,
+        length: int,
+        file: int = -1,
+        begin: int = 0,
+        place: str = "",
     ) -> None:
         self._array, self._dtype, self._length = array, dtype, length
-        self._file, self._begin = file, begin
+        self._file, self._begin, self._place = file, begin, place
 
     @property
     def dtype(self) -> np.dtype:
@@ -148,7 +160,7 @@ class Kept:
             return
         left = memoryview(np.ascontiguousarray(values, self.dtype).view(np.uint8).data)
         at = self._begin + first * self.dtype.itemsize
-        with files.writing(tempfile.gettempdir()):
+        with files.writing(self._place):
             while left:
                 n = os.pwrite(self._file, left, at)
                 left, at = left[n:], at + n

@@ -40,12 +40,8 @@ from sssp_pipeline.pipeline.ingest.input import (
     open_input,
 )
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
-from sssp_pipeline.pipeline.ingest.workers.on_workers import (
-    EdgeReader,
-    EdgesOnWorkers,
-    IngestWorkers,
-    edge_reader,
-)
+from sssp_pipeline.pipeline.ingest.tasks.edge_reader import EdgeReader, IngestWorkers, edge_reader
+from sssp_pipeline.pipeline.ingest.tasks.on_workers import EdgesOnWorkers
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.storage.redaction import without_secrets

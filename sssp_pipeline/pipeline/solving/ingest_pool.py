@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline.ingest.workers.worker_tasks import TaskPool
+from sssp_pipeline.pipeline.ingest.tasks.tasks import TaskPool
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import Attempt
 from sssp_pipeline.pipeline.solving.workers.interface import Workers

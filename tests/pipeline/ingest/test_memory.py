@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from sssp_pipeline.pipeline.ingest import memory, spill
 from sssp_pipeline.pipeline.ingest.ids import id_runs
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, reading
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
 
@@ -36,6 +38,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(memory, "_FEWEST_RANGE_EDGES", 100)
     monkeypatch.setattr(id_runs, "SAMPLED_OF", 4)
     monkeypatch.setattr(id_runs, "_MERGED_BYTES", 1)
+    monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 10_000)
     monkeypatch.setattr(writer, "PART_EDGES", 1000)
     monkeypatch.setattr(writer, "PART_ROWS", 300)
 
@@ -108,12 +111,13 @@ OPTIONS = {
 
 
 def assert_same(tmp_path: Path, **graph: object) -> dict:
-    """Ingest with all memory, with some, and with next to none, and compare all bytes."""
+    """Ingest with all memory, with some, and with next to none, by tasks and as a whole, and compare all bytes."""
     whole = stored(tmp_path, "4GiB", **graph)
     for small in ("100kB", "1B"):
-        found = stored(tmp_path, small, **graph)
-        assert found["manifest"] == whole["manifest"]
-        assert found["files"] == whole["files"]
+        assert stored(tmp_path, small, **graph) == whole
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(edge_reader, "_is_large", lambda *_: False)
+        assert stored(tmp_path, "1B", **graph) == whole
     return whole
 
 
@@ -216,8 +220,9 @@ def test_a_full_temporary_folder_is_named(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     write(tmp_path / "edges.txt")
+    monkeypatch.setattr(edge_reader, "_is_large", lambda *_: False)
     monkeypatch.setattr(spill.os, "pwrite", full)
-    with pytest.raises(InputError, match="No space left on device"):
+    with pytest.raises(InputError, match=rf"`{tempfile.gettempdir()}`.*No space left on device"):
         stored(tmp_path, "1B")
     assert not list(tmp_path.rglob("*.parquet"))
 

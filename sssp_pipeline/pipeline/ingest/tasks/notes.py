@@ -11,6 +11,7 @@ write to the storage, so notes are JSON and name only files of their own folder.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -28,9 +29,8 @@ from sssp_pipeline.pipeline.ingest.building import Given
 from sssp_pipeline.pipeline.ingest.graph_identity import options_of
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.rows.reverses import random_keys
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.pipeline.ingest.workers.stored_runs import Stored, StoredBits, StoredIds
-from sssp_pipeline.pipeline.ingest.workers.worker_tasks import (
+from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored, StoredBits, StoredIds
+from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     EdgesRead,
     Fault,
     Result,
@@ -38,11 +38,12 @@ from sssp_pipeline.pipeline.ingest.workers.worker_tasks import (
     Task,
     TaskPool,
 )
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 
 #: Raise this number when a task makes other files or returns something else, or the input is divided otherwise.
-_FORMAT = 1
+_FORMAT = 2
 #: What begins the name of a note; no task writes files of this name.
 _NOTE = "note-"
 #: A file of `stored_runs.store_arrays`.
@@ -70,7 +71,7 @@ class Plan:
 
     #: How many threads the division into tasks is for.
     n_threads: int
-    #: As in `worker_tasks.Settings`.
+    #: As in `tasks.Settings`.
     id_bytes: int
     #: The most edges of the rows of a task.
     row_edges: int
@@ -141,7 +142,7 @@ class Notes:
         if kind == "tuple":
             return tuple(self._decoded(each) for each in content)
         if kind == "array":
-            return np.array(content[1], _number_type(content[0]))
+            return np.frombuffer(base64.b64decode(content[1], validate=True), _number_type(content[0]))
         if kind == "Stored":
             return self._stored(*content)
         if kind == "SkippedRows":
@@ -175,7 +176,7 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, tuple):
         return {"tuple": [_encoded(each) for each in value]}
     if isinstance(value, np.ndarray):
-        return {"array": [value.dtype.str, value.tolist()]}
+        return {"array": [value.dtype.str, base64.b64encode(value.tobytes()).decode()]}
     if isinstance(value, Stored):
         return {"Stored": [value.url.rpartition("/")[2], value.begin, value.length, value.dtype.str]}
     if isinstance(value, SkippedRows):

@@ -27,8 +27,7 @@ from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, with_vertices
 from sssp_pipeline.pipeline.ingest.spill import Spill
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.pipeline.ingest.workers.stored_runs import (
+from sssp_pipeline.pipeline.ingest.tasks.stored_runs import (
     Stored,
     StoredBits,
     StoredIds,
@@ -39,6 +38,7 @@ from sssp_pipeline.pipeline.ingest.workers.stored_runs import (
     store_ids,
     store_runs,
 )
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import Quiet
@@ -158,21 +158,29 @@ def read_edges_task(task: ReadTask) -> EdgesRead | Fault:
     """
     settings = task.settings
     mark_reachable(files.redacted(settings.folder))
-    edge_list = joined(task.pieces)
     with Spill(settings.memory.spill_bytes) as spill:
-        job = job_of(settings, edge_list, spill)
-        try:
-            runs, seen, n_loops, sample = read_runs(job)
-        except InputError as error:
-            return Fault(error)
-        ids: StoredBits | StoredIds | None = None
-        if isinstance(job.ids, IntegerIds) and not job.ids.has_chunks:
-            ids = store_bits(settings.folder, job.ids.marked)
-        elif not isinstance(job.ids, DeclaredIds):
-            ids = store_ids(settings.folder, "ids", job.ids.finish().column())
-            runs = [with_vertices(run, job.ids) for run in runs]
-        kept = store_runs(settings.folder, "edges", runs, settings.most_edges)
-    return EdgesRead(kept, ids, seen, n_loops, sample, edge_list.skipped)
+        return read_edges_of(
+            task, spill, spill, lambda runs: store_runs(settings.folder, "edges", runs, settings.most_edges)
+        )
+
+
+def read_edges_of(
+    task: ReadTask, ids_spill: Spill, edges_spill: Spill, keep: Callable[[list[EdgeRun]], list[EdgeRun]]
+) -> EdgesRead | Fault:
+    """Read the edges of a task, and `keep` their runs for later; raises as `read_edges_task`."""
+    folder, edge_list = task.settings.folder, joined(task.pieces)
+    job = replace(job_of(task.settings, edge_list, ids_spill), spill=edges_spill)
+    try:
+        runs, seen, n_loops, sample = read_runs(job)
+    except InputError as error:
+        return Fault(error)
+    ids: StoredBits | StoredIds | None = None
+    if isinstance(job.ids, IntegerIds) and not job.ids.has_chunks:
+        ids = store_bits(folder, job.ids.marked)
+    elif not isinstance(job.ids, DeclaredIds):
+        ids = store_ids(folder, "ids", job.ids.finish().column())
+        runs = [with_vertices(run, job.ids) for run in runs]
+    return EdgesRead(keep(runs), ids, seen, n_loops, sample, edge_list.skipped)
 
 
 def joined(pieces: Sequence[EdgeList]) -> EdgeList:
@@ -194,7 +202,8 @@ def joined(pieces: Sequence[EdgeList]) -> EdgeList:
 
 def job_of(settings: Settings, edge_list: EdgeList, spill: Spill) -> Job:
     """Return the job of a task."""
-    ids = collector(edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id, spill, settings.id_bytes)
+    given = edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id
+    ids = collector(*given, spill, settings.id_bytes, alone=settings.memory.threads == 1)
     return Job(settings.spec, edge_list, ids, spill, settings.memory, Quiet())
 
 

@@ -17,8 +17,8 @@ from sssp_pipeline.pipeline.graph_store.writer import (
     StoreWriter,
     WrittenEdges,
 )
-from sssp_pipeline.pipeline.ingest.workers.stored_runs import Stored
-from sssp_pipeline.pipeline.ingest.workers.worker_tasks import RowsMade, TaskPool
+from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
+from sssp_pipeline.pipeline.ingest.tasks.tasks import RowsMade, TaskPool
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import mark_reachable

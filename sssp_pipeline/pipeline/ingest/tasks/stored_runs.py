@@ -208,7 +208,7 @@ class StoredBits:
         return np.frombuffer(content, np.uint64)
 
 
-_CODEC = "zstd"
+_CODEC = "lz4"
 
 
 def store_bits(folder: str, bits: np.ndarray) -> StoredBits:

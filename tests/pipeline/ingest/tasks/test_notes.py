@@ -1,7 +1,8 @@
-"""A killed ingest on workers goes on: the next one takes the notes of the tasks that were done, and does the others."""
+"""A killed ingest by tasks goes on: the next one takes the notes of the tasks that were done, and does the others."""
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -21,11 +22,12 @@ from sssp_pipeline.pipeline.ingest import stage
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, on_workers, reading
+from sssp_pipeline.pipeline.ingest.tasks import notes as task_notes
+from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, Plan
+from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds, store_arrays
+from sssp_pipeline.pipeline.ingest.tasks.tasks import EdgesRead, RowsMade
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.pipeline.ingest.workers import on_workers, task_notes
-from sssp_pipeline.pipeline.ingest.workers.stored_runs import StoredBits, StoredIds, store_arrays
-from sssp_pipeline.pipeline.ingest.workers.task_notes import Notes, Plan
-from sssp_pipeline.pipeline.ingest.workers.worker_tasks import EdgesRead, RowsMade
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow import models as workflow
@@ -38,8 +40,8 @@ pytestmark = pytest.mark.medium
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch):
     """Let few edges fill a task, a range and a part."""
-    monkeypatch.setattr(on_workers, "_LEAST_INPUT_BYTES", 0)
-    monkeypatch.setattr(on_workers, "_FEWEST_TASK_BYTES", 1)
+    monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
+    monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 1)
     monkeypatch.setattr(on_workers, "_FEWEST_ROW_EDGES", 100)
     monkeypatch.setattr(writer, "PART_EDGES", 300)
     monkeypatch.setattr(writer, "PART_ROWS", 100)
@@ -115,6 +117,26 @@ class Workers(Progress):
         return Counter({" ".join(line[5:8]): int(line[2]) for line in words})
 
 
+class Threads(Progress):
+    """Threads of this process. They count the tasks that they do, and keep what is said."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.n_done = 0
+        self.lines: list[str] = []
+        monkeypatch.setattr(edge_reader, "_is_large", lambda *_: True)
+        read = in_threads.read_edges_of
+
+        def counted(*given):
+            result = read(*given)
+            self.n_done += 1
+            return result
+
+        monkeypatch.setattr(in_threads, "read_edges_of", counted)
+
+    def say(self, line: str, event: str = "note", **_: object) -> None:  # type: ignore[override]
+        self.lines.append(line)
+
+
 def write(folder: Path, ids: str = "numbers", suffix: str = "txt", columns: int = 1) -> dict:
     """Write the files of an edge list, and return the section of the workflow that reads them."""
     rng = np.random.default_rng(3)
@@ -135,10 +157,13 @@ def write(folder: Path, ids: str = "numbers", suffix: str = "txt", columns: int 
     return {"input": str(folder / f"edges-*.{suffix}")}
 
 
-def stored(store: Path, spec: dict, workers: Workers | None = None) -> dict:
+def stored(store: Path, spec: dict, workers: Workers | Threads | None = None) -> dict:
     """Ingest, and return the files of the graph store without the name of the ingest, and its manifest."""
     manifest, _ = ingest(
-        workflow.Graph.model_validate(spec), str(store), workers or Progress(), workers=workers
+        workflow.Graph.model_validate(spec),
+        str(store),
+        workers or Progress(),
+        workers=workers if isinstance(workers, Workers) else None,
     )
     assert all(path.name[0] != "." for path in store.iterdir())
     text = json.loads(manifest.model_dump_json())
@@ -425,7 +450,7 @@ def test_after_an_interrupt_or_the_loss_of_the_workers_the_work_stays(tmp_path, 
         stored(tmp_path / "store", spec, first)
     (folder,) = (tmp_path / "store").glob(FOLDER)
     assert first.lines[-1] == (
-        f"what the workers have done is kept in `{folder}`: the same command goes on with it; without this folder it "
+        f"what was done is kept in `{folder}`: the same command goes on with it; without this folder it "
         "starts afresh"
     )
     assert stored(tmp_path / "store", spec, again) == alone
@@ -621,3 +646,100 @@ def test_a_note_names_only_files_of_tasks(tmp_path, name):
     ):
         with pytest.raises((ValueError, LookupError, TypeError)):
             notes._decoded({"Stored": wrong})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_ingest_in_threads_goes_on(tmp_path, monkeypatch, kind):
+    """A graph larger than the memory is read by tasks in this process; what they have read is not read again."""
+    written, options = KINDS[kind]
+    spec = write(tmp_path, **written) | options
+    alone = stored(tmp_path / "alone", spec)
+    with monkeypatch.context() as patched:
+        storage, whole = Storage(patched), Threads(patched)
+        assert stored(tmp_path / "whole", spec, whole) == alone
+    assert whole.n_done >= N_FILES
+    assert not whole.lines
+    seen = set()
+    for kill_at in range(1, storage.n_writes + 1, max(1, storage.n_writes // 14)):
+        store = tmp_path / f"store-{kill_at}"
+        with monkeypatch.context() as patched:
+            Storage(patched, kill_at)
+            with pytest.raises(Killed):
+                stored(store, spec, Threads(patched))
+        n_notes = sum(b'"EdgesRead"' in path.read_bytes() for path in store.glob(f"{FOLDER}/note-*"))
+        is_committed = (store / "manifest.json").exists()
+        with monkeypatch.context() as patched:
+            again = Threads(patched)
+            assert stored(store, spec, again) == alone
+        if not is_committed:
+            assert again.n_done == whole.n_done - n_notes
+            seen.add(n_notes)
+    assert {0, whole.n_done} < seen
+
+
+def test_many_kills_in_threads(tmp_path, monkeypatch):
+    """At each start, a few more parts are read, and then all of them are."""
+    spec = write(tmp_path, "strings")
+    alone = stored(tmp_path / "alone", spec)
+    for _ in range(10):
+        with monkeypatch.context() as patched:
+            Storage(patched, 8)
+            with pytest.raises(Killed):
+                stored(tmp_path / "store", spec, Threads(patched))
+    last = Threads(monkeypatch)
+    assert stored(tmp_path / "store", spec, last) == alone
+    assert last.n_done == 0
+
+
+def test_one_process_goes_on_with_what_workers_have_read(tmp_path):
+    spec = write(tmp_path, "large and small")
+    alone = stored(tmp_path / "alone", spec)
+    kept(tmp_path, spec)
+    heard = Workers()
+    ingest(workflow.Graph.model_validate(spec), str(tmp_path / "store"), heard)
+    assert heard.noted["parts were read"] >= N_FILES
+    assert stored(tmp_path / "store", spec) == alone
+
+
+def test_an_input_larger_than_the_memory_is_read_by_tasks(tmp_path, monkeypatch):
+    spec = write(tmp_path)
+    n_bytes = sum(path.stat().st_size for path in tmp_path.glob("edges-*"))
+    alone = stored(tmp_path / "alone", spec)
+    for memory, by_tasks in ((n_bytes - 1, True), (n_bytes, False)):
+        with monkeypatch.context() as patched:
+            is_large = edge_reader._is_large
+            threads = Threads(patched)
+            patched.setattr(edge_reader, "_is_large", is_large)
+            found = stored(tmp_path / f"store-{memory}", spec | {"memory": f"{memory}B"}, threads)
+        assert found["files"] == alone["files"]
+        assert (threads.n_done > 0) == by_tasks
+
+
+@pytest.mark.parametrize("fault", ["7 14 x\n", "7 14 nan\n", "7 7 1\n"])
+def test_the_first_fault_in_threads_is_that_of_a_small_input(tmp_path, monkeypatch, fault):
+    spec = write(tmp_path) | {"self_loops": "error"}
+    for path in tmp_path.glob("edges-*"):
+        path.write_text("".join(f"{i} {i + 1} 3\n" for i in range(9)))
+    for number in (2, 4):
+        with (tmp_path / f"edges-{number}.txt").open("a") as text:
+            text.write(fault)
+    with pytest.raises(InputError) as small:
+        stored(tmp_path / "small", spec)
+    with pytest.raises(InputError) as large:
+        stored(tmp_path / "large", spec, Threads(monkeypatch))
+    assert str(large.value) == str(small.value)
+    assert not list(tmp_path.glob("large/**/*"))
+
+
+def test_a_full_disk_in_threads(tmp_path, monkeypatch):
+    """The message names the folder that is full, which is in the store and not the temporary one."""
+    spec = write(tmp_path)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    threads = Threads(monkeypatch)
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(InputError, match=rf"`{tmp_path}/store/.*edges-"):
+        stored(tmp_path / "store", spec, threads)
+    assert not list(tmp_path.glob("store/**/*"))

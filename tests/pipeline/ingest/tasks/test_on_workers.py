@@ -26,7 +26,7 @@ from sssp_pipeline.pipeline.formats.parsing import file_parts
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.graph_store import writer
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.workers import on_workers, stored_runs, worker_tasks
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, on_workers, reading, stored_runs, tasks
 from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.pipeline.solving import ingest_pool
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
@@ -76,8 +76,8 @@ def four_workers():
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch):
     """Let few edges fill a task, a range and a part."""
-    monkeypatch.setattr(on_workers, "_LEAST_INPUT_BYTES", 0)
-    monkeypatch.setattr(on_workers, "_FEWEST_TASK_BYTES", 1)
+    monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
+    monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 1)
     monkeypatch.setattr(on_workers, "_FEWEST_ROW_EDGES", 100)
     monkeypatch.setattr(writer, "PART_EDGES", 1000)
     monkeypatch.setattr(writer, "PART_ROWS", 300)
@@ -201,8 +201,8 @@ def test_one_large_file_is_divided(tmp_path, four_workers, monkeypatch, ids, beg
     rows = "".join((tmp_path / f"edges-{number}.txt").read_text() for number in range(N_FILES))
     (tmp_path / "one.txt").write_text((begin + rows)[:-1])
     groups = []
-    grouped = on_workers._grouped
-    monkeypatch.setattr(on_workers, "_grouped", lambda *given: groups.append(grouped(*given)) or groups[-1])
+    grouped = reading._grouped
+    monkeypatch.setattr(reading, "_grouped", lambda *given: groups.append(grouped(*given)) or groups[-1])
     assert_same(tmp_path, {"input": str(tmp_path / "one.txt")}, four_workers)
     assert len(groups[0]) > 10
 
@@ -282,13 +282,13 @@ def test_the_first_fault_is_that_of_one_process(tmp_path, four_workers, fault, f
 
 def slow_tasks() -> None:
     """Let each task of this worker take longer. The workers that Dask starts anew are fast."""
-    quick = worker_tasks.store_arrays
+    quick = tasks.store_arrays
 
     def store_arrays(*given):
         time.sleep(0.3)
         return quick(*given)
 
-    worker_tasks.store_arrays = stored_runs.store_arrays = store_arrays
+    tasks.store_arrays = stored_runs.store_arrays = store_arrays
 
 
 @pytest.mark.slow
@@ -321,8 +321,8 @@ def test_a_killed_ingest_goes_on(tmp_path, wait_until, number):
         text = {"graph": graph, "cluster": where, "sources": {"all": True}, "output": {"path": "run"}}
         (tmp_path / "w.yaml").write_text(json.dumps(text))
         program = (
-            "from sssp_pipeline.pipeline.ingest.workers import on_workers; on_workers._LEAST_INPUT_BYTES = 0; "
-            "on_workers._FEWEST_TASK_BYTES = 1; from sssp_pipeline.cli import main; main()"
+            "from sssp_pipeline.pipeline.ingest.tasks import edge_reader, reading; edge_reader._LEAST_INPUT_BYTES = 0; "
+            "reading._FEWEST_TASK_BYTES = 1; from sssp_pipeline.cli import main; main()"
         )
         command = [sys.executable, "-c", program, "ingest", str(tmp_path / "w.yaml")]
         process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -335,7 +335,7 @@ def test_a_killed_ingest_goes_on(tmp_path, wait_until, number):
             assert process.returncode == -number
         else:
             assert process.returncode == 130
-            assert f"what the workers have done is kept in `{folder}`" in said
+            assert f"what was done is kept in `{folder}`" in said
         wait_until(lambda: not any(client.processing().values()))
         heard = Lines()
         assert stored(store, spec, cluster, heard) == alone
@@ -368,5 +368,5 @@ def test_what_is_ingested_in_this_process_is_said(tmp_path, one_worker, monkeypa
         patched.setattr(ingest_pool, "_LEAST_TASK_BYTES", 2**50)
         (line,) = reason(2)
     assert re.fullmatch(fault, line)
-    monkeypatch.setattr(on_workers, "_LEAST_INPUT_BYTES", 10**6)
+    monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 10**6)
     assert reason(3) == ["ingest runs in this process: the input has 0.0 MB"]

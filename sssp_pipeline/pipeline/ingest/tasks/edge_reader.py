@@ -1,0 +1,151 @@
+"""Who reads the edges of an ingest: this process as a whole, tasks in its threads, or tasks on workers.
+
+Tasks leave their work in a folder of the store. A killed ingest leaves this folder, and the next one goes on with it
+(`notes.py`). A graph that fits memory is ingested again in less time than that would take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.generated import is_generated
+from sssp_pipeline.pipeline.ingest.building import Given, ReadEdges, read_edges
+from sssp_pipeline.pipeline.ingest.input import open_input
+from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.tasks.in_threads import InThreads, Threads
+from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, digest_of
+from sssp_pipeline.pipeline.ingest.tasks.on_workers import OnWorkers
+from sssp_pipeline.pipeline.ingest.tasks.tasks import TaskPool
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress, in_bytes
+
+#: Smaller inputs are read before workers have started.
+_LEAST_INPUT_BYTES = 64 << 20
+#: The bytes of a file that say whether it can be divided.
+_HEAD_BYTES = 1 << 18
+#: What begins the name of the folder of an ingest in the store. It is removed as a half-written file is.
+_FOLDER = f"{files.TEMP_PREFIX}ingest-"
+
+
+class IngestWorkers(Protocol):
+    """Where an ingest gets its workers from."""
+
+    def pool(
+        self, folder: str, inputs: list[tuple[str, dict[str, Any]]]
+    ) -> AbstractContextManager[TaskPool | str]:
+        """Give workers that see `folder`, where a file is, and the `inputs`, or the reason why there are none.
+
+        Each of `inputs` is a URL and its fingerprint.
+
+        Raises
+        ------
+        SsspError
+            The cluster cannot be started or reached.
+        """
+        ...
+
+
+#: A function like `building.read_edges`.
+EdgeReader = Callable[..., AbstractContextManager[ReadEdges]]
+
+
+@contextmanager
+def edge_reader(
+    workers: IngestWorkers | None,
+    store: str,
+    given: Iterable[Given],
+    progress: Progress,
+    check_held: Callable[[], None],
+) -> Iterator[EdgeReader]:
+    """Give the function that reads the edges of each of `given`.
+
+    It uses tasks on `workers`, if there are any and it is worth it; without workers, tasks in threads of this process
+    if the input is larger than the memory and the store is on this machine.
+
+    The caller holds the store, and `check_held` raises as soon as it does not. An ingest by tasks that is interrupted,
+    or loses its workers or the storage, leaves what was done; the next one of the same graph goes on with it.
+    """
+    given = list(given)
+    name = _FOLDER + digest_of(given)
+    folder = files.join(store, name)
+
+    def say(reason: str) -> None:
+        progress.say(f"ingest runs in this process: {reason}", "ingest_here")
+
+    if workers is None:
+        by_tasks = files.is_local(store) and _is_large(given, folder) and _why_whole(given) is None
+    elif (reason := _why_whole(given) or _why_small(given)) is not None:
+        say(reason)
+        by_tasks = False
+    else:
+        by_tasks = True
+    if not by_tasks:
+        yield read_edges
+        return
+    check_held()
+    files.remove_temporaries(store, but=name)  # those of another graph may be as large as this one
+    notes = Notes(folder)
+    try:
+        files.write_atomic(files.join(folder, "here"), b"")
+        if workers is None:
+            yield InThreads(Threads.of(given[0].spec.memory), folder, notes).read
+        else:
+            inputs = [each for one in given for each in zip(one.urls, one.inputs, strict=False)]
+            with workers.pool(folder, inputs) as pool:
+                if isinstance(pool, str):
+                    say(pool)
+                    yield read_edges
+                else:
+                    yield OnWorkers(pool, folder, notes).read
+    except BaseException as error:
+        if notes.any and _may_go_on(error):
+            place = files.redacted(folder)
+            progress.say(
+                f"what was done is kept in `{place}`: the same command goes on with it; without this folder it starts "
+                "afresh",
+                "ingest_kept",
+                folder=place,
+            )
+            raise
+        check_held()  # or else the folder is that of the process that took over the store
+        files.remove(folder)
+        raise
+    files.remove(folder)
+
+
+def _may_go_on(error: BaseException) -> bool:
+    """Return whether the same command may succeed later, with the same input."""
+    return isinstance(error, KeyboardInterrupt | SsspError) and not isinstance(error, InputError)
+
+
+def _why_whole(given: list[Given]) -> str | None:
+    """Return why the input cannot be divided into tasks; None if it can."""
+    for one in given:
+        if any(map(is_generated, one.urls)):
+            return "it makes the graph itself"
+        first = open_input(one.spec, one.urls[:1], _HEAD_BYTES)
+        if not first.pieces:
+            return f"a {first.reading.format} input is read as a whole"
+        if len(one.urls) == 1 and not first.pieces[0].divide([1]):
+            return "the input is one file, which cannot be divided"
+    return None
+
+
+def _why_small(given: list[Given]) -> str | None:
+    """Return why workers would not be faster, if the input is small."""
+    n_bytes = sum(_input_bytes(one) for one in given)
+    return f"the input has {in_bytes(n_bytes)}" if n_bytes < _LEAST_INPUT_BYTES else None
+
+
+def _is_large(given: list[Given], folder: str) -> bool:
+    """Return whether an input is larger than the memory, or an ingest by tasks was begun in `folder`."""
+    memory = Memory.of(given[0].spec.memory, usable_cores())
+    return max(map(_input_bytes, given)) > memory.n_bytes or bool(files.file_sizes(folder))
+
+
+def _input_bytes(given: Given) -> int:
+    return sum(file.get("size") or 0 for file in given.inputs)

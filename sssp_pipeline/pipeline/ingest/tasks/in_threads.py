@@ -1,0 +1,142 @@
+"""Ingest by tasks in this process: threads read the edges of a graph that is larger than the memory.
+
+The edges stay where the tasks wrote them, and this process makes the rows from there. So a killed ingest does not read
+again what it has read.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.ingest.building import ReadEdges
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds
+from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
+from sssp_pipeline.pipeline.ingest.tasks.reading import ByTasks, Found
+from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
+from sssp_pipeline.pipeline.ingest.tasks.tasks import (
+    EdgesRead,
+    Fault,
+    ReadTask,
+    Result,
+    Settings,
+    Task,
+    read_edges_of,
+)
+from sssp_pipeline.pipeline.ordered import map_in_order
+from sssp_pipeline.pipeline.storage import files
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The threads of this process as a `tasks.TaskPool`."""
+
+    n_threads: int
+    task_bytes: int
+
+    @classmethod
+    def of(cls, memory: str) -> Threads:
+        """Return as many threads as there are cores, which share the `memory` of a workflow."""
+        all_of_them = Memory.of(memory, usable_cores())
+        return cls(all_of_them.threads, max(1, all_of_them.n_bytes // all_of_them.threads))
+
+    def do(
+        self, work: Callable[[Task], Result], tasks: Iterable[Task], on_done: Callable[[int, Result], None]
+    ) -> None:
+        for number, result in map_in_order(
+            lambda task: (task.number, work(task)), iter(tasks), self.n_threads
+        ):
+            on_done(number, result)
+
+
+class InThreads(ByTasks):
+    """Reads edges by tasks in threads, and makes their rows as an ingest without tasks."""
+
+    def block_bytes(self, memory: Memory, settings: Settings) -> int:
+        # A thread does one task, so all tasks have as many blocks as an ingest without tasks.
+        return memory.block_bytes
+
+    def read_work(self, resources: ExitStack) -> Callable[[ReadTask], EdgesRead | Fault]:
+        url = files.join(self.folder, f"edges-{uuid.uuid4().hex[:12]}")
+        edges = resources.enter_context(Spill(0, files.filesystem(url)[1]))
+
+        def read(task: ReadTask) -> EdgesRead | Fault:
+            with Spill(task.settings.memory.spill_bytes) as ids:
+                return read_edges_of(task, ids, edges, partial(_stored_runs, url))
+
+        return read
+
+    def edges(self, found: Found, resources: ExitStack) -> ReadEdges:
+        job, runs = found.job, [run for part in found.parts for run in part.runs]
+        if found.codes:
+            with ThreadPoolExecutor(job.threads) as pool:
+                parts = pool.map(partial(_numbered, found), range(len(found.parts)))
+                runs = [run for part in parts for run in part]
+            job = replace(job, ids=DeclaredIds(found.vertex_ids.n_vertices, 0))
+        opened = _OpenedFiles(resources)
+        return ReadEdges(job, found.given, [opened.run(run) for run in runs], *found.facts)
+
+
+def _stored_runs(url: str, runs: list[EdgeRun]) -> list[EdgeRun]:
+    """Return runs that were kept on disk, in the file `url`, as runs that another process can read."""
+
+    def stored(column: Readable) -> Stored:
+        assert isinstance(column, Kept), "the run is on this machine"
+        return Stored(url, column.on_disk[1], len(column), column.dtype)
+
+    return [_with_columns(run, stored) for run in runs if run.starts[-1]]
+
+
+def _with_columns(run: EdgeRun, change: Callable[[Readable], Readable]) -> EdgeRun:
+    weights = None if run.weights is None else change(run.weights)
+    return replace(run, src=change(run.src), dst=change(run.dst), weights=weights)
+
+
+def _numbered(found: Found, part: int) -> list[EdgeRun]:
+    """Return the runs of a part with vertices in place of codes; the part itself is noted, and stays as it is."""
+    ids, spill = found.job.ids, found.job.spill
+    numbers = found.vertices(part) if part in found.codes else None
+
+    def vertices(codes: np.ndarray) -> np.ndarray:
+        return ids.vertices(codes, EVERYWHERE) if numbers is None else numbers[codes]
+
+    return [
+        replace(
+            run,
+            src=spill.keep(vertices(run.src.read())),
+            dst=spill.keep(vertices(run.dst.read())),
+            limits=vertices(run.limits.astype(np.uint32)).astype(np.int64),
+        )
+        for run in found.parts[part].runs
+    ]
+
+
+class _OpenedFiles:
+    """Files of stored arrays, which compiled loops read."""
+
+    def __init__(self, resources: ExitStack) -> None:
+        self._resources = resources
+        self._descriptors: dict[str, int] = {}
+
+    def run(self, run: EdgeRun) -> EdgeRun:
+        """Return a run whose stored columns are opened until `resources` end; raises as `files.reading`."""
+        return _with_columns(run, self._kept)
+
+    def _kept(self, column: Readable) -> Readable:
+        if not isinstance(column, Stored):
+            return column
+        if column.url not in self._descriptors:
+            path = files.filesystem(column.url)[1]
+            descriptor = self._descriptors[column.url] = os.open(path, os.O_RDONLY)
+            self._resources.callback(os.close, descriptor)
+        return Kept(None, column.dtype, len(column), self._descriptors[column.url], column.begin)

@@ -1,0 +1,164 @@
+"""Ingest on workers: tasks on the workers of a cluster read the edges and make the rows.
+
+The rows are divided by ranges of vertices. This process cuts the parts of the store; workers write them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
+from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter, WrittenEdges
+from sssp_pipeline.pipeline.ingest.building import Range, ReadEdges, Rows
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds, IntegerIds, Numbering
+from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.spill import Spill
+from sssp_pipeline.pipeline.ingest.tasks.notes import NotedTasks
+from sssp_pipeline.pipeline.ingest.tasks.reading import TASKS_EACH, ByTasks, Found
+from sssp_pipeline.pipeline.ingest.tasks.stored_parts import write_stored_edges
+from sssp_pipeline.pipeline.ingest.tasks.stored_runs import NUMBERED, part_of, store_arrays, store_bits
+from sssp_pipeline.pipeline.ingest.tasks.tasks import (
+    ByFirstId,
+    ByMarks,
+    EdgesRead,
+    Fault,
+    NumberTask,
+    ReadTask,
+    RowsMade,
+    RowsTask,
+    Settings,
+    TaskPool,
+    edges_of,
+    number_task,
+    read_edges_task,
+    rows_task,
+    sum_of_differences,
+)
+from sssp_pipeline.pipeline.ordered import map_in_order
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+
+#: The fewest edges of the rows of a task.
+_FEWEST_ROW_EDGES = 1 << 18
+
+
+class OnWorkers(ByTasks):
+    """Reads edges and makes their rows by tasks on workers."""
+
+    def block_bytes(self, memory: Memory, settings: Settings) -> int:
+        return settings.memory.block_bytes
+
+    def read_work(self, resources: ExitStack) -> Callable[[ReadTask], EdgesRead | Fault]:
+        return read_edges_task
+
+    def edges(self, found: Found, resources: ExitStack) -> ReadEdges:
+        numbering, runs = _numbered(found)
+        job = replace(found.job, ids=DeclaredIds(found.vertex_ids.n_vertices, 0))
+        edges_made = EdgesOnWorkers(job, found.given, runs, *found.facts)
+        edges_made.make_rows(found.settings, found.tasks, numbering)
+        return edges_made
+
+
+def _numbered(found: Found) -> tuple[Numbering, list[EdgeRun]]:
+    """Have workers replace the codes of parts; return the vertices of other codes, and all runs.
+
+    The limits of these runs are vertices.
+    """
+    ids, settings = found.job.ids, found.settings
+    keys = [(part, len(found.parts)) for part in found.codes]
+
+    def task(number: int) -> NumberTask:
+        part = keys[number][0]
+        stored = store_arrays(settings.folder, "numbers", found.vertices(part))[0]
+        return NumberTask(settings, number, found.parts[part].runs, stored)
+
+    anew, _ = found.tasks.results("parts were numbered", number_task, keys, task)
+    runs = [run for runs in anew for run in runs]
+    for number, part in enumerate(found.parts):
+        if number not in found.codes:
+            for run in part.runs:
+                limits = ids.vertices(run.limits.astype(np.uint32), EVERYWHERE)
+                runs.append(replace(run, limits=limits.astype(np.int64)))
+    numbering: Numbering = ByFirstId(found.vertex_ids.mapping.first_id)
+    if found.vertex_ids.table is not None and any(run.chunk != NUMBERED for run in runs):
+        assert isinstance(ids, IntegerIds)
+        numbering = ByMarks(store_bits(settings.folder, ids.marked))
+    return numbering, runs
+
+
+class EdgesOnWorkers(ReadEdges):
+    """The edges with one weight after workers have read them and made their rows, which are in storage."""
+
+    _made: list[RowsMade]
+    _pool: TaskPool
+
+    def make_rows(self, settings: Settings, tasks: NotedTasks, numbering: Numbering) -> None:
+        """Have the workers make all rows; raises as `ReadEdges.rows`."""
+        self._pool, plan = tasks.pool, tasks.plan
+        job, n_vertices = self.job, self.vertex_ids.n_vertices
+        total = sum(int(run.starts[-1]) for run in self.runs)
+        n_edges = max(_FEWEST_ROW_EDGES, total // (TASKS_EACH * plan.n_threads))
+        n_edges = min(n_edges, plan.row_edges)
+        # Only this process knows the ids.
+        numbers = VertexIds(IdMapping(kind="offset", type="int64"), None, n_vertices)
+        without_edges = replace(
+            job.edge_list,
+            read=_read_nothing,
+            read_and_work=None,
+            positions_of=None,
+            read_coordinates=None,
+            skipped=SkippedRows(),
+            pieces=(),
+        )
+        ranges = list(self.ranges(n_edges, 4 * n_edges))
+
+        def task(number: int) -> RowsTask:
+            between = ranges[number].vertices
+            return RowsTask(
+                settings,
+                number,
+                without_edges,
+                [part for run in self.runs if (part := part_of(run, *between)).starts[-1]],
+                numbering,
+                numbers,
+                Range(between, between),
+                self.seen,
+                self.dtype,
+                plan.keys,
+            )
+
+        n_done = 0
+
+        def advance(_: RowsMade) -> None:
+            nonlocal n_done
+            n_done += 1
+            job.progress.advance(n_done, len(ranges), "ranges")
+
+        keys = [each.vertices for each in ranges]
+        self._made, fault = tasks.results("ranges were made", rows_task, keys, task, advance)
+        if fault is not None:
+            with Spill(0) as spill:
+                named = replace(task(len(self._made)), vertex_ids=self.vertex_ids)
+                for _ in edges_of(named, spill).rows(named.within):
+                    pass
+            raise fault.error
+        self._n_edges = sum(len(made.col_indices) for made in self._made)
+        self._reverse_difference = sum_of_differences(made.reverse_difference for made in self._made)
+
+    def rows(self, within: Range | None = None, keys: np.ndarray | None = None) -> Iterator[Rows]:
+        """Give all rows, range by range in ascending order."""
+        assert within is None, "rows are made once"
+        return map_in_order(RowsMade.rows, iter(self._made), 2)
+
+    def write(self, writer: StoreWriter, layout: Layout) -> WrittenEdges:
+        """Have the workers write all rows to a store; raises as `StoreWriter.write_edges`."""
+        threads = self.job.memory.parts_in_flight
+        return write_stored_edges(writer, self._made, layout, threads, self._pool)
+
+
+def _read_nothing(_: int) -> Iterator[EdgeChunk]:
+    return iter(())

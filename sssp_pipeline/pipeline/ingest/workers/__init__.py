@@ -1,1 +1,0 @@
-"""Workers: the steps of an ingest as tasks on the workers of a cluster."""
