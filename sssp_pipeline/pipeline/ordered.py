@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -25,7 +25,7 @@ def map_in_order(work: Callable[[Item], Result], items: Iterator[Item], n_thread
         return
     pending: deque[Future[Result]] = deque()
     failure: Exception | None = None
-    with ThreadPoolExecutor(n_threads, "parse") as pool, closing(read_ahead(items)) as ahead:
+    with _threads(n_threads, "parse", pending) as pool, closing(read_ahead(items)) as ahead:
         while failure is None:
             try:
                 item = next(ahead)
@@ -48,13 +48,28 @@ _END: Any = object()
 
 def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
     """Give `items`, which another thread produces: one item waits while the next one is produced."""
-    with ThreadPoolExecutor(1, "read-ahead") as thread:
-        coming = deque(thread.submit(next, items, _END) for _ in range(2))
-        try:
+    coming: deque[Future[Item]] = deque()
+    try:
+        with _threads(1, "read-ahead", coming) as thread:
+            coming.extend(thread.submit(next, items, _END) for _ in range(2))
             while (item := coming.popleft().result()) is not _END:
                 coming.append(thread.submit(next, items, _END))
                 yield item
-        finally:
-            thread.shutdown(cancel_futures=True)
-            if hasattr(items, "close"):
-                items.close()
+    finally:
+        if hasattr(items, "close"):
+            items.close()
+
+
+@contextmanager
+def _threads(n: int, name: str, pending: Collection[Future]) -> Iterator[ThreadPoolExecutor]:
+    """Give threads. At the end, none of them works any more: those of `pending` that have begun end first.
+
+    This does not join the threads. The collector of garbage may close a generator while Python holds a lock that it
+    needs to end a thread.
+    """
+    pool = ThreadPoolExecutor(n, name)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        wait([future for future in pending if not future.cancelled()])

@@ -59,7 +59,7 @@ def test_an_error_of_the_items_comes_after_what_was_read():
         next(results)
 
 
-def test_an_early_end_closes_the_items_and_leaves_no_thread():
+def test_an_early_end_closes_the_items_and_leaves_no_thread(wait_until):
     closed = threading.Event()
 
     def items():
@@ -73,9 +73,36 @@ def test_an_early_end_closes_the_items_and_leaves_no_thread():
     next(results)
     results.close()
     assert closed.wait(10)
-    assert set(threading.enumerate()) <= before
+    wait_until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_read_ahead_gives_everything():
     assert list(read_ahead(iter("abc"))) == ["a", "b", "c"]
     assert list(read_ahead(iter(""))) == []
+
+
+@pytest.mark.skipif(not hasattr(threading, "_shutdown_locks_lock"), reason="this Python has no such lock")
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_the_collector_of_garbage_may_close_it_at_any_moment(n_threads):
+    """It may run while a thread starts: then Python holds a lock that it needs to join a thread."""
+    begun = threading.Event()
+
+    def work(i):
+        if i > 3:
+            begun.set()
+            time.sleep(0.05)
+        return i
+
+    results = map_in_order(work, iter(range(100)), n_threads)
+    assert next(results) == 0
+    if n_threads > 1:
+        begun.wait(10)
+
+    def close() -> None:
+        with threading._shutdown_locks_lock:
+            results.close()
+
+    closing = threading.Thread(target=close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
