@@ -38,9 +38,9 @@ STEPS = {
     "rows": f"{_INGEST}.building:ReadEdges._rows_between",
     "rows: gather": f"{_INGEST}.rows.edge_runs:RunTable.edges_between",
     "rows: sort": f"{_INGEST}.rows.sorted_rows:rows_between",
-    "cut": "sssp_pipeline.pipeline.graph_store.writer:Cut.add",
-    "write": "sssp_pipeline.pipeline.graph_store.part_files:PartFile.add",
-    "commit": "sssp_pipeline.pipeline.graph_store.writer:StoreWriter.commit",
+    "cut": "sssp_pipeline.pipeline.graph_store.writing.cut:Cut.add",
+    "write": "sssp_pipeline.pipeline.graph_store.writing.part_files:PartFile.add",
+    "commit": "sssp_pipeline.pipeline.graph_store.writing.writer:StoreWriter.commit",
 }
 
 

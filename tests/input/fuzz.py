@@ -45,7 +45,7 @@ from stored import graph_spec
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
-from sssp_pipeline.pipeline.graph_store.writer import WrittenEdges
+from sssp_pipeline.pipeline.graph_store.writing.edges_files import WrittenEdges
 from sssp_pipeline.pipeline.ingest import stage as ingest_module
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
@@ -155,6 +155,7 @@ MODULES = [
 ]
 STAND_INS = {
     "StoreWriter": _Memory,
+    "write_edges": _Memory.write_edges,
     "exclusive": lambda *_, **__: nullcontext(lambda: None),
     "ThreadPoolExecutor": _Now,
     "usable_cores": lambda: 1,

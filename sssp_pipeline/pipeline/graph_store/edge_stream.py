@@ -1,6 +1,6 @@
 """Edge stream: the edges of a stored graph in blocks, in the order of the store, without the whole graph in memory.
 
-Memory holds one part of each kind (`writer.PART_EDGES`), one decoded row group, and the blocks that the reader keeps.
+Memory holds one part of each kind (`PART_EDGES`), one decoded row group, and the blocks that the reader keeps.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ from sssp_pipeline.pipeline.graph_store.loading import MOST_READERS, read_part_i
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_arrays
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.graph_store.store import remove_parts
-from sssp_pipeline.pipeline.graph_store.writer import PART_ROWS, StoreWriter
+from sssp_pipeline.pipeline.graph_store.writing.part_files import PART_ROWS
+from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.storage import files
 
 _COLUMN = "value"

@@ -17,9 +17,8 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
-from sssp_pipeline.pipeline.graph_store.part_files import ROW_GROUP_ROWS
 from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
-from sssp_pipeline.pipeline.graph_store.writer import PART_EDGES
+from sssp_pipeline.pipeline.graph_store.writing.part_files import PART_EDGES, ROW_GROUP_ROWS
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 

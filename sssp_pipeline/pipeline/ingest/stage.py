@@ -31,7 +31,9 @@ from sssp_pipeline.pipeline.graph_store.store import (
     older_versions,
     remove_older_versions,
 )
-from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter, WrittenEdges
+from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
+from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout, WrittenEdges
+from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.building import Given, Job, Rows
 from sssp_pipeline.pipeline.ingest.cleaning import Edges, cleaned
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
@@ -239,7 +241,7 @@ def _written(
                 see(each)
             yield each.row_offsets, each.col_indices, each.weights
 
-    written = writer.write_edges(rows(), layout, edges.job.memory.parts_in_flight)
+    written = write_edges(writer, rows(), layout, edges.job.memory.parts_in_flight)
     edges.check_both_listed()
     return written
 

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store import edge_stream, part_files, writer
+from sssp_pipeline.pipeline.graph_store import edge_stream
 from sssp_pipeline.pipeline.graph_store.exports import exported_graph, parquet
+from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.storage import files
 
 #: A file of each format, and the name of the format where its ending does not tell.
@@ -39,8 +40,8 @@ def _in_a_folder(tmp_path, monkeypatch):
 def cut(request, monkeypatch):
     """Have the store and the exports in parts of some rows each."""
     if request.param is not None:
-        monkeypatch.setattr(writer, "PART_EDGES", 7)
-        monkeypatch.setattr(writer, "PART_ROWS", 5)
+        monkeypatch.setattr(part_files, "PART_EDGES", 7)
+        monkeypatch.setattr(part_files, "PART_ROWS", 5)
         monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 2)
         monkeypatch.setattr(exported_graph, "BLOCK_ROWS", request.param)
         monkeypatch.setattr(parquet, "ROW_GROUP_EDGES", request.param)

@@ -23,10 +23,11 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.graph_store import machine_cache, writer
+from sssp_pipeline.pipeline.graph_store import machine_cache
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import GraphCache, shared_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
@@ -37,7 +38,7 @@ def make_store(folder: Path, seed: int, edges_a_part: int = 2000) -> str:
     """Ingest a grid of 30 x 40 into a store of several parts."""
     url = str(folder / f"graph-{seed}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "PART_EDGES", edges_a_part)
+        patch.setattr(part_files, "PART_EDGES", edges_a_part)
         ingest(Graph(input=f"generated:grid?rows=30&cols=40&seed={seed}", store=url), url, Quiet())
     return url
 

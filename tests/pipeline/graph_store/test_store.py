@@ -14,10 +14,13 @@ import pytest
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store import loading, part_files, writer
+from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_readers
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
-from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter
+from sssp_pipeline.pipeline.graph_store.writing import part_files
+from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
+from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout
+from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.pipeline.storage import files
@@ -61,8 +64,8 @@ def test_other_tools_read_the_parts_as_promised(store):
 
 
 def test_a_large_graph_is_cut_into_ranges_of_vertices(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "PART_EDGES", 100)
-    monkeypatch.setattr(writer, "PART_ROWS", 64)
+    monkeypatch.setattr(part_files, "PART_EDGES", 100)
+    monkeypatch.setattr(part_files, "PART_ROWS", 64)
     rng = np.random.default_rng(0)
     # One vertex has more edges than a part holds.
     src = np.concatenate([rng.integers(0, 300, 900), np.full(150, 7)])
@@ -179,7 +182,7 @@ def test_a_failed_write_leaves_the_old_store(store):
     graph = load_graph(store, read_manifest(store))
     with pytest.raises(RuntimeError), StoreWriter(store) as writer:
         rows = [(graph.row_offsets, graph.col_indices, graph.weights)]
-        writer.write_edges(rows, Layout(), 2)
+        write_edges(writer, rows, Layout(), 2)
         raise RuntimeError("disk on fire")
     assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
 
@@ -192,14 +195,14 @@ def written_files(store, graph, bounds, layout, threads):
         for begin, end in [(graph.row_offsets[a], graph.row_offsets[b])]
     )
     with StoreWriter(str(store)) as writing:
-        written = writing.write_edges(rows, layout, threads)
+        written = write_edges(writing, rows, layout, threads)
         listed = [*written.row_offsets, *written.edges, *(written.edge_weights or ())]
     return [(Path(store, part.path).read_bytes(), part.content_crc32) for part in listed], written
 
 
 @pytest.mark.parametrize("layout", [Layout(), Layout(several_weights=True), Layout(False, True)])
 def test_a_part_has_the_same_bytes_in_any_number_of_steps(tmp_path, monkeypatch, layout):
-    monkeypatch.setattr(writer, "PART_EDGES", 60)
+    monkeypatch.setattr(part_files, "PART_EDGES", 60)
     monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 16)
     rng = np.random.default_rng(3)
     # Parts that end with a row group, and within one; a row of more edges than a part; rows without edges.
@@ -218,7 +221,7 @@ def test_a_part_has_the_same_bytes_in_any_number_of_steps(tmp_path, monkeypatch,
 
 @pytest.mark.parametrize("fails", ["rows", "write"])
 def test_a_part_that_is_written_in_part_leaves_nothing(tmp_path, monkeypatch, fails):
-    monkeypatch.setattr(writer, "PART_EDGES", 64)
+    monkeypatch.setattr(part_files, "PART_EDGES", 64)
     monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 16)
     n_added = itertools.count()
     write = PageWriter.write_group
@@ -237,7 +240,7 @@ def test_a_part_that_is_written_in_part_leaves_nothing(tmp_path, monkeypatch, fa
             raise InputError("an edge is listed twice")
 
     with pytest.raises(InputError) as caught, StoreWriter(str(tmp_path / "store")) as writing:
-        writing.write_edges(coming(), Layout(), 2)
+        write_edges(writing, coming(), Layout(), 2)
     assert {"rows": "listed twice", "write": "No space left"}[fails] in caught.value.message
     assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
 
@@ -255,7 +258,7 @@ def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(st
 
 
 def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "PART_EDGES", 2)
+    monkeypatch.setattr(part_files, "PART_EDGES", 2)
     (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 4\n4 0\n")
     url = str(tmp_path / "graph")
     ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), url, Quiet())

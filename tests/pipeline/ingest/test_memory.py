@@ -17,9 +17,9 @@ import pytest
 from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store import writer
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest import memory, spill
 from sssp_pipeline.pipeline.ingest.ids import id_runs
 from sssp_pipeline.pipeline.ingest.memory import Memory
@@ -39,8 +39,8 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(id_runs, "SAMPLED_OF", 4)
     monkeypatch.setattr(id_runs, "_MERGED_BYTES", 1)
     monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 10_000)
-    monkeypatch.setattr(writer, "PART_EDGES", 1000)
-    monkeypatch.setattr(writer, "PART_ROWS", 300)
+    monkeypatch.setattr(part_files, "PART_EDGES", 1000)
+    monkeypatch.setattr(part_files, "PART_ROWS", 300)
 
 
 def stored(tmp_path: Path, memory_asked: str, **graph: object) -> dict:
@@ -240,11 +240,11 @@ def test_the_memory_is_divided():
 #: Prints the bytes by which a second, larger ingest raises the peak of the process.
 PEAK = """\
 import resource, sys
-from sssp_pipeline.pipeline.graph_store import writer
+from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
-writer.PART_EDGES = 1 << 20
+part_files.PART_EDGES = 1 << 20
 peaks = []
 for number, url in enumerate(sys.argv[2:]):
     ingest(workflow.Graph(input=url, memory="32MiB"), f"{sys.argv[1]}-{number}", Quiet())

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
-from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter, WrittenEdges
+from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout, WrittenEdges
+from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.building import Range, ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds, IntegerIds, Numbering
 from sssp_pipeline.pipeline.ingest.memory import Memory
@@ -155,7 +156,7 @@ class EdgesOnWorkers(ReadEdges):
         return map_in_order(RowsMade.rows, iter(self._made), 2)
 
     def write(self, writer: StoreWriter, layout: Layout) -> WrittenEdges:
-        """Have the workers write all rows to a store; raises as `StoreWriter.write_edges`."""
+        """Have the workers write all rows to a store; raises as `cut.write_edges`."""
         threads = self.job.memory.parts_in_flight
         return write_stored_edges(writer, self._made, layout, threads, self._pool)
 

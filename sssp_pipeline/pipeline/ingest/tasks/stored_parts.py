@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.pipeline.graph_store.writer import (
-    Cut,
+from sssp_pipeline.pipeline.graph_store.writing.cut import Cut
+from sssp_pipeline.pipeline.graph_store.writing.edges_files import (
     EdgesFiles,
     EdgesPart,
     Layout,
-    StoreWriter,
     WrittenEdges,
 )
+from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
 from sssp_pipeline.pipeline.ingest.tasks.tasks import RowsMade, TaskPool
 from sssp_pipeline.pipeline.ordered import map_in_order
@@ -86,13 +86,13 @@ class _StoredCut(Cut):
 def write_stored_edges(
     writer: StoreWriter, made: Iterable[RowsMade], layout: Layout, threads: int, pool: TaskPool
 ) -> WrittenEdges:
-    """Write rows in storage as `StoreWriter.write_edges` does; the tasks of `pool` write the edges.
+    """Write rows in storage as `cut.write_edges` does; the tasks of `pool` write the edges.
 
-    This process reads and writes the row offsets. It raises as `StoreWriter.write_edges` and `TaskPool.do`.
+    This process reads and writes the row offsets. It raises as `cut.write_edges` and `TaskPool.do`.
     """
     with ThreadPoolExecutor(max(1, threads)) as writing:
         cut = _StoredCut(writer, layout, writing, threads)
-        for rows, row_offsets in map_in_order(lambda m: (m, m.row_offsets.read()), iter(made), 1):
+        for rows, row_offsets in map_in_order(lambda m: (m, m.row_offsets.read()), iter(made), 2):
             cut.add(row_offsets, rows.col_indices, rows.weights)
         cut.finish_edges()
         pool.do(part_task, cut.tasks, cut.keep)

@@ -17,7 +17,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
-from sssp_pipeline.pipeline.graph_store import writer
+from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest import stage
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
@@ -43,8 +43,8 @@ def small_tasks(monkeypatch):
     monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
     monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 1)
     monkeypatch.setattr(on_workers, "_FEWEST_ROW_EDGES", 100)
-    monkeypatch.setattr(writer, "PART_EDGES", 300)
-    monkeypatch.setattr(writer, "PART_ROWS", 100)
+    monkeypatch.setattr(part_files, "PART_EDGES", 300)
+    monkeypatch.setattr(part_files, "PART_ROWS", 100)
 
 
 class Killed(BaseException):

@@ -24,7 +24,7 @@ from pyarrow import csv as pa_csv
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import file_parts
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
-from sssp_pipeline.pipeline.graph_store import writer
+from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, on_workers, reading, stored_runs, tasks
 from sssp_pipeline.pipeline.scratch import Scratch
@@ -79,8 +79,8 @@ def small_tasks(monkeypatch):
     monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
     monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 1)
     monkeypatch.setattr(on_workers, "_FEWEST_ROW_EDGES", 100)
-    monkeypatch.setattr(writer, "PART_EDGES", 1000)
-    monkeypatch.setattr(writer, "PART_ROWS", 300)
+    monkeypatch.setattr(part_files, "PART_EDGES", 1000)
+    monkeypatch.setattr(part_files, "PART_ROWS", 300)
 
 
 def stored(store: Path, spec: dict, cluster: OneCluster | None = None, heard: Lines | None = None) -> dict:

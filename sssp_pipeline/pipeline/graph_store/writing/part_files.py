@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 else:
     pc = LazyModule("pyarrow.compute")
 
+#: Edges of one part: 128 MB with 4-byte weights. A worker that loads a graph holds a few parts in addition to it.
+PART_EDGES = 16 * 2**20
+#: Rows of one part of `row_offsets/` or `vertices/`.
+PART_ROWS = 16 * 2**20
 ROW_GROUP_ROWS = 4 * 2**20
 #: Strings that are joined at a time for their checksum.
 _STRINGS = 1 << 16

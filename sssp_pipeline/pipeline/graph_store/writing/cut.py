@@ -1,233 +1,68 @@
-"""Store writer: writes the parts of a graph as Parquet files, and commits them with a manifest."""
+"""Cut: a stream of rows is cut into the parts of a store, which threads write while more rows come."""
 
 from __future__ import annotations
 
 import math
-import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from isal.isal_zlib import crc32
 
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.pipeline.arrow_arrays import arrow_array
-from sssp_pipeline.pipeline.graph_store import part_files
-from sssp_pipeline.pipeline.graph_store.manifest import Part, StoreManifest
-from sssp_pipeline.pipeline.graph_store.part_files import PartFile, WeightSums
-from sssp_pipeline.pipeline.graph_store.store import (
-    MANIFEST,
-    PART_FOLDERS,
-    PART_PATH,
-    VERSIONS_FOLDER,
-    is_complete,
-    keep_versions,
-    older_versions,
-    parse_manifest,
-    version_url,
+from sssp_pipeline.pipeline.graph_store.manifest import Part
+from sssp_pipeline.pipeline.graph_store.writing import part_files
+from sssp_pipeline.pipeline.graph_store.writing.edges_files import (
+    Columns,
+    EdgesFiles,
+    EdgesPart,
+    Layout,
+    WrittenEdges,
 )
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.graph_store.writing.part_files import WeightSums
+from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 
-#: Edges of one part: 128 MB with 4-byte weights. A worker that loads a graph holds a few parts in addition to it.
-PART_EDGES = 16 * 2**20
-#: Rows of one part of `row_offsets/` or `vertices/`.
-PART_ROWS = 16 * 2**20
 #: Row offsets whose differences are computed at a time.
 _OFFSETS = 1 << 20
 #: The threads that copy rows to the next part while other parts are written.
 _COPIERS = 4
 
 
-class StoreWriter:
-    """Writes one graph to a store; readers see no change before `commit`.
+def write_edges(
+    writer: StoreWriter,
+    rows: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    layout: Layout,
+    threads: int,
+) -> WrittenEdges:
+    """Write the rows of a graph to a store as they come, and return the parts and their facts.
 
-    If the `with` block ends with an error, the written files are removed.
+    `threads` parts are written at a time while the next one is filled. With 0, nothing else is done meanwhile.
+
+    Parameters
+    ----------
+    rows
+        Row offsets from 0, targets and weights of the next vertices, as in a `CsrGraph`.
+    layout
+        Which parts to write.
+
+    Raises
+    ------
+    InputError
+        The store cannot be written; or what `rows` raises.
     """
-
-    def __init__(self, store: str) -> None:
-        self.store = store
-        self._id = uuid.uuid4().hex[:8]
-        self._is_committed = False
-        #: The number of the first part of `edge_weights/` of the next weight.
-        self.first_weight_part = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and not self._is_committed:
-            for name in files.list_files(self.store):
-                if PART_PATH.fullmatch(name) and f"/part-{self._id}-" in name:
-                    files.remove(files.join(self.store, name))
-            for folder in PART_FOLDERS:
-                files.remove_if_empty(files.join(self.store, folder))
-
-    def write_edges(
-        self, rows: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], layout: Layout, threads: int
-    ) -> WrittenEdges:
-        """Write the rows of a graph as they come, and return the parts and their facts.
-
-        `threads` parts are written at a time while the next one is filled. With 0, nothing else is done meanwhile.
-
-        Parameters
-        ----------
-        rows
-            Row offsets from 0, targets and weights of the next vertices, as in a `CsrGraph`.
-        layout
-            Which parts to write.
-
-        Raises
-        ------
-        InputError
-            The store cannot be written; or what `rows` raises.
-        """
-        with ThreadPoolExecutor(threads + _COPIERS) as pool:
-            cut = Cut(self, layout, pool, threads)
-            try:
-                for row_offsets, col_indices, weights in rows:
-                    cut.add(row_offsets, col_indices, weights)
-                return cut.finish()
-            except BaseException:
-                pool.shutdown()
-                cut.abandon()
-                raise
-
-    def write_vertices(self, table: pa.Table) -> list[Part]:
-        """Write `table`, which has one row for each vertex, to `vertices/`, and return the parts."""
-        starts = range(0, max(table.num_rows, 1), PART_ROWS)
-        return [
-            self.write_part(
-                "vertices", i, table.slice(start, PART_ROWS), start, min(start + PART_ROWS, table.num_rows)
-            )
-            for i, start in enumerate(starts)
-        ]
-
-    def commit(self, manifest: StoreManifest) -> None:
-        """Make the written parts the newest version of the graph, and remove the parts of no version.
-
-        The previous version is kept, unless it is the same graph or lacks a part. Its manifest is copied before it is
-        replaced, so that a kill at any moment loses no version.
-        """
-        url = files.join(self.store, MANIFEST)
-        versions: dict[str, StoreManifest] = {}
-        if (text := files.read_if_there(url)) is not None:
-            before = parse_manifest(text, self.store, url)
-            versions = older_versions(self.store, before)
-            if is_complete(self.store, before):
-                versions[before.content_id] = before
-                files.write_atomic(version_url(self.store, before.content_id), text)
-        files.write_atomic(url, manifest.model_dump_json(indent=1).encode())
-        self._is_committed = True
-        files.remove(version_url(self.store, manifest.content_id))
-        versions[manifest.content_id] = manifest
-        keep_versions(self.store, versions.values())
-        files.remove_if_empty(files.join(self.store, VERSIONS_FOLDER))
-        for folder in ("", *PART_FOLDERS, VERSIONS_FOLDER):
-            files.remove_temporaries(files.join(self.store, folder) if folder else self.store)
-
-    def write_part(
-        self, folder: str, number: int, table: pa.Table, first: int, last: int, crc32_before: int = 0
-    ) -> Part:
-        """Write `table`, with the rows or vertices [first, last), to a file of `folder`; several threads may do so.
-
-        `crc32_before` is the checksum of content that precedes that of the table.
-        """
-        file = self.part_file(folder, number, table.schema)
-        file.add(table)
-        return file.finish(table, first, last, crc32_before)
-
-    def part_file(self, folder: str, number: int, schema: pa.Schema) -> PartFile:
-        """Open the file of a part."""
-        return PartFile(self.store, f"{folder}/part-{self._id}-{number:05d}.parquet", schema)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Which parts `StoreWriter.write_edges` writes."""
-
-    #: Row offsets and edges; otherwise these are those of another weight of the store.
-    structure: bool = True
-    #: Whether the weights are in `edge_weights/`, and not in `edges/`.
-    several_weights: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class WrittenEdges:
-    """The parts of a graph, and the facts about it."""
-
-    row_offsets: list[Part]
-    edges: list[Part]
-    #: None with one weight.
-    edge_weights: list[Part] | None
-    traits: GraphTraits
-    #: Whether a weight is 0.
-    zero: bool
-
-
-#: The targets (n,) uint32 and the weights (n,) of edges.
-Columns: TypeAlias = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class EdgesPart:
-    """The rows of a part of the edges, written to the folders that a `Layout` names."""
-
-    parts: dict[str, Part]
-    #: None if no row has an edge.
-    sums: WeightSums | None
-
-
-class EdgesFiles:
-    """The files of a part of the edges, which are written row group by row group; raises as `write_edges`."""
-
-    def __init__(self, writer: StoreWriter, layout: Layout, number: int, columns: Columns) -> None:
-        self._columns, self._written = columns, 0
-        self._files: dict[str, tuple[PartFile, tuple[str, ...]]] = {}
-        weights = () if layout.several_weights else ("weight",)
+    with ThreadPoolExecutor(threads + _COPIERS) as pool:
+        cut = Cut(writer, layout, pool, threads)
         try:
-            if layout.structure:
-                self._open(writer, "edges", number, ("col_index", *weights))
-            if layout.several_weights:
-                self._open(writer, "edge_weights", writer.first_weight_part + number, ("weight",))
+            for row_offsets, col_indices, weights in rows:
+                cut.add(row_offsets, col_indices, weights)
+            return cut.finish()
         except BaseException:
-            self.abandon()
+            pool.shutdown()
+            cut.abandon()
             raise
-
-    def _open(self, writer: StoreWriter, folder: str, number: int, names: tuple[str, ...]) -> None:
-        schema = self._table(names, 0, 0).schema
-        self._files[folder] = writer.part_file(folder, number, schema), names
-
-    def _table(self, names: tuple[str, ...], begin: int, end: int) -> pa.Table:
-        arrays = dict(zip(("col_index", "weight"), self._columns, strict=True))
-        return pa.table({name: arrow_array(arrays[name][begin:end]) for name in names})
-
-    def write_until(self, end: int) -> None:
-        """Write the next edges, those before `end`; each call but the last one writes whole row groups."""
-        for file, names in self._files.values():
-            file.add(self._table(names, self._written, end))
-        self._written = end
-
-    def finish(self, vertices: tuple[int, int], n: int) -> EdgesPart:
-        """Write the last ones of the `n` edges, those of the rows of `vertices`, and return the part."""
-        if self._written < n or n == 0:
-            self.write_until(n)
-        col_indices, weights = (column[:n] for column in self._columns)
-        parts = {
-            folder: file.finish(
-                self._table(names, 0, n), *vertices, 0 if "col_index" in names else crc32(col_indices)
-            )
-            for folder, (file, names) in self._files.items()
-        }
-        return EdgesPart(parts, WeightSums.of(weights) if n else None)
-
-    def abandon(self) -> None:
-        """Remove the files that are not finished."""
-        for file, _ in self._files.values():
-            file.abandon()
 
 
 class Cut:
@@ -252,7 +87,7 @@ class Cut:
         #: The copies to the columns of the next part.
         self._copies: list[Future[None]] = []
         #: The next part of `row_offsets/`, how many it has, the number of those in the parts before it, and their last.
-        self._offsets = np.zeros(PART_ROWS, np.int64)
+        self._offsets = np.zeros(part_files.PART_ROWS, np.int64)
         self._n_offsets, self._first_offset, self._last_offset = 1, 0, 0
         #: By the number of that part: the sum of the squared degrees of its rows.
         self._squared_degrees: dict[int, int] = {}
@@ -268,7 +103,7 @@ class Cut:
         self._add_offsets(row_offsets)
         row, n_rows = 0, len(row_offsets) - 1
         while row < n_rows:
-            room = PART_EDGES - self._filled
+            room = part_files.PART_EDGES - self._filled
             end = int(np.searchsorted(row_offsets, row_offsets[row] + room, side="right")) - 1
             if end == row and self._n_vertices == self._first:
                 end += 1
@@ -324,7 +159,7 @@ class Cut:
         """Add the ends of the next rows, which are counted from the first of these rows on."""
         ends = row_offsets[1:]
         while len(ends):
-            here = ends[: PART_ROWS - self._n_offsets]
+            here = ends[: part_files.PART_ROWS - self._n_offsets]
             filled = self._n_offsets + len(here)
             np.add(here, self._n_edges, out=self._offsets[self._n_offsets : filled])
             self._n_offsets, ends = filled, ends[len(here) :]
@@ -335,7 +170,7 @@ class Cut:
         offsets, first, before = self._offsets[: self._n_offsets], self._first_offset, self._last_offset
         number = self._next_number("row_offsets")
         self._first_offset, self._last_offset = first + len(offsets), int(offsets[-1])
-        self._offsets, self._n_offsets = np.empty(PART_ROWS, np.int64), 0
+        self._offsets, self._n_offsets = np.empty(part_files.PART_ROWS, np.int64), 0
 
         def write() -> None:
             self._squared_degrees[number] = _squared_degrees(before, offsets)
@@ -348,11 +183,11 @@ class Cut:
 
     def _columns_for(self, n_edges: int) -> Columns:
         """Return the columns of the next part, with room for `n_edges`."""
-        if n_edges > PART_EDGES:  # a part with one row
+        if n_edges > part_files.PART_EDGES:  # a part with one row
             self._columns = None
         if self._columns is None:
-            size = max(n_edges, PART_EDGES)
-            is_usual = n_edges <= PART_EDGES and len(self._free) > 0
+            size = max(n_edges, part_files.PART_EDGES)
+            is_usual = n_edges <= part_files.PART_EDGES and len(self._free) > 0
             self._columns = (
                 self._free.pop() if is_usual else (np.empty(size, np.uint32), np.empty(size, self._dtype))
             )
@@ -378,7 +213,7 @@ class Cut:
             except BaseException:
                 opened.abandon()
                 raise
-            if len(columns[0]) == PART_EDGES:
+            if len(columns[0]) == part_files.PART_EDGES:
                 self._free.append(columns)
 
         self._submit(write)

@@ -1,0 +1,101 @@
+"""Edges files: the files of a part of the edges of a graph, which are written together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from isal.isal_zlib import crc32
+
+from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.pipeline.arrow_arrays import arrow_array
+from sssp_pipeline.pipeline.graph_store.manifest import Part
+from sssp_pipeline.pipeline.graph_store.writing.part_files import PartFile, WeightSums
+from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which parts `cut.write_edges` writes."""
+
+    #: Row offsets and edges; otherwise these are those of another weight of the store.
+    structure: bool = True
+    #: Whether the weights are in `edge_weights/`, and not in `edges/`.
+    several_weights: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenEdges:
+    """The parts of a graph, and the facts about it."""
+
+    row_offsets: list[Part]
+    edges: list[Part]
+    #: None with one weight.
+    edge_weights: list[Part] | None
+    traits: GraphTraits
+    #: Whether a weight is 0.
+    zero: bool
+
+
+#: The targets (n,) uint32 and the weights (n,) of edges.
+Columns: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgesPart:
+    """The rows of a part of the edges, written to the folders that a `Layout` names."""
+
+    parts: dict[str, Part]
+    #: None if no row has an edge.
+    sums: WeightSums | None
+
+
+class EdgesFiles:
+    """The files of a part of the edges, which are written row group by row group; raises as `write_edges`."""
+
+    def __init__(self, writer: StoreWriter, layout: Layout, number: int, columns: Columns) -> None:
+        self._columns, self._written = columns, 0
+        self._files: dict[str, tuple[PartFile, tuple[str, ...]]] = {}
+        weights = () if layout.several_weights else ("weight",)
+        try:
+            if layout.structure:
+                self._open(writer, "edges", number, ("col_index", *weights))
+            if layout.several_weights:
+                self._open(writer, "edge_weights", writer.first_weight_part + number, ("weight",))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _open(self, writer: StoreWriter, folder: str, number: int, names: tuple[str, ...]) -> None:
+        schema = self._table(names, 0, 0).schema
+        self._files[folder] = writer.part_file(folder, number, schema), names
+
+    def _table(self, names: tuple[str, ...], begin: int, end: int) -> pa.Table:
+        arrays = dict(zip(("col_index", "weight"), self._columns, strict=True))
+        return pa.table({name: arrow_array(arrays[name][begin:end]) for name in names})
+
+    def write_until(self, end: int) -> None:
+        """Write the next edges, those before `end`; each call but the last one writes whole row groups."""
+        for file, names in self._files.values():
+            file.add(self._table(names, self._written, end))
+        self._written = end
+
+    def finish(self, vertices: tuple[int, int], n: int) -> EdgesPart:
+        """Write the last ones of the `n` edges, those of the rows of `vertices`, and return the part."""
+        if self._written < n or n == 0:
+            self.write_until(n)
+        col_indices, weights = (column[:n] for column in self._columns)
+        parts = {
+            folder: file.finish(
+                self._table(names, 0, n), *vertices, 0 if "col_index" in names else crc32(col_indices)
+            )
+            for folder, (file, names) in self._files.items()
+        }
+        return EdgesPart(parts, WeightSums.of(weights) if n else None)
+
+    def abandon(self) -> None:
+        """Remove the files that are not finished."""
+        for file, _ in self._files.values():
+            file.abandon()
