@@ -36,6 +36,9 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import (
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 
+#: The files that are open at a time. Many systems allow a process 1,024.
+_MOST_FILES = 256
+
 
 @dataclass(frozen=True)
 class Threads:
@@ -47,8 +50,8 @@ class Threads:
     @classmethod
     def of(cls, memory: str) -> Threads:
         """Return as many threads as there are cores, which share the `memory` of a workflow."""
-        all_of_them = Memory.of(memory, usable_cores())
-        return cls(all_of_them.threads, max(1, all_of_them.n_bytes // all_of_them.threads))
+        whole = Memory.of(memory, usable_cores())
+        return cls(whole.threads, max(1, whole.n_bytes // whole.threads))
 
     def do(
         self, work: Callable[[Task], Result], tasks: Iterable[Task], on_done: Callable[[int, Result], None]
@@ -83,7 +86,7 @@ class InThreads(ByTasks):
                 parts = pool.map(partial(_numbered, found), range(len(found.parts)))
                 runs = [run for part in parts for run in part]
             job = replace(job, ids=DeclaredIds(found.vertex_ids.n_vertices, 0))
-        opened = _OpenedFiles(resources)
+        opened = _OpenedFiles(resources, job.spill)
         return ReadEdges(job, found.given, [opened.run(run) for run in runs], *found.facts)
 
 
@@ -122,21 +125,27 @@ def _numbered(found: Found, part: int) -> list[EdgeRun]:
 
 
 class _OpenedFiles:
-    """Files of stored arrays, which compiled loops read."""
+    """Files of stored arrays, which compiled loops read; if they are many, their arrays are in `spill`.
 
-    def __init__(self, resources: ExitStack) -> None:
-        self._resources = resources
+    Each start of an ingest in threads has one file, but each task of workers has several.
+    """
+
+    def __init__(self, resources: ExitStack, spill: Spill) -> None:
+        self._resources, self._spill = resources, spill
         self._descriptors: dict[str, int] = {}
 
     def run(self, run: EdgeRun) -> EdgeRun:
-        """Return a run whose stored columns are opened until `resources` end; raises as `files.reading`."""
+        """Return a run whose stored columns are opened until `resources` end; raises as `Stored.read`."""
         return _with_columns(run, self._kept)
 
     def _kept(self, column: Readable) -> Readable:
         if not isinstance(column, Stored):
             return column
         if column.url not in self._descriptors:
-            path = files.filesystem(column.url)[1]
-            descriptor = self._descriptors[column.url] = os.open(path, os.O_RDONLY)
+            if len(self._descriptors) == _MOST_FILES:
+                return self._spill.keep(column.read())
+            with files.reading(column.url):
+                descriptor = os.open(files.filesystem(column.url)[1], os.O_RDONLY)
+            self._descriptors[column.url] = descriptor
             self._resources.callback(os.close, descriptor)
         return Kept(None, column.dtype, len(column), self._descriptors[column.url], column.begin)

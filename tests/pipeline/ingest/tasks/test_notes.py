@@ -691,8 +691,11 @@ def test_many_kills_in_threads(tmp_path, monkeypatch):
     assert last.n_done == 0
 
 
-def test_one_process_goes_on_with_what_workers_have_read(tmp_path):
-    spec = write(tmp_path, "large and small")
+@pytest.mark.parametrize("ids", ["numbers", "large and small"])
+@pytest.mark.parametrize("most_files", [2, 256])
+def test_one_process_goes_on_with_what_workers_have_read(tmp_path, monkeypatch, ids, most_files):
+    monkeypatch.setattr(in_threads, "_MOST_FILES", most_files)
+    spec = write(tmp_path, ids)
     alone = stored(tmp_path / "alone", spec)
     kept(tmp_path, spec)
     heard = Workers()
