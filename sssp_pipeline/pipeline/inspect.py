@@ -49,6 +49,13 @@ def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
         return _facts_of_run(folder)
     if below := folder.runs_of_weights():
         return {"kind": "runs of several weights"} | {name: _facts_of_run(run) for name, run in below.items()}
+    from sssp_pipeline.pipeline.graph_store.store import INGEST_FOLDER
+
+    if any(name.startswith(INGEST_FOLDER) for name in storage.list_names(url)):
+        raise InputError(
+            f"`{storage.redacted(url)}` is no graph store yet: an ingest into it runs, or was interrupted",
+            hint="the same `sssp-pipeline ingest WORKFLOW` goes on with it",
+        )
     raise InputError(
         f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
         hint="name the folder of one, or an edge list",

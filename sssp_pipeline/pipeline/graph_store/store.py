@@ -46,6 +46,8 @@ SKIPPED = "skipped.txt"
 READER = 2
 #: The hint for a damaged store.
 INGEST_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
+#: What begins the name of the folder of an ingest by tasks in the store. It is removed as a half-written file is.
+INGEST_FOLDER = f"{files.TEMP_PREFIX}ingest-"
 PART_FOLDERS = ("row_offsets", "edges", "edge_weights", "vertices", hierarchy_record.FOLDER)
 PART_PATH = re.compile(r"(row_offsets|edges|edge_weights|vertices|hierarchy)/part-[0-9a-f]{8}-\d{5}\.parquet")
 VERSIONS_FOLDER = "versions"

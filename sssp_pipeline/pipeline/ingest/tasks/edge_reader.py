@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.generated import is_generated
+from sssp_pipeline.pipeline.graph_store.store import INGEST_FOLDER
 from sssp_pipeline.pipeline.ingest.building import Given, ReadEdges, read_edges
 from sssp_pipeline.pipeline.ingest.input import open_input
 from sssp_pipeline.pipeline.ingest.memory import Memory
@@ -27,8 +28,6 @@ from sssp_pipeline.progress import Progress, in_bytes
 _LEAST_INPUT_BYTES = 64 << 20
 #: The bytes of a file that say whether it can be divided.
 _HEAD_BYTES = 1 << 18
-#: What begins the name of the folder of an ingest in the store. It is removed as a half-written file is.
-_FOLDER = f"{files.TEMP_PREFIX}ingest-"
 
 
 class IngestWorkers(Protocol):
@@ -70,7 +69,7 @@ def edge_reader(
     or loses its workers or the storage, leaves what was done; the next one of the same graph goes on with it.
     """
     given = list(given)
-    name = _FOLDER + digest_of(given)
+    name = INGEST_FOLDER + digest_of(given)
     folder = files.join(store, name)
 
     def say(reason: str) -> None:

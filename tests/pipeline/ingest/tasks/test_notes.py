@@ -28,6 +28,7 @@ from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, Plan
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds, store_arrays
 from sssp_pipeline.pipeline.ingest.tasks.tasks import EdgesRead, RowsMade
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow import models as workflow
@@ -746,3 +747,9 @@ def test_a_full_disk_in_threads(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=rf"`{tmp_path}/store/.*edges-"):
         stored(tmp_path / "store", spec, threads)
     assert not list(tmp_path.glob("store/**/*"))
+
+
+def test_inspect_of_a_store_whose_ingest_was_interrupted(tmp_path):
+    kept(tmp_path, write(tmp_path))
+    with pytest.raises(InputError, match="an ingest into it runs, or was interrupted"):
+        describe(str(tmp_path / "store"))
