@@ -31,11 +31,11 @@ STEPS = {
     "read: streams": f"{_FORMATS}.parsing.file_parts:read_blocks",
     "parse": f"{_FORMATS}.parsing.line_reader:scan_block",
     "parse: control": f"{_FORMATS}.parsing.tokenizer:control_at",
-    "prepare": f"{_INGEST}.building:_prepared",
-    "prepare: group": f"{_INGEST}.building:keep_run",
+    "prepare": f"{_INGEST}.reading:_prepared",
+    "prepare: group": f"{_INGEST}.reading:keep_run",
     "number ids": f"{_INGEST}.ids.id_mapping:IntegerIds.finish",
-    "limits": f"{_INGEST}.building:limits_between",
-    "rows": f"{_INGEST}.building:ReadEdges._rows_between",
+    "limits": f"{_INGEST}.edges:limits_between",
+    "rows": f"{_INGEST}.edges:ReadEdges._rows_between",
     "rows: gather": f"{_INGEST}.rows.edge_runs:RunTable.edges_between",
     "rows: sort": f"{_INGEST}.rows.sorted_rows:rows_between",
     "cut": "sssp_pipeline.pipeline.graph_store.writing.cut:Cut.add",
@@ -100,13 +100,13 @@ def main() -> None:
     from sssp_pipeline.lazy import leave_out_optional_packages
 
     leave_out_optional_packages()  # as the command line does
-    from sssp_pipeline.pipeline.ingest import building, stage
+    from sssp_pipeline.pipeline.ingest import reading, stage
     from sssp_pipeline.progress import Progress
     from sssp_pipeline.workflow import models
 
     if given.threads:
-        building.usable_cores = lambda: given.threads  # type: ignore[attr-defined]
-    threads = building.usable_cores()  # type: ignore[attr-defined]
+        reading.usable_cores = lambda: given.threads  # type: ignore[attr-defined]
+    threads = reading.usable_cores()  # type: ignore[attr-defined]
     for step, place in STEPS.items():
         clock.wrap(step, place)
     imported = time.perf_counter()

@@ -142,7 +142,8 @@ FORMATS = Path(importlib.import_module("sssp_pipeline.pipeline.formats").__file_
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
     "sssp_pipeline.pipeline.ordered",
-    "sssp_pipeline.pipeline.ingest.building",
+    "sssp_pipeline.pipeline.ingest.edges",
+    "sssp_pipeline.pipeline.ingest.reading",
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.rows.reverses",
     "sssp_pipeline.pipeline.ingest.ids.id_mapping",

@@ -11,7 +11,7 @@ from distributed import LocalCluster
 from stores import OWNER, STRANGER
 
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.tasks import edge_reader, reading
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks
 from sssp_pipeline.pipeline.ingest.tasks.notes import Notes
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
@@ -37,7 +37,7 @@ class Lines(Progress):
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch):
     monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
-    monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 1)
+    monkeypatch.setattr(read_by_tasks, "_FEWEST_TASK_BYTES", 1)
 
 
 @contextmanager

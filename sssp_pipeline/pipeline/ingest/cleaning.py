@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.manifest import Cleaning, Counts
-from sssp_pipeline.pipeline.ingest.building import ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.components import VertexFinder
+from sssp_pipeline.pipeline.ingest.edges import ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.rows.reverses import random_keys, reverse_difference
 
 

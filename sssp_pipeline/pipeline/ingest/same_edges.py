@@ -6,7 +6,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.manifest import Counts
-from sssp_pipeline.pipeline.ingest.building import Rows
+from sssp_pipeline.pipeline.ingest.edges import Rows
 from sssp_pipeline.pipeline.ingest.spill import Column
 from sssp_pipeline.vertex_ids import VertexIds
 

@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline.ingest import memory, spill
 from sssp_pipeline.pipeline.ingest.ids import id_runs
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.tasks import edge_reader, reading
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
 
@@ -38,7 +38,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(memory, "_FEWEST_RANGE_EDGES", 100)
     monkeypatch.setattr(id_runs, "SAMPLED_OF", 4)
     monkeypatch.setattr(id_runs, "_MERGED_BYTES", 1)
-    monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 10_000)
+    monkeypatch.setattr(read_by_tasks, "_FEWEST_TASK_BYTES", 10_000)
     monkeypatch.setattr(part_files, "PART_EDGES", 1000)
     monkeypatch.setattr(part_files, "PART_ROWS", 300)
 

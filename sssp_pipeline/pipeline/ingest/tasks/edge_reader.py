@@ -14,9 +14,11 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import INGEST_FOLDER
-from sssp_pipeline.pipeline.ingest.building import Given, ReadEdges, read_edges
+from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.input import open_input
+from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.reading import read_edges
 from sssp_pipeline.pipeline.ingest.tasks.in_threads import InThreads, Threads
 from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, digest_of
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import OnWorkers
@@ -48,7 +50,7 @@ class IngestWorkers(Protocol):
         ...
 
 
-#: A function like `building.read_edges`.
+#: A function like `reading.read_edges`.
 EdgeReader = Callable[..., AbstractContextManager[ReadEdges]]
 
 

@@ -17,12 +17,12 @@ from functools import partial
 import numpy as np
 
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.ingest.building import ReadEdges
+from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
-from sssp_pipeline.pipeline.ingest.tasks.reading import ByTasks, Found
+from sssp_pipeline.pipeline.ingest.tasks.read_by_tasks import ByTasks, Found
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
 from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     EdgesRead,

@@ -25,8 +25,8 @@ import numpy as np
 
 from sssp_pipeline import __version__
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
-from sssp_pipeline.pipeline.ingest.building import Given
 from sssp_pipeline.pipeline.ingest.graph_identity import options_of
+from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.rows.reverses import random_keys
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored, StoredBits, StoredIds

@@ -14,13 +14,13 @@ import numpy as np
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
-from sssp_pipeline.pipeline.ingest.building import Range, ReadEdges, Rows
+from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds, IntegerIds, Numbering
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.tasks.notes import NotedTasks
-from sssp_pipeline.pipeline.ingest.tasks.reading import TASKS_EACH, ByTasks, Found
+from sssp_pipeline.pipeline.ingest.tasks.read_by_tasks import TASKS_EACH, ByTasks, Found
 from sssp_pipeline.pipeline.ingest.tasks.stored_parts import write_stored_edges
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import NUMBERED, part_of, store_arrays, store_bits
 from sssp_pipeline.pipeline.ingest.tasks.tasks import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
-from sssp_pipeline.pipeline.ingest.building import Given, Job, Range, ReadEdges, Rows, read_runs
+from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
     DeclaredIds,
     IntegerIds,
@@ -24,7 +24,9 @@ from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
     Numbering,
     collector,
 )
+from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.reading import read_runs
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, with_vertices
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import (
@@ -287,7 +289,7 @@ class RowsMade:
     #: (E,).
     col_indices: Stored
     weights: Stored
-    #: As for `building.Rows`.
+    #: As for `edges.Rows`.
     reverse_difference: int | None
 
     def rows(self) -> Rows:

@@ -22,7 +22,7 @@ from sssp_pipeline.pipeline.ingest import stage
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, on_workers, reading
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, on_workers, read_by_tasks
 from sssp_pipeline.pipeline.ingest.tasks import notes as task_notes
 from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, Plan
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds, store_arrays
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.medium
 def small_tasks(monkeypatch):
     """Let few edges fill a task, a range and a part."""
     monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
-    monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 1)
+    monkeypatch.setattr(read_by_tasks, "_FEWEST_TASK_BYTES", 1)
     monkeypatch.setattr(on_workers, "_FEWEST_ROW_EDGES", 100)
     monkeypatch.setattr(part_files, "PART_EDGES", 300)
     monkeypatch.setattr(part_files, "PART_ROWS", 100)

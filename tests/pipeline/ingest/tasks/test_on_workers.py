@@ -26,7 +26,7 @@ from sssp_pipeline.pipeline.formats.parsing import file_parts
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.tasks import edge_reader, on_workers, reading, stored_runs, tasks
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, on_workers, read_by_tasks, stored_runs, tasks
 from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.pipeline.solving import ingest_pool
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
@@ -77,7 +77,7 @@ def four_workers():
 def small_tasks(monkeypatch):
     """Let few edges fill a task, a range and a part."""
     monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
-    monkeypatch.setattr(reading, "_FEWEST_TASK_BYTES", 1)
+    monkeypatch.setattr(read_by_tasks, "_FEWEST_TASK_BYTES", 1)
     monkeypatch.setattr(on_workers, "_FEWEST_ROW_EDGES", 100)
     monkeypatch.setattr(part_files, "PART_EDGES", 1000)
     monkeypatch.setattr(part_files, "PART_ROWS", 300)
@@ -201,8 +201,10 @@ def test_one_large_file_is_divided(tmp_path, four_workers, monkeypatch, ids, beg
     rows = "".join((tmp_path / f"edges-{number}.txt").read_text() for number in range(N_FILES))
     (tmp_path / "one.txt").write_text((begin + rows)[:-1])
     groups = []
-    grouped = reading._grouped
-    monkeypatch.setattr(reading, "_grouped", lambda *given: groups.append(grouped(*given)) or groups[-1])
+    grouped = read_by_tasks._grouped
+    monkeypatch.setattr(
+        read_by_tasks, "_grouped", lambda *given: groups.append(grouped(*given)) or groups[-1]
+    )
     assert_same(tmp_path, {"input": str(tmp_path / "one.txt")}, four_workers)
     assert len(groups[0]) > 10
 
@@ -321,8 +323,9 @@ def test_a_killed_ingest_goes_on(tmp_path, wait_until, number):
         text = {"graph": graph, "cluster": where, "sources": {"all": True}, "output": {"path": "run"}}
         (tmp_path / "w.yaml").write_text(json.dumps(text))
         program = (
-            "from sssp_pipeline.pipeline.ingest.tasks import edge_reader, reading; edge_reader._LEAST_INPUT_BYTES = 0; "
-            "reading._FEWEST_TASK_BYTES = 1; from sssp_pipeline.cli import main; main()"
+            "from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks; "
+            "edge_reader._LEAST_INPUT_BYTES = 0; read_by_tasks._FEWEST_TASK_BYTES = 1; "
+            "from sssp_pipeline.cli import main; main()"
         )
         command = [sys.executable, "-c", program, "ingest", str(tmp_path / "w.yaml")]
         process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)

@@ -16,18 +16,17 @@ import numpy as np
 
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeList
-from sssp_pipeline.pipeline.ingest.building import (
-    Given,
-    Job,
-    ReadEdges,
+from sssp_pipeline.pipeline.ingest.edges import ReadEdges
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import IntegerIds, collector
+from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions
+from sssp_pipeline.pipeline.ingest.job import Given, Job
+from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.reading import (
     check_all_have_weights,
     check_vertex_count,
     coordinates_of,
     read_runs,
 )
-from sssp_pipeline.pipeline.ingest.ids.id_mapping import IntegerIds, collector
-from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions
-from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.spill import Kept, Spill
 from sssp_pipeline.pipeline.ingest.tasks.notes import NotedTasks, Notes, Plan, digest_of
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds
@@ -84,7 +83,7 @@ class ByTasks(ABC):
 
     @contextmanager
     def read(self, given: Given, progress: Progress, *, with_positions: bool = True) -> Iterator[ReadEdges]:
-        """Read the edges as `building.read_edges`; raises as it does."""
+        """Read the edges as `reading.read_edges`; raises as it does."""
         spec, task_bytes = given.spec, self.pool.task_bytes
         memory = Memory.of(spec.memory, usable_cores())
         if spec.memory != "auto":
@@ -167,7 +166,7 @@ class _Reading:
         self.sample: list[tuple] = []
 
     def read(self) -> None:
-        """Read all edges; raises as `building.read_runs`."""
+        """Read all edges; raises as `reading.read_runs`."""
         n_edges = 0
 
         def task(number: int) -> ReadTask:

@@ -1,0 +1,58 @@
+"""Job: what an ingest reads, and what its steps share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sssp_pipeline.pipeline.formats.edge_list import EdgeList
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import IdCollector
+from sssp_pipeline.pipeline.ingest.input import (
+    adds_reverses,
+)
+from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.spill import Spill
+from sssp_pipeline.pipeline.scratch import Scratch
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress
+from sssp_pipeline.workflow import models as workflow
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What ingest reads for one weight: the section of the graph, its URLs, and their fingerprints."""
+
+    spec: workflow.Graph
+    urls: list[str]
+    inputs: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What the steps of one ingest share."""
+
+    spec: workflow.Graph
+    edge_list: EdgeList
+    ids: IdCollector
+    spill: Spill
+    memory: Memory
+    progress: Progress
+    scratch: Scratch = field(default_factory=Scratch)
+
+    @property
+    def threads(self) -> int:
+        return self.memory.threads
+
+    @property
+    def input_name(self) -> str:
+        """The words for the input in messages."""
+        inputs = self.spec.inputs
+        return f"`{files.redacted(inputs[0])}`" if len(inputs) == 1 else "the input"
+
+    @property
+    def drops_loops(self) -> bool:
+        return self.spec.self_loops == "drop"
+
+    @property
+    def adds_reverses(self) -> bool:
+        return adds_reverses(self.edge_list, self.spec)
