@@ -59,9 +59,10 @@ def center(
     G: BackendGraph, e: dict[Any, Any] | None = None, usebounds: bool = False, weight: Weight = None
 ) -> list[Any]:
     """Return the nodes whose eccentricity is the radius."""
-    is_small = not G.is_directed() and G.original.number_of_edges() == len(G) - 1
-    if e is None and weight is None and is_small:
-        # Perhaps a tree, whose center NetworkX finds without shortest paths. It lists two nodes in another order.
+    may_be_tree = not G.is_directed() and G.original.number_of_edges() == len(G) - 1
+    if e is None and weight is None and (may_be_tree or len(G) == 0):
+        # NetworkX finds the center of a tree without shortest paths, and lists two nodes in another order. It refuses
+        # an empty graph.
         result: list[Any] = nx.center.orig_func(G.original)
         return result
     found = _eccentricities(G, e, weight)

@@ -12,7 +12,6 @@ from typing import Any
 import networkx as nx
 
 from sssp_pipeline.networkx_backend.graphs import BackendGraph, Weight
-from sssp_pipeline.networkx_backend.mappings import LazyMapping, Lengths, Paths
 from sssp_pipeline.networkx_backend.rows import Row, row_from_nearest, rows_from
 
 Cutoff = float | None
@@ -29,23 +28,25 @@ def multi_source_dijkstra(
         return 0, [target]
     row = _from_nearest(G, sources, cutoff, weight)
     if target is None:
-        return Lengths(row), Paths(row)
-    message = f"No path to {target}."
-    return _at(Lengths(row), target, message), _at(Paths(row), target, message)
+        return row.lengths(), row.paths()
+    vertex = _reached(row, target, f"No path to {target}.")
+    return row.length(vertex), row.path(vertex)
 
 
 def multi_source_dijkstra_path(
     G: BackendGraph, sources: Any, cutoff: Cutoff = None, weight: Weight = "weight"
 ) -> Any:
     """Return paths."""
-    return multi_source_dijkstra(G, sources, cutoff=cutoff, weight=weight)[1]
+    _check_sources(G, sources)
+    return _from_nearest(G, sources, cutoff, weight).paths()
 
 
 def multi_source_dijkstra_path_length(
     G: BackendGraph, sources: Any, cutoff: Cutoff = None, weight: Weight = "weight"
 ) -> Any:
     """Return lengths."""
-    return multi_source_dijkstra(G, sources, cutoff=cutoff, weight=weight)[0]
+    _check_sources(G, sources)
+    return _from_nearest(G, sources, cutoff, weight).lengths()
 
 
 def single_source_dijkstra(
@@ -80,29 +81,29 @@ def dijkstra_path_length(G: BackendGraph, source: Any, target: Any, weight: Weig
         raise nx.NodeNotFound(f"Node {source} not found in graph")
     if source == target:
         return 0
-    lengths = Lengths(_from_nearest(G, [source], None, weight))
-    return _at(lengths, target, f"Node {target} not reachable from {source}")
+    row = _from_nearest(G, [source], None, weight)
+    return row.length(_reached(row, target, f"Node {target} not reachable from {source}"))
 
 
 def all_pairs_dijkstra(
     G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Iterator[tuple[Any, tuple[LazyMapping, LazyMapping]]]:
+) -> Iterator[tuple[Any, tuple[dict[Any, Any], dict[Any, Any]]]]:
     """Return an iterator of each node with its lengths and paths."""
-    return ((node, (Lengths(row), Paths(row))) for node, row in _from_all(G, cutoff, weight))
+    return ((node, (row.lengths(), row.paths())) for node, row in _from_all(G, cutoff, weight))
 
 
 def all_pairs_dijkstra_path(
     G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Iterator[tuple[Any, LazyMapping]]:
+) -> Iterator[tuple[Any, dict[Any, Any]]]:
     """Return an iterator of each node with its paths."""
-    return ((node, Paths(row)) for node, row in _from_all(G, cutoff, weight))
+    return ((node, row.paths()) for node, row in _from_all(G, cutoff, weight))
 
 
 def all_pairs_dijkstra_path_length(
     G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Iterator[tuple[Any, LazyMapping]]:
+) -> Iterator[tuple[Any, dict[Any, Any]]]:
     """Return an iterator of each node with its lengths."""
-    return ((node, Lengths(row)) for node, row in _from_all(G, cutoff, weight))
+    return ((node, row.lengths()) for node, row in _from_all(G, cutoff, weight))
 
 
 def _check_sources(G: BackendGraph, sources: Any) -> None:
@@ -124,11 +125,12 @@ def _from_all(G: BackendGraph, cutoff: Cutoff, weight: Weight) -> Iterator[tuple
     return zip(G.nodes, rows_from(G, weighted, range(len(G)), cutoff=cutoff), strict=True)
 
 
-def _at(mapping: LazyMapping, target: Any, message: str) -> Any:
-    try:
-        return mapping[target]
-    except KeyError as error:
-        raise nx.NetworkXNoPath(message) from error
+def _reached(row: Row, target: Any, message: str) -> int:
+    """Return the vertex of `target`; raises `NetworkXNoPath` with `message` if no path leads to it."""
+    vertex = row.of.vertex_of.get(target)
+    if vertex is None or not row.reaches(vertex):
+        raise nx.NetworkXNoPath(message)
+    return vertex
 
 
 # ---- Bellman and Ford's algorithm ----
@@ -144,19 +146,19 @@ def single_source_bellman_ford(
         return 0, [source]
     row = _by_bellman_ford(G, source, weight, predecessors=True)
     if target is None:
-        return Lengths(row), Paths(row)
-    message = f"Target {target} cannot be reached from given sources"
-    return _at(Lengths(row), target, message), _at(Paths(row), target, message)
+        return row.lengths(), row.paths()
+    vertex = _reached(row, target, f"Target {target} cannot be reached from given sources")
+    return row.length(vertex), row.path(vertex)
 
 
 def single_source_bellman_ford_path(G: BackendGraph, source: Any, weight: Weight = "weight") -> Any:
     """Return paths."""
-    return single_source_bellman_ford(G, source, weight=weight)[1]
+    return _by_bellman_ford(G, source, weight, predecessors=True).paths()
 
 
 def single_source_bellman_ford_path_length(G: BackendGraph, source: Any, weight: Weight = "weight") -> Any:
     """Return lengths."""
-    return Lengths(_by_bellman_ford(G, source, weight, predecessors=False))
+    return _by_bellman_ford(G, source, weight, predecessors=False).lengths()
 
 
 def bellman_ford_path(G: BackendGraph, source: Any, target: Any, weight: Weight = "weight") -> Any:
@@ -170,22 +172,22 @@ def bellman_ford_path_length(G: BackendGraph, source: Any, target: Any, weight: 
         if source not in G:
             raise nx.NodeNotFound(f"Node {source} not found in graph")
         return 0
-    lengths = Lengths(_by_bellman_ford(G, source, weight, predecessors=False))
-    return _at(lengths, target, f"node {target} not reachable from {source}")
+    row = _by_bellman_ford(G, source, weight, predecessors=False)
+    return row.length(_reached(row, target, f"node {target} not reachable from {source}"))
 
 
 def all_pairs_bellman_ford_path(
     G: BackendGraph, weight: Weight = "weight"
-) -> Iterator[tuple[Any, LazyMapping]]:
+) -> Iterator[tuple[Any, dict[Any, Any]]]:
     """Return an iterator of each node with its paths."""
-    return ((node, Paths(row)) for node, row in _all_by_bellman_ford(G, weight, predecessors=True))
+    return ((node, row.paths()) for node, row in _all_by_bellman_ford(G, weight, predecessors=True))
 
 
 def all_pairs_bellman_ford_path_length(
     G: BackendGraph, weight: Weight = "weight"
-) -> Iterator[tuple[Any, LazyMapping]]:
+) -> Iterator[tuple[Any, dict[Any, Any]]]:
     """Return an iterator of each node with its lengths."""
-    return ((node, Lengths(row)) for node, row in _all_by_bellman_ford(G, weight, predecessors=False))
+    return ((node, row.lengths()) for node, row in _all_by_bellman_ford(G, weight, predecessors=False))
 
 
 def _by_bellman_ford(G: BackendGraph, source: Any, weight: Weight, *, predecessors: bool) -> Row:

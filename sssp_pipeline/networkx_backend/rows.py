@@ -63,7 +63,7 @@ class Row:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """(n,) The reached vertices in the order of the mapping: the sources, and then by distance."""
+        """(n,) The reached vertices in the order of the search: the sources, and then by distance."""
         if self.is_dijkstra:
             return self._settled[0]
         by_distance = np.argsort(self.distances, kind="stable")[: self.n_reached].astype(np.uint32)
@@ -82,14 +82,14 @@ class Row:
         length = self.distances.item(vertex)
         return float(length) if self.weighted.is_float and vertex not in self._source_set else int(length)
 
-    def lengths(self) -> list[int | float]:
-        """Return the distances of the vertices of `order`."""
+    def lengths(self) -> dict[Any, int | float]:
+        """Return the distance of each reached node, in the order of the search."""
         # The order of a search by Dijkstra's algorithm is by distance, so sorting is enough.
         by_distance = self.is_dijkstra
         found = self.ascending_lengths() if by_distance else self._numbers(self.distances[self.order])
         if self.weighted.is_float:
             found[: len(self.sources)] = [0] * len(self.sources)
-        return found
+        return dict(zip(map(self.of.nodes.__getitem__, self.order.tolist()), found, strict=True))
 
     def ascending_lengths(self) -> list[int | float]:
         """Return the distances of the reached vertices, the smallest first; needs no order of vertices."""
@@ -101,19 +101,25 @@ class Row:
 
     def path(self, vertex: int) -> list[Any]:
         """Return the nodes of a shortest path from a source to a reached vertex."""
-        return self._path(vertex, self.predecessors)
-
-    def paths(self) -> Iterator[list[Any]]:
-        """Yield the paths to the vertices of `order`."""
-        predecessors = self.predecessors.tolist()  # faster than an array, and several times its size
-        for vertex in self.order.tolist():
-            yield self._path(vertex, predecessors)
-
-    def _path(self, vertex: int, predecessors: Any) -> list[Any]:
         path = [vertex]
         while path[-1] not in self._source_set:
-            path.append(int(predecessors[path[-1]]))
+            path.append(int(self.predecessors[path[-1]]))
         return [self.of.nodes[vertex] for vertex in reversed(path)]
+
+    def paths(self) -> dict[Any, list[Any]]:
+        """Return the path to each reached node, in the order of the search."""
+        order, predecessors, nodes = self.order.tolist(), self.predecessors.tolist(), self.of.nodes
+        # Each path is a copy of the path to its predecessor with one more node, which takes less time than a walk back.
+        made = {source: [nodes[source]] for source in self.sources.tolist()}
+        for vertex in order:
+            missing = []
+            while vertex not in made:
+                missing.append(vertex)
+                vertex = predecessors[vertex]
+            path = made[vertex]
+            for following in reversed(missing):
+                path = made[following] = [*path, nodes[following]]
+        return {nodes[vertex]: made[vertex] for vertex in order}
 
 
 def rows_from(
