@@ -25,9 +25,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.plan_facts import describe_plan
 from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.outputs import FileOutput
-from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.storage.files import open_read
 from sssp_pipeline.progress import Quiet
@@ -113,9 +111,6 @@ class Nearby(FileOutput):
     def write(self, handle, sources, solution, ids):
         counts = pa.array(solution.distances[:, 0])
         pq.write_table(pa.table({"source": ids.originals(sources), "nearby": counts}), handle)
-
-    def batch_shape(self, batch, n_sources, n_vertices, weight_dtype):
-        return FileShape(batch_file(batch), n_sources, 2)
 
     def read(self, urls, places, ids, dtype):
         with opened(urls[0]) as file:

@@ -7,24 +7,25 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.completed_run import check_undamaged
+from sssp_pipeline.errors import InputError, RefutedError, SsspError
+from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.pipeline.results.damage import damage_of, recorded_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.solving import dispatch
 from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.pipeline.storage.file_sums import sum_of
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Workflow
 
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
+AGAIN = "`sssp-pipeline run WORKFLOW` solves what is damaged again"
 
 
 def made(tmp_path: Path, path: str | None = None, **sections) -> Workflow:
@@ -111,7 +112,7 @@ def test_what_killed_processes_leave_is_no_other_file(tmp_path):
 
 def test_overwrite_removes_the_earlier_run_and_nothing_else(tmp_path):
     run(made(tmp_path), Quiet())
-    foreign = ["notes.txt", "distances/mine.parquet", "sub/run.json"]
+    foreign = ["notes.txt", "distances/mine.txt", "sub/run.json"]
     for name in foreign:
         (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "run" / name).write_text("mine")
@@ -204,77 +205,211 @@ def test_killed_at_every_step_of_a_removal_the_folder_is_still_a_runs(tmp_path, 
     assert steps >= 5
 
 
+def flipped(content: bytes) -> bytes:
+    """Return `content` with a bit in its middle flipped."""
+    place = len(content) // 2
+    return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+
+
 @pytest.mark.parametrize(
-    ("name", "damage", "message"),
+    ("damage", "fault"),
     [
-        ("distances/batch-00001.parquet", None, "is gone"),
-        ("distances/batch-00001.parquet", lambda c: b"", "was altered: it has 0 bytes, and had {} when"),
-        (
-            "distances/batch-00001.parquet",
-            lambda c: c[:-1],
-            "was altered: it has {less} bytes, and had {} when",
-        ),
-        (
-            "distances/batch-00002.parquet",
-            lambda c: c + b"x",
-            "was altered: it has {more} bytes, and had {} when",
-        ),
-        (
-            "distances/batch-00000.parquet",
-            lambda c: b"XXXX" + c[4:],
-            "is damaged: its {} bytes are not a whole",
-        ),
-        (
-            "distances/batch-00000.parquet",
-            lambda c: c[:-4] + b"XXXX",
-            "is damaged: its {} bytes are not a whole",
-        ),
-        (
-            "distances/batch-00000.parquet",
-            lambda c: c[:-8] + b"\xff" * 4 + c[-4:],
-            "is damaged: its {} bytes",
-        ),
-        (
-            "distances/batch-00000.parquet",
-            lambda c: c[:-200] + b"\xff" * 192 + c[-8:],
-            "is damaged: its {} bytes",
-        ),
-        ("metrics.parquet", lambda c: b"", "was altered: it has 0 bytes, and had {} when"),
-        ("metrics.parquet", None, "is gone"),
+        (None, "is gone"),
+        (lambda c: b"", "was altered: it has 0 bytes, and had {} when it was written"),
+        (lambda c: c[:-1], "was altered: it has {less} bytes, and had {} when it was written"),
+        (lambda c: c + b"x", "was altered: it has {more} bytes, and had {} when it was written"),
     ],
 )
-def test_a_finished_run_with_a_damaged_file_does_not_count_as_done(tmp_path, name, damage, message):
-    folder, _ = run(made(tmp_path), Quiet())
-    path = tmp_path / "run" / name
-    before = path.read_bytes()
+def test_a_damaged_batch_of_a_finished_run_is_solved_again_and_no_other(tmp_path, listener, damage, fault):
+    run(made(tmp_path), Quiet())
+    path = tmp_path / "run" / "distances" / "batch-00001.parquet"
+    whole, before = content(tmp_path / "run" / "distances"), path.read_bytes()
+    metrics = (tmp_path / "run" / "metrics.parquet").read_bytes()
     path.unlink() if damage is None else path.write_bytes(damage(before))
-    with pytest.raises(InputError) as caught:
+    heard, n = listener(), len(before)
+    _, record = run(made(tmp_path), heard)
+    text = fault.format(n, less=n - 1, more=n + 1)
+    assert f"`{path}` {text}: it is written again" in heard.lines
+    assert "solved 4 sources x 420 vertices with 1 thread" in heard.lines
+    assert record["verify"]["refuted"] is None
+    assert content(tmp_path / "run" / "distances") == whole
+    assert (tmp_path / "run" / "metrics.parquet").read_bytes() == metrics
+    assert not (tmp_path / "run" / "_run").exists()
+    heard = listener()
+    run(made(tmp_path), heard)
+    assert f"{tmp_path / 'run'} is finished already, nothing to solve" in heard.lines
+
+
+@pytest.mark.parametrize("name", ["distances/batch-00001.parquet", "metrics.parquet"])
+def test_verify_finds_a_flipped_bit_and_the_run_that_its_hint_names_repairs_it(tmp_path, name):
+    folder, _ = run(made(tmp_path), Quiet())
+    whole = content(tmp_path / "run" / "distances")
+    path = tmp_path / "run" / name
+    path.write_bytes(flipped(path.read_bytes()))
+    with pytest.raises((InputError, RefutedError)) as caught:
+        verify_run(folder.url, None, "sample", Quiet())
+    assert caught.value.hint == AGAIN
+    run(made(tmp_path), Quiet())
+    assert content(tmp_path / "run" / "distances") == whole
+    assert "damaged" not in verify_run(folder.url, None, "certificate", Quiet())
+
+
+def test_damage_outside_the_sample_is_found_by_its_checksum(tmp_path):
+    workflow = made(tmp_path, sources={"random": {"count": 40, "seed": 1}}, solve={"batch": 1})
+    folder, _ = run(workflow, Quiet())
+    path = Path(folder.batch_path(1))  # the sample has 8 of the 40 sources
+    before = path.read_bytes()
+    path.write_bytes(flipped(before))
+    with pytest.raises(InputError, match=r"batch-00001\.parquet` was altered: its CRC-32 is") as caught:
+        verify_run(folder.url, None, "sample", Quiet())
+    assert caught.value.hint == AGAIN
+    run(workflow, Quiet())
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_wide_file_costs_all_batches(tmp_path, listener):
+    workflow = made(tmp_path, output={"layout": "wide"})
+    run(workflow, Quiet())
+    path = tmp_path / "run" / "distances" / "wide-00000.parquet"
+    before = path.read_bytes()
+    path.write_bytes(before[:-1])
+    heard = listener()
+    run(workflow, heard)
+    assert any(line.endswith("when it was written: all batches are solved again") for line in heard.lines)
+    assert path.read_bytes() == before
+
+
+def test_what_another_release_wrote_is_not_repaired(tmp_path, monkeypatch):
+    run(made(tmp_path), Quiet())
+    path = tmp_path / "run" / "distances" / "batch-00001.parquet"
+    path.unlink()
+    real = DistanceFormat.identity
+    monkeypatch.setattr(DistanceFormat, "identity", lambda form: real(form) | {"writer": "pages-9"})
+    with pytest.raises(InputError, match=r"batch-00001\.parquet` is gone"):
         run(made(tmp_path), Quiet())
-    n = len(before)
-    assert caught.value.message.startswith(f"`{path}` " + message.format(n, less=n - 1, more=n + 1))
-    assert caught.value.hint == OVERWRITE
+
+
+def test_a_repair_that_fails_leaves_the_finished_run(tmp_path, monkeypatch):
+    run(made(tmp_path), Quiet())
+    path = tmp_path / "run" / "distances" / "batch-00001.parquet"
+    path.unlink()
+    whole = content(tmp_path / "run")
+
+    def fails(task):
+        raise InputError("no worker can be used", hint="")
+
+    with monkeypatch.context() as patched, pytest.raises(SsspError):
+        patched.setattr(dispatch, "_solved", fails)
+        run(made(tmp_path), Quiet())
+    assert whole.items() <= content(tmp_path / "run").items()
+    run(made(tmp_path), Quiet())
+    assert path.exists()
+
+
+@pytest.mark.parametrize("name", ["zzz.parquet", "batch-00003.parquet", "sub/zzz.parquet"])
+def test_a_stray_file_is_named_by_run_and_by_verify(tmp_path, name):
+    folder, _ = run(made(tmp_path), Quiet())
+    stray = tmp_path / "run" / "distances" / name
+    stray.parent.mkdir(exist_ok=True)
+    shutil.copy(folder.batch_path(0), stray)
+    for use in (
+        lambda: run(made(tmp_path), Quiet()),
+        lambda: verify_run(folder.url, None, "sample", Quiet()),
+    ):
+        with pytest.raises(InputError) as caught:
+            use()
+        assert caught.value.message == (
+            f"`{stray}` is no file of this run, and whoever reads `distances/*.parquet` counts its rows too"
+        )
+        assert caught.value.hint == "move it to another folder"
+    assert stray.exists()
+    stray.rename(tmp_path / "run" / "distances" / "_zzz.parquet")  # readers leave it out
+    run(made(tmp_path), Quiet())
+
+
+def test_a_stray_file_ends_a_run_before_it_is_finished(tmp_path):
+    folder, _ = run(made(tmp_path), Quiet())
+    shutil.copy(folder.batch_path(0), tmp_path / "zzz.parquet")
+    folder.remove()
+
+    class Copies(Quiet):
+        def advance(self, done: int, total: int | None, unit: str) -> None:
+            shutil.copy(tmp_path / "zzz.parquet", tmp_path / "run" / "distances")
+
+    with pytest.raises(InputError, match=r"zzz\.parquet` is no file of this run"):
+        run(made(tmp_path), Copies())
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_link_in_place_of_a_folder_is_refused_and_what_it_leads_to_stays(tmp_path, overwrite):
+    run(made(tmp_path), Quiet())
+    (tmp_path / "run" / "distances").rename(tmp_path / "elsewhere")
+    (tmp_path / "run" / "distances").symlink_to(tmp_path / "elsewhere")
+    whole = content(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"run/distances` is a symbolic link"):
+        run(made(tmp_path), Quiet(), overwrite=overwrite)
+    assert content(tmp_path / "elsewhere") == whole
+
+
+@pytest.mark.parametrize("damage", [lambda c: c.replace(b'"batches": 3', b'"batches": 2'), lambda c: c[:-9]])
+def test_a_damaged_run_json_is_said_and_overwritten(tmp_path, damage):
+    folder, _ = run(made(tmp_path), Quiet())
+    path = tmp_path / "run" / "run.json"
+    path.write_bytes(damage(path.read_bytes()))
+    for use in (
+        lambda: run(made(tmp_path), Quiet()),
+        lambda: verify_run(folder.url, None, "sample", Quiet()),
+    ):
+        with pytest.raises(InputError, match=r"run\.json` is damaged: ") as caught:
+            use()
+        assert caught.value.hint == OVERWRITE
     run(made(tmp_path), Quiet(), overwrite=True)
-    assert (tmp_path / "run" / "distances" / "batch-00001.parquet").exists()
-    check_undamaged(folder, folder.read_run())
+    assert verify_run(folder.url, None, "certificate", Quiet())["verify"]["refuted"] is None
 
 
-def test_a_file_of_the_right_size_with_other_rows_is_found_and_the_others_are_counted(tmp_path):
-    folder, record = run(made(tmp_path), Quiet())
-    paths = [Path(folder.batch_path(number)) for number in range(3)]
-    pq.write_table(pq.read_table(paths[0]).slice(1), paths[0])
-    paths[1].write_bytes(b"")
-    record["files"] = {}
-    with pytest.raises(InputError) as caught:
-        check_undamaged(folder, record)
-    assert caught.value.message == (
-        f"`{paths[0]}` is damaged: it has 1679 rows, not 1680, and 1 more of its files are damaged"
-    )
+def without_checksums(folder: RunFolder, **changes) -> dict:
+    """Return the record of a run, written again as release 0.1.0 wrote it."""
+    record = {key: value for key, value in folder.read_run().items() if key not in ("crc32", "files")}
+    record |= {"version": 1, **changes}
+    Path(folder.path("run.json")).write_text(json.dumps(record))
+    return record
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda c: b"XXXX" + c[4:],
+        lambda c: c[:-4] + b"XXXX",
+        lambda c: c[:-8] + b"\xff" * 4 + c[-4:],
+        lambda c: c[:-200] + b"\xff" * 192 + c[-8:],
+    ],
+)
+def test_a_damaged_run_without_checksums_is_said(tmp_path, damage):
+    folder, _ = run(made(tmp_path), Quiet())
+    without_checksums(folder)
+    run(made(tmp_path), Quiet())
+    without_checksums(folder)
+    path = Path(folder.batch_path(0))
+    path.write_bytes(damage(path.read_bytes()))
+    Path(folder.batch_path(1)).write_bytes(b"")
+    for use in (
+        lambda: run(made(tmp_path), Quiet()),
+        lambda: verify_run(folder.url, None, "sample", Quiet()),
+    ):
+        with pytest.raises(InputError) as caught:
+            use()
+        n = path.stat().st_size
+        assert caught.value.message == (
+            f"`{path}` is damaged: its {n} bytes are not a whole Parquet file, and 1 more of its files are damaged"
+        )
+        assert caught.value.hint == OVERWRITE
 
 
 def test_a_footer_longer_than_what_is_read_at_first_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("sssp_pipeline.pipeline.results.file_shapes._TAIL_BYTES", 16)
-    folder, record = run(made(tmp_path), Quiet())
-    check_undamaged(folder, record)
+    monkeypatch.setattr("sssp_pipeline.pipeline.results.damage._TAIL_BYTES", 16)
+    folder, _ = run(made(tmp_path), Quiet())
+    assert damage_of(folder.url, without_checksums(folder), content=False) == {}
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])
@@ -299,12 +434,8 @@ def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeyp
     path.write_bytes(b"")  # as a machine leaves it that loses its power
     heard = listener()
     run(workflow, heard)
-    how = (
-        "is empty"
-        if layout == "long"
-        else f"was altered: it has 0 bytes, and had {n_bytes} when it was written"
-    )
-    assert f"`{path}` {how}: it is solved again" in heard.lines
+    how = f"was altered: it has 0 bytes, and had {n_bytes} when it was written"
+    assert f"`{path}` {how}: its batch is solved again" in heard.lines
     assert "going on: 1 of 3 batches are committed already" in heard.lines
     assert content(tmp_path / "run" / "distances") == whole
 
@@ -313,25 +444,16 @@ def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeyp
 def test_ten_thousand_batches_are_looked_at_in_seconds(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     (tmp_path / "run" / "distances").mkdir(parents=True)
-    columns = {"source": pa.array([1, 1]), "vertex": pa.array([1, 2]), "distance": pa.array([0, 3])}
     first = Path(folder.batch_path(0))
-    pq.write_table(pa.table(columns), first)
+    first.write_bytes(b"distances")
     for batch in range(1, 10_000):
         Path(folder.batch_path(batch)).hardlink_to(first)
-    pq.write_table(pa.table({"source": np.arange(10_000)}), folder.path("metrics.parquet"))
-    form = DistanceFormat("long", None, "none", predecessors=False)
-    record = {
-        "sources": 10_000,
-        "batches": 10_000,
-        "targets": None,
-        "graph": {"n_vertices": 2, "weights": {"dtype": "uint32"}},
-        "identity": {"batch": 1, "targets": None, **form.identity()},
-        "files": folder.file_sizes(),
-    }
-    assert len(record["files"]) == 10_001
+    sums = {f"distances/{path.name}": sum_of(str(first)) for path in first.parent.iterdir()}
+    assert len(sums) == 10_000
     began = time.monotonic()
-    check_undamaged(folder, record)
-    assert time.monotonic() - began < 20  # some 3 s where nothing else is going on
+    for content in (False, True):
+        assert damage_of(folder.url, recorded_files(sums), content=content) == {}
+    assert time.monotonic() - began < 20  # some 2 s where nothing else is going on
 
 
 def test_on_the_command_line(tmp_path, monkeypatch):
@@ -369,8 +491,8 @@ def test_folders_elsewhere_than_on_this_machine_are_as_safe(tmp_path):
     assert before[0] == "distances/batch-00000.parquet"
     storage.write_atomic(folder.path("notes.txt"), b"mine")
     storage.write_atomic(folder.path(before[0]), b"PAR1")
-    with pytest.raises(InputError, match=r"batch-00000\.parquet` was altered: it has 4 bytes, and had"):
-        run(workflow, Quiet())
+    run(workflow, Quiet())
+    assert verify_run(folder.url, None, "sample", Quiet())["verify"]["refuted"] is None
     run(workflow, Quiet(), overwrite=True)
     assert storage.list_files(folder.url) == sorted([*before, "notes.txt"])
     storage.write_atomic(f"{place}/taken/notes.txt", b"mine")

@@ -49,7 +49,10 @@ def names(folder: Path) -> list[str]:
 
 def marks(folder: Path) -> dict[str, tuple[int, int]]:
     """Return what would change if a committed batch were written again."""
-    found = (folder / "run" / "distances").glob("batch-*")
+    run = folder / "run"
+    found = list((run / "distances").glob("batch-*"))
+    if not (run / "run.json").exists():
+        found = [p for p in found if (run / "_run" / p.with_suffix(".commit").name).exists()]
     return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in found}
 
 

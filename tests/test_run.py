@@ -1,6 +1,5 @@
 """The whole pipeline, solved by threads of this process and by real Dask workers."""
 
-import json
 import logging
 import pickle
 import shutil
@@ -29,6 +28,7 @@ from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
 from sssp_pipeline.pipeline.solving import trials
 from sssp_pipeline.pipeline.solving.dispatch import solve_task
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
+from sssp_pipeline.pipeline.storage.records import record_content
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Workflow
 
@@ -106,7 +106,7 @@ def test_a_run_leaves_what_is_promised_and_nothing_else(undisturbed):
     folder, record = undisturbed
     batches = [f"distances/batch-{i:05d}.parquet" for i in range(8)]
     assert files(folder) == [*batches, "metrics.parquet", "report.html", "run.json"]
-    assert json.loads((folder / "run.json").read_text()) == record
+    assert record_content((folder / "run.json").read_bytes()) == record
     assert record["verify"] | {"verify_s": 0} == {
         "mode": "certificate",
         "checked_sources": 30,
@@ -201,7 +201,7 @@ def test_a_run_to_some_targets(tmp_path, undisturbed, cluster, layout):
         run(others, Quiet())
 
 
-def test_a_wrong_distance_to_a_target_is_named(tmp_path):
+def test_a_wrong_distance_to_a_target_is_named(tmp_path, recorded_anew):
     output = {"targets": {"ids": [1600, 3, 77]}}
     folder, _ = run(made(tmp_path, output=output, verify="off"), Quiet())
     path = folder.batch_path(0)
@@ -212,6 +212,7 @@ def test_a_wrong_distance_to_a_target_is_named(tmp_path):
     with pytest.raises(RefutedError, match=f"source `{rows[1]['source']}`, vertex `3`: stored distance"):
         verify_run(folder.url, None, "sample", Quiet())
     pq.write_table(table.set_column(1, "vertex", pa.array([9] * table.num_rows)), path)
+    recorded_anew(folder)
     with pytest.raises(InputError, match="it has not the targets that the run was asked for"):
         verify_run(folder.url, None, "sample", Quiet())
 
@@ -342,10 +343,10 @@ def test_running_again_solves_only_what_is_missing(
 
         patched.setattr(RunFolder, "finish_metrics", keep)
         run(made(tmp_path), Quiet())
-    # As if killed after five batches: no run.json yet, and the metrics of those five.
+    # As if killed after five batches: no run.json yet, and the commits of those five.
     shutil.move(tmp_path / "kept", folder / "_run")
     for batch in (5, 6, 7):
-        (folder / "_run" / f"metrics-{batch:05d}.npy").unlink()
+        (folder / "_run" / f"batch-{batch:05d}.commit").unlink()
     for name in (
         "run.json",
         "metrics.parquet",
@@ -434,8 +435,9 @@ def test_a_refuted_distance_ends_the_run_and_is_recorded(tmp_path):
     )
     assert caught.value.exit_code == 3
     assert RunFolder(str(tmp_path / "run")).read_run()["verify"]["refuted"] == caught.value.message
-    with pytest.raises(InputError, match=r"batch-00002\.parquet` was altered: it has \d+ bytes, and had"):
-        run(made(tmp_path, verify="certificate"), Quiet())
+    assert caught.value.hint == "`sssp-pipeline run WORKFLOW` solves what is damaged again"
+    _, record = run(made(tmp_path, verify="certificate"), Quiet())
+    assert (record["verify"]["mode"], record["verify"]["refuted"]) == ("certificate", None)
 
 
 def test_verify_needs_the_graph_that_was_solved(tmp_path, undisturbed):
@@ -784,19 +786,36 @@ def test_a_damaged_record_is_said(tmp_path, damage):
     assert (tmp_path / "run" / "run.json").read_text() == damage
 
 
-def test_a_damaged_identity_is_said(tmp_path):
-    (tmp_path / "run" / "_run").mkdir(parents=True)
-    (tmp_path / "run" / "_run" / "identity.json").write_text("zzz")
-    with pytest.raises(InputError, match=r"identity\.json` is damaged"):
+@pytest.mark.parametrize("damage", [None, b"", b"zzz", b'{"graph": 1, "checksum": "0"}'])
+def test_a_damaged_identity_is_written_again_if_the_commits_are_of_this_run(
+    tmp_path, monkeypatch, digests, undisturbed, damage
+):
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(RunFolder, "finish_metrics", _fail)
         run(made(tmp_path), Quiet())
-
-
-def test_a_batch_missing_from_a_finished_run_is_said(tmp_path):
+    identity = tmp_path / "run" / "_run" / "identity.json"
+    identity.unlink() if damage is None else identity.write_bytes(damage)
+    other = made(tmp_path, sources={"random": {"count": 30, "seed": 9}})
+    with pytest.raises(InputError, match=r"holds another run, whose `_run/identity\.json` is damaged"):
+        run(other, Quiet())
+    marks = {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "distances").iterdir()}
     run(made(tmp_path), Quiet())
-    (tmp_path / "run" / "distances" / "batch-00003.parquet").unlink()
-    with pytest.raises(InputError, match=r"batch-00003\.parquet` is gone") as caught:
+    assert {path: path.stat().st_mtime_ns for path in marks} == marks
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+@pytest.mark.parametrize("damage", [b"", b"zzz", b"[]", b'{"solver": 5, "starts": 3}'])
+def test_a_damaged_note_of_the_start_blocks_no_run(tmp_path, monkeypatch, digests, undisturbed, damage):
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(RunFolder, "finish_metrics", _fail)
         run(made(tmp_path), Quiet())
-    assert caught.value.hint == "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
+    (tmp_path / "run" / "_run" / "started.json").write_bytes(damage)
+    run(made(tmp_path), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+def _fail(*_):
+    raise RuntimeError
 
 
 def test_a_damaged_store_is_mended_by_what_the_hint_says(tmp_path):

@@ -1,4 +1,8 @@
-"""A run whose batches are all committed: its files are checked, its distances verified, and run.json is written."""
+"""A run whose batches are all committed: its files are checked, its distances verified, and run.json is written.
+
+`verify_run` reads every file and compares its checksum. It notes damaged files in run.json under "damaged". The next
+`run` solves their batches again.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +17,18 @@ from pydantic import ValidationError
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.file_shapes import FileShape, check_files
-from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
+from sssp_pipeline.pipeline.results.damage import damage_of, expected_files, recorded_sums
+from sssp_pipeline.pipeline.results.outputs import RowOutput, recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
 from sssp_pipeline.pipeline.results.report.page import render_report
 from sssp_pipeline.pipeline.results.report.sample import read_sample
-from sssp_pipeline.pipeline.results.run_files import (
-    METRICS_FILE,
-    OVERWRITE,
-    REPORT_FILE,
-    SNAPPED_FILE,
-    VERTICES_FILE,
-    batch_file,
-)
+from sssp_pipeline.pipeline.results.run_files import AGAIN, METRICS_FILE, OVERWRITE, REPORT_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
-from sssp_pipeline.pipeline.verification.stage import Verifying
+from sssp_pipeline.pipeline.verification.stage import Verdict, Verifying
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow.cluster import Cluster
 
@@ -77,26 +74,75 @@ def verify_run(
     except InputError as error:
         # run.json has no secrets and no values of the environment, so its URL may be incomplete.
         raise InputError(error.message, hint="name the run's graph store with --store") from error
-    # A file of another size is accepted here, because its distances are verified.
-    check_undamaged(folder, record, sizes_too=False)
+    with ExitStack() as resources:
+        source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
+        still_ours = resources.enter_context(exclusive(folder.url))
+        damage = _noted_damage(folder, record)
+        try:
+            verdict = _verdict_on(source, stored, folder, record, output, mode, progress)
+        except InputError as error:
+            if damage is not None:
+                raise damage from error
+            raise
+        record["verify"] = verdict.record()
+        still_ours()
+        has_report = files.exists(folder.path(REPORT_FILE))
+        finish_run(folder, record, stored, report=has_report and damage is None)
+        if damage is not None:
+            raise damage
+    return record
+
+
+def _noted_damage(folder: RunFolder, record: dict[str, Any]) -> InputError | None:
+    """Read all files of a finished run; return the error on the damaged ones, None if there are none.
+
+    They are noted in `record` and in run.json. Raises `InputError` if a file is of no run, or if a file is damaged and
+    run.json has no checksums.
+    """
+    folder.check_no_strays(expected_files(record))
+    faults = damage_of(folder.url, record, content=True)
+    before = record.pop("damaged", None)
+    if not faults:
+        return None
+    error = damage_error(folder, record, faults)
+    if recorded_sums(record) is None:
+        raise error
+    record["damaged"] = list(faults)
+    if record["damaged"] != before:
+        folder.finish(record)
+    return error
+
+
+def damage_error(folder: RunFolder, record: dict[str, Any], faults: dict[str, str]) -> InputError:
+    """Return the error on the damaged files of a finished run; `faults` is what `damage_of` returns."""
+    name, fault = next(iter(faults.items()))
+    others = f", and {len(faults) - 1} more of its files are damaged" if len(faults) > 1 else ""
+    hint = OVERWRITE if recorded_sums(record) is None else AGAIN
+    return InputError(f"`{files.redacted(folder.path(name))}` {fault}{others}", hint=hint)
+
+
+def _verdict_on(
+    source: WorkerSource,
+    stored: StoredGraph,
+    folder: RunFolder,
+    record: dict[str, Any],
+    output: RowOutput,
+    mode: str,
+    progress: Progress,
+) -> Verdict:
+    """Return the verdict on a finished run, found by the workers of `source`; raises as `Verifying.verify_on`."""
     metrics = folder.read_metrics()
     place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
     sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
     # The metrics have a row for each source, in the order of the batches.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
     retries = record["workflow"]["solve"]["retries"]
-    verifying = Verifying(stored, batches, output, folder, identity, retries, progress, mode)
-    with ExitStack() as resources:
-        source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
-        still_ours = resources.enter_context(exclusive(folder.url))
-        verdict = verifying.verify_on(source)
-        if verdict.refuted is None:
-            dtype = stored.manifest.traits.weight_dtype
-            verdict = replace(verdict, refuted=overall_fault(folder, record, metrics, output, dtype))
-        record["verify"] = verdict.record()
-        still_ours()
-        finish_run(folder, record, stored, report=files.exists(folder.path(REPORT_FILE)))
-    return record
+    verifying = Verifying(stored, batches, output, folder, record["identity"], retries, progress, mode)
+    verdict = verifying.verify_on(source)
+    if verdict.refuted is None:
+        dtype = stored.manifest.traits.weight_dtype
+        verdict = replace(verdict, refuted=overall_fault(folder, record, metrics, output, dtype))
+    return verdict
 
 
 @contextmanager
@@ -116,43 +162,6 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
         yield source
 
 
-def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: bool = True) -> None:
-    """Raise `InputError` if a file of a finished run is missing or cut. The distances are not read.
-
-    Parameters
-    ----------
-    folder, record
-        The run and the content of its run.json.
-    sizes_too
-        Whether the files must have the sizes in run.json.
-    """
-    sizes = record.get("files", {})  # release 0.1.0 has no sizes
-    n_sources, identity = record["sources"], record["identity"]
-    shapes = [FileShape(METRICS_FILE, n_sources)]
-    if "snapped" in identity:
-        shapes.append(FileShape(SNAPPED_FILE))
-    if "per_vertex" in identity.get("reduce", {}):
-        shapes.append(FileShape(VERTICES_FILE, record["graph"]["n_vertices"]))
-    output = recorded_output(record)
-    if isinstance(output, FileOutput):
-        wide = [name for name in sizes if name.startswith("distances/wide-")]
-        shapes += [FileShape(name, None, 1 + n_sources) for name in wide]
-        n_batches = 0 if wide else record["batches"]
-        n_left = n_sources
-        for batch in range(n_batches):
-            n_in_batch = min(identity["batch"], n_left)
-            if output.form.layout == "wide":  # of an earlier release
-                shapes.append(FileShape(batch_file(batch), None, 1 + n_in_batch))
-            else:
-                graph = record["graph"]
-                dtype = np.dtype(graph["weights"]["dtype"])
-                shapes.append(output.batch_shape(batch, n_in_batch, graph["n_vertices"], dtype))
-            n_left -= n_in_batch
-    if sizes_too:
-        shapes = [replace(shape, bytes=sizes.get(shape.name)) for shape in shapes]
-    check_files(folder.url, shapes)
-
-
 def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *, report: bool) -> None:
     """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
     if report:
@@ -160,4 +169,5 @@ def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *
         files.write_atomic(folder.path(REPORT_FILE), page.encode())
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
-        raise RefutedError(refuted, hint=f"{OVERWRITE}; if that does not help, report a bug")
+        hint = AGAIN if "damaged" in record else f"{OVERWRITE}; if that does not help, report a bug"
+        raise RefutedError(refuted, hint=hint)

@@ -159,6 +159,7 @@ def _progress_facts(folder: RunFolder) -> dict[str, Any]:
 
     Numbers of batches and times are None until the first batch is submitted. The folder is listed once.
     """
+    folder.stored_identity()  # raises if another release began the run: its batches are committed in another way
     held = is_held(folder.url)
     commits, noted = folder.commits(), folder.noted()
     now = datetime.now(UTC)

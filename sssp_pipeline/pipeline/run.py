@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, UnsolvableError
+from sssp_pipeline.errors import InputError, SsspError, UnsolvableError
 from sssp_pipeline.pipeline.checks import check_before_ingest
-from sssp_pipeline.pipeline.completed_run import check_undamaged, finish_run
+from sssp_pipeline.pipeline.completed_run import damage_error, finish_run
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -29,13 +29,13 @@ from sssp_pipeline.pipeline.planning.selection import Selection
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
 from sssp_pipeline.pipeline.results.answers import Reduced
+from sssp_pipeline.pipeline.results.damage import damage_of, expected_files, recorded_files, recorded_sums
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
-from sssp_pipeline.pipeline.results.file_shapes import FileShape, faults_of
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_of
+from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
-from sssp_pipeline.pipeline.results.run_files import part_file
+from sssp_pipeline.pipeline.results.run_files import BATCH, OUTPUT_NOTE, OVERWRITE, SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.results.vertex_table import write_vertex_table
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
@@ -178,6 +178,7 @@ def run(
         ):
             if overwrite:
                 folder.check_ours()
+                folder.check_no_strays(None)
                 folder.remove()
             job = _Job(
                 workflow,
@@ -274,37 +275,11 @@ class _Job:
         self.folder.clean()
         if is_finished:
             record = self.folder.read_run()
-            check_undamaged(self.folder, record)
-            self.progress.say(
-                f"{files.redacted(self.folder.url)} is finished already, nothing to solve", "nothing_to_do"
-            )
-        else:
-            with self.timings.of("solve"):
-                solved = self._solve(will_verify)
-            if not will_verify and self._ends_cluster:
-                self.cluster.close()
-            self.still_ours()
-            self.folder.clean()  # a dead worker may have left a half-written file
-            scale, weights = self.output.form.scale, self.stored.manifest.weights
-            metrics = self.folder.finish_metrics(len(self.batches), self.stored.ids, scale)
-            dtype = self.stored.manifest.traits.weight_dtype
-            overall = overall_numbers(self.folder, metrics, self.output, len(self.batches), dtype)
-            if facts := list(overall_facts(overall, weights.unit)):
-                line = "; ".join(f"{name} {text}" for name, text in facts)
-                is_asked_for = isinstance(self.output, Reduced | MetricsAlone)
-                level: Level = "info" if is_asked_for else "detail"
-                self.progress.say(line, "overall", level=level, **overall)
-            if isinstance(self.output, VertexDistances) and self.output.form.layout == "wide":
-                self.progress.stage("merge")
-                self.folder.merge(self.batches, self.output, self.stored.ids, dtype, self.progress)
-            if isinstance(self.output, Reduced) and self.output.is_per_vertex:
-                self.progress.stage("merge")
-                ids, traits = self.stored.ids, self.stored.manifest.traits
-                of_run = self.folder, self.output, len(self.batches)
-                write_vertex_table(*of_run, ids, traits, metrics, self.progress)
-            if (snapped := self.snapper.table) is not None:
-                self.folder.write_snapped(snapped)
-            record = {**self._record(solved), "overall": overall}
+            self.folder.check_no_strays(expected_files(record))
+            is_finished = self._is_repaired(record, will_verify)
+        if not is_finished:
+            self.folder.check_no_strays(None)
+            record = self._solved_record(will_verify)
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
                 record["verify"] = self._verifying.verify_on(self.cluster.source()).record()
@@ -316,6 +291,92 @@ class _Job:
         self.still_ours()
         finish_run(self.folder, record, self.stored, report=finish and self.workflow.report)
         return record
+
+    def _solved_record(self, will_verify: bool) -> dict[str, Any]:
+        """Return the content of run.json of an unfinished run after all of its batches are solved."""
+        with self.timings.of("solve"):
+            solved = self._solve(will_verify)
+        if not will_verify and self._ends_cluster:
+            self.cluster.close()
+        self.still_ours()
+        self.folder.clean()  # a dead worker may have left a half-written file
+        scale, weights = self.output.form.scale, self.stored.manifest.weights
+        metrics = self.folder.finish_metrics(len(self.batches), self.stored.ids, scale)
+        dtype = self.stored.manifest.traits.weight_dtype
+        overall = overall_numbers(self.folder, metrics, self.output, len(self.batches), dtype)
+        if facts := list(overall_facts(overall, weights.unit)):
+            line = "; ".join(f"{name} {text}" for name, text in facts)
+            is_asked_for = isinstance(self.output, Reduced | MetricsAlone)
+            level: Level = "info" if is_asked_for else "detail"
+            self.progress.say(line, "overall", level=level, **overall)
+        if isinstance(self.output, VertexDistances) and self.output.form.layout == "wide":
+            self.progress.stage("merge")
+            self.folder.merge(self.batches, self.output, self.stored.ids, dtype, self.progress)
+        if isinstance(self.output, Reduced) and self.output.is_per_vertex:
+            self.progress.stage("merge")
+            ids, traits = self.stored.ids, self.stored.manifest.traits
+            of_run = self.folder, self.output, len(self.batches)
+            write_vertex_table(*of_run, ids, traits, metrics, self.progress)
+        self._write_inputs()
+        self.folder.check_no_strays(self.folder.sums)
+        return {**self._record(solved), "overall": overall}
+
+    def _write_inputs(self) -> None:
+        """Write the files of results that follow from the workflow alone."""
+        if (snapped := self.snapper.table) is not None:
+            self.folder.write_table(SNAPPED_FILE, snapped)
+        if self.output.note_stays and (note := self.output.note()) is not None:
+            self.folder.note_output(note, stays=True)
+
+    def _is_repaired(self, record: dict[str, Any], will_verify: bool) -> bool:
+        """Return whether the finished run of `record` is whole, after its damaged batches are solved again.
+
+        If a file is damaged that has something of every batch, the run becomes an unfinished one without batches.
+
+        Raises
+        ------
+        InputError
+            A file is damaged and run.json has no checksums, or another release would write it in another way.
+        SsspError
+            Batches failed, or what is written has other bytes than before.
+        """
+        faults = damage_of(self.folder.url, record, content=False)
+        faults |= dict.fromkeys(record.get("damaged", ()), "is damaged: `verify` found it") | faults
+        if not faults:
+            self.progress.say(
+                f"{files.redacted(self.folder.url)} is finished already, nothing to solve", "nothing_to_do"
+            )
+            return True
+        sums = recorded_sums(record)
+        if sums is None or record["identity"] != self._identity:
+            raise damage_error(self.folder, record, faults)
+        batches = {
+            int(found[1]): name for name in faults if (found := BATCH.fullmatch(name.rpartition("/")[2]))
+        }
+        is_all = not faults.keys() <= {*batches.values(), SNAPPED_FILE, OUTPUT_NOTE}
+        what = "all batches are solved again" if is_all else "it is written again"
+        for name, fault in faults.items():
+            url = files.redacted(self.folder.path(name))
+            self.progress.say(f"`{url}` {fault}: {what}", "damaged", level="warning")
+        if is_all:
+            self.folder.reopen()
+            return False
+        if batches:
+            self.folder.note_identity()
+            with self.timings.of("solve"):
+                self._solve_missing(sorted(batches), will_verify)
+            for batch in batches:
+                self.folder.sums |= self.folder.commit(batch).files
+        self._write_inputs()
+        for name in faults:
+            if self.folder.sums[name] != sums[name]:
+                raise SsspError(
+                    f"`{files.redacted(self.folder.path(name))}` was written again, with other bytes than before",
+                    hint=f"{OVERWRITE}; report a bug",
+                )
+        record.pop("damaged", None)
+        record["verify"] = None
+        return True
 
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return the content of run.json after solving; later stages add to it."""
@@ -344,35 +405,18 @@ class _Job:
             "thread_s": solved.thread_s,
             "hardware": hardware(),
             "versions": versions(),
-            "files": self.folder.file_sizes(),
+            "starts": self.folder.noted().get("starts", []),
+            **recorded_files(self.folder.sums),
             "verify": None,
         }
 
-    def _discard_damaged(self) -> set[int]:
-        """Remove the damaged files of committed batches; return the numbers of these batches."""
-        if self.folder.is_merged() or not isinstance(self.output, FileOutput):
-            return set()
-        traits = self.stored.manifest.traits
-        shapes = {
-            batch: self.output.batch_shape(
-                batch, len(self.batches[batch]), traits.n_vertices, traits.weight_dtype
-            )
-            for batch in self.folder.committed()
-        }
-        # What a batch has of each vertex was written before its file.
-        n_bytes = self.output.kept.part_bytes(traits.n_vertices, traits.weight_dtype)
-        parts = {batch: FileShape(part_file(batch), bytes=n_bytes) for batch in shapes} if n_bytes else {}
-        faults = faults_of(self.folder.url, [*shapes.values(), *parts.values()]) if shapes else {}
-        for name, fault in faults.items():
-            url = files.redacted(self.folder.path(name))
-            self.progress.say(f"`{url}` {fault}: it is solved again", "damaged", level="warning")
-        files.remove_files(self.folder.url, list(faults))
-        damaged = [*shapes.items(), *parts.items()]
-        return {batch for batch, shape in damaged if shape.name in faults}
-
     def _solve(self, will_verify: bool) -> Solved:
         """Solve and commit the batches that are missing or damaged."""
-        committed = self.folder.committed() - self._discard_damaged()
+        damaged = self.folder.damaged_batches(len(self.batches))
+        for name, fault in damaged.values():
+            url = files.redacted(self.folder.path(name))
+            self.progress.say(f"`{url}` {fault}: its batch is solved again", "damaged", level="warning")
+        committed = self.folder.committed() - damaged.keys()
         missing = [number for number in range(len(self.batches)) if number not in committed]
         if committed:
             self.progress.say(
@@ -384,29 +428,33 @@ class _Job:
         noted = self.folder.noted()
         if not missing and "solver" in noted:
             return Solved(noted["solver"], "chosen when the run was begun")
-        self.start_up.end("plan")
         try:
-            source = self.cluster.source()
-            plan = self._plan(source.machine, missing)
-            why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
-            self.progress.say(
-                f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self.batches)
-            )
-            self.progress.say(
-                f"{plan.solver}: {plan.solver_reason}; {plural(len(self.batches), 'batch')}",
-                "solver_reason",
-                level="detail",
-            )
-            least_bytes = self._verifying.task_bytes if will_verify else 0
-            stage = Solving(
-                *self._of_stages, self.workflow, missing, plan, self.still_ours, self.start_up, least_bytes
-            )
-            return stage.solve_on(source)
+            return self._solve_missing(missing, will_verify)
         except InputError as error:
             self.cluster.close()  # its workers may still write, so it ends before files are removed
             if isinstance(error, UnsolvableError) or not self.folder.committed():
                 self.folder.abandon()
             raise
+
+    def _solve_missing(self, missing: list[int], will_verify: bool) -> Solved:
+        """Solve and commit the batches that are `missing`."""
+        self.start_up.end("plan")
+        source = self.cluster.source()
+        plan = self._plan(source.machine, missing)
+        why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
+        self.progress.say(
+            f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self.batches)
+        )
+        self.progress.say(
+            f"{plan.solver}: {plan.solver_reason}; {plural(len(self.batches), 'batch')}",
+            "solver_reason",
+            level="detail",
+        )
+        least_bytes = self._verifying.task_bytes if will_verify else 0
+        stage = Solving(
+            *self._of_stages, self.workflow, missing, plan, self.still_ours, self.start_up, least_bytes
+        )
+        return stage.solve_on(source)
 
     def _plan(self, machine: Machine, missing: list[int]) -> Plan:
         """Return the plan; make the hierarchy of the graph before, if the batches that are `missing` are to use one."""

@@ -175,7 +175,7 @@ class Runs:
         run(Workflow.model_validate(self.workflow()), Quiet())
 
     def batches(self) -> set[int]:
-        return {int(p.stem[6:]) for p in self.path.glob("distances/batch-*")}
+        return {int(p.stem[6:]) for p in self.path.glob("_run/batch-*.commit")}
 
     def digests(self) -> dict[str, str]:
         """Return a digest of each file of the run, but of those that tell of times and places: None."""

@@ -45,11 +45,11 @@ def dask_setup(worker: Worker) -> None:
         at.batch = task.batches[0][0]
         return solve_task(task)
 
-    def solved(url):
+    def solved(url, *identity):
         if (GATES / f"deadly-{at.batch}").exists():
             os._exit(1)
         stop("solved", at.batch)
-        return folder(url)
+        return folder(url, *identity)
 
     def committing(self, batch, *rest):
         at.batch = batch

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened, write_table
-from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, batch_file
+from sssp_pipeline.pipeline.results.run_files import REPAIR, VERTICES_FILE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,16 +112,13 @@ class Answer(FileOutput):
         if whole.noted is not None and vertex_ids.digest_of(whole.noted) != self.digest:
             raise InputError(
                 "`_output.u32` in the run folder is damaged: it has not what the run was asked for",
-                hint=OVERWRITE,
+                hint=REPAIR,
             )
         return whole
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         table = self.table(sources, solution.distances, ids, ids.n_vertices)
         write_table(table, handle, compression=self.form.compression)
-
-    def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
-        return FileShape(batch_file(batch), n_sources * self.rows_each, len(self.names))
 
     def read(
         self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype

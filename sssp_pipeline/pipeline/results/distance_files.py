@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE
+from sssp_pipeline.pipeline.results.run_files import REPAIR
 from sssp_pipeline.pipeline.storage import files
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def opened(url: str) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(
             f"`{files.redacted(url)}` is damaged: {error}",
-            hint=OVERWRITE,
+            hint=REPAIR,
         ) from error
 
 

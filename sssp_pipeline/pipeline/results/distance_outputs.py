@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.metrics_output import NO_DISTANCES
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, tiles_file
+from sssp_pipeline.pipeline.results.run_files import REPAIR, tiles_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import plural
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
     from sssp_pipeline.pipeline.results import distance_files, wide_files
+    from sssp_pipeline.pipeline.storage.file_sums import FileSum
     from sssp_pipeline.vertex_ids import VertexIds
     from sssp_pipeline.workflow.models import Output
 else:  # `inspect` needs none of them
@@ -65,12 +65,6 @@ class VertexDistances(FileOutput):
             vertex = self.vertex_column(ids)
             distance_files.write_distances(handle, sources, solution, ids, self.form, vertex)
 
-    def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
-        n_values = n_sources * self.n_columns(n_vertices)
-        if self._is_wide:
-            return FileShape(self.batch_file(batch), bytes=n_values * weight_dtype.itemsize)
-        return FileShape(self.batch_file(batch), n_values)
-
     def read(
         self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype
     ) -> Iterator[StoredRow]:
@@ -81,10 +75,10 @@ class VertexDistances(FileOutput):
 
     def write_wide(
         self, urls: Sequence[str], batches: Sequence[np.ndarray], folder: str, ids: VertexIds, dtype: np.dtype
-    ) -> Iterator[int]:
+    ) -> Iterator[tuple[int, str, FileSum]]:
         """Write the wide files of a run below `folder`, from the files `urls` of its `batches` of sources.
 
-        Yields the number of vertices that are written, after each file. Raises as `write_wide_files`.
+        Yields and raises as `write_wide_files`.
         """
         vertex = self.vertex_column(ids)
         stored = [
@@ -211,7 +205,7 @@ class TargetDistances(VertexDistances):
         if vertex_ids.digest_of(vertices) != self.digest:
             raise InputError(
                 f"`{files.redacted(urls[0])}` is damaged: it has not the targets that the run was asked for",
-                hint=OVERWRITE,
+                hint=REPAIR,
             )
         return replace(self, vertices=vertices)
 

@@ -32,7 +32,7 @@ from sssp_pipeline.pipeline.results.geoparquet import (
 from sssp_pipeline.pipeline.results.outputs import FileOutput, StoredRow, recorded_output
 from sssp_pipeline.pipeline.results.reached_area import ReachedAreas, shapely_module
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE
+from sssp_pipeline.pipeline.results.run_files import REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, Quiet
@@ -234,7 +234,7 @@ def _stored_rows(
             if name != names[place].as_py():
                 raise InputError(
                     f"`{files.redacted(urls[0])}` is damaged: it holds source `{name}`, not `{names[place]}`",
-                    hint=OVERWRITE,
+                    hint=REPAIR,
                 )
             yield name, row
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.registries import OUTPUTS, code_of
@@ -181,7 +180,7 @@ class RowOutput(ABC):
 
 
 class FileOutput(RowOutput):
-    """A kind with a file for each batch, which commits the batch. Without one, its metrics do."""
+    """A kind with a file for each batch. Without one, a batch has nothing but its metrics."""
 
     def batch_file(self, batch: int) -> str:
         """Return the path, below the run folder, of what is stored of a batch."""
@@ -190,10 +189,6 @@ class FileOutput(RowOutput):
     @abstractmethod
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         """Write what is stored of the rows of `sources` (S,) to `handle`."""
-
-    @abstractmethod
-    def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
-        """Return what the file of a batch must be."""
 
     @abstractmethod
     def read(

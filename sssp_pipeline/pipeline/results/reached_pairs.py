@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
-from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.outputs import StoredRow
-from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.pipeline.storage import files
 
 if TYPE_CHECKING:
@@ -69,9 +67,6 @@ class ReachedPairs(VertexDistances):
         }
         options = {"compression": self.form.compression, "row_group_size": _GROUP_ROWS}
         distance_files.write_table(pa.table(columns), handle, **options)
-
-    def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
-        return FileShape(batch_file(batch), None, 3)
 
     def read(
         self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype

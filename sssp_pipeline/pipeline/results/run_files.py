@@ -9,9 +9,9 @@
 <run>/vertices.parquet               one row for each vertex, of a run that keeps something over all sources
 <run>/report.html
 <run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
-<run>/_run/                          only while the run is unfinished: its identity, its last start, its
-                                     targets, the metrics so far; in the wide layout the batches, and whether the
-                                     wide files are written; what the batches have of each vertex
+<run>/_run/                          only while the run is unfinished: its identity, its starts, its targets, a
+                                     commit for each batch; in the wide layout the rows of the batches, and
+                                     whether the wide files are written; what the batches have of each vertex
 <run>/_lease/                        only in an object store: names the process that is writing to the folder
 ```
 
@@ -24,8 +24,10 @@ import re
 
 from sssp_pipeline.pipeline.storage.files import TEMP_PREFIX
 
-#: What a hint says about a damaged run.
+#: What hints say: about a run that cannot be repaired, about known damage, and about a damaged file of a finished run.
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
+AGAIN = "`sssp-pipeline run WORKFLOW` solves what is damaged again"
+REPAIR = "`sssp-pipeline verify RUN` finds all damage, then `sssp-pipeline run WORKFLOW` solves it again"
 RUN_FILE = "run.json"
 REPORT_FILE = "report.html"
 METRICS_FILE = "metrics.parquet"
@@ -42,13 +44,14 @@ OUTPUT_NOTE = "_output.u32"
 #: The names of the files of batches, and of wide files, in their folders.
 BATCH = re.compile(r"batch-(\d{5,})\.parquet")
 TILES = re.compile(r"batch-(\d{5,})\.tiles")
-BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.npy")
+COMMIT = re.compile(r"batch-(\d{5,})\.commit")
 WIDE = re.compile(r"wide-\d{5,}\.parquet")
 #: Every path below the folder that a run may write.
 OURS = re.compile(
     rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_NOTE)}"
     rf"|distances/({BATCH.pattern}|{WIDE.pattern})"
-    rf"|_run/((identity|started|merged)\.json|targets\.u32|{BATCH_METRICS.pattern}|{TILES.pattern}|vertices-\d{{5,}}\.u64)"
+    rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|{TILES.pattern}|vertices-\d{{5,}}\.u64)"
+    r"|_run/metrics-\d{5,}\.npy"  # of an earlier release
     rf"|((distances|_run)/)?{re.escape(TEMP_PREFIX)}.*"
 )
 
@@ -68,6 +71,6 @@ def part_file(batch: int) -> str:
     return f"_run/vertices-{batch:05d}.u64"
 
 
-def batch_metrics_file(batch: int) -> str:
-    """Return the path, below the run folder, of the metrics of a batch until `METRICS_FILE` is made of them."""
-    return f"{UNFINISHED}/metrics-{batch:05d}.npy"
+def commit_file(batch: int) -> str:
+    """Return the path, below the run folder, of the commit of a batch (`commits.py`)."""
+    return f"{UNFINISHED}/batch-{batch:05d}.commit"

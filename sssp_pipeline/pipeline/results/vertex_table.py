@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sssp_pipeline.csr import NO_VERTEX, GraphTraits
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import over_sources
 from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, part_file
+from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE, part_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.vertex_ids import VertexIds
@@ -60,7 +59,7 @@ def write_vertex_table(
         part = np.frombuffer(files.read_bytes(url), "<u8")
         if part.size != words.size:
             raise InputError(
-                f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=OVERWRITE
+                f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=AGAIN
             )
         over.merge(words, part.reshape(words.shape), dtype)
         progress.advance(batch + 1, n_batches, "batches")
@@ -68,17 +67,13 @@ def write_vertex_table(
     if counted != reached:
         raise InputError(
             f"the parts of `{files.redacted(folder.url)}` have {counted} reached pairs, and its metrics {reached}",
-            hint=OVERWRITE,
+            hint=AGAIN,
         )
     table = vertex_table(output, words, np.arange(traits.n_vertices, dtype=np.uint32), ids, traits)
-    with files.open_atomic(folder.path(VERTICES_FILE)) as handle:
-        pq.write_table(
-            table,
-            handle,
-            row_group_size=_GROUP,
-            compression=output.form.compression,
-            write_page_checksum=True,
-        )
+    compression = output.form.compression
+    folder.write_table(
+        VERTICES_FILE, table, row_group_size=_GROUP, compression=compression, write_page_checksum=True
+    )
 
 
 def vertex_table(

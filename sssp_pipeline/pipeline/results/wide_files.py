@@ -43,8 +43,9 @@ from sssp_pipeline.pipeline.results.distance_files import (
     opened,
     with_stand_in,
 )
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE
+from sssp_pipeline.pipeline.results.run_files import AGAIN
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import FileSum, write_summed
 from sssp_pipeline.vertex_ids import VertexIds
 
 #: Vertices of a tile. Another number needs another `writer` in the identity of a run.
@@ -104,7 +105,7 @@ class StoredRows:
             is_local = files.is_local(self.url)
             return self._mapped[:, first:last] if is_local else self._from_tiles(first, last)
         except ValueError as error:
-            raise InputError(f"`{files.redacted(self.url)}` is cut", hint=OVERWRITE) from error
+            raise InputError(f"`{files.redacted(self.url)}` is cut", hint=AGAIN) from error
 
     @cached_property
     def _mapped(self) -> np.ndarray:
@@ -129,10 +130,10 @@ def write_wide_files(
     names: Sequence[str],
     vertex: pa.Array,
     form: DistanceFormat,
-) -> Iterator[int]:
+) -> Iterator[tuple[int, str, FileSum]]:
     """Write all `batches` to files below `folder`, with the columns `names` (S,) and the ids `vertex` (n,) of the rows.
 
-    Yields the number of vertices that are written, after each file.
+    Yields, after each file, the number of vertices that are written, the name of the file and its sum.
 
     Raises
     ------
@@ -143,14 +144,14 @@ def write_wide_files(
     step = max(LEAST_ROWS, PART_BYTES // (len(names) * width))
     step -= step % TILE if step > TILE else 0
 
-    def write(first: int) -> int:
+    def write(first: int) -> tuple[int, str, FileSum]:
         last = min(first + step, len(vertex))
         blocks = readers.map(lambda batch: batch.block(first, last), batches)
         columns = chain.from_iterable(_columns(block, form) for block in blocks)
         table = pa.table([vertex[first:last], *columns], ["vertex", *names])
-        with files.open_atomic(files.join(folder, f"wide-{first // step:05d}.parquet")) as handle:
-            pq.write_table(table, handle, **_options(table.schema, form.compression))
-        return last
+        options, name = _options(table.schema, form.compression), f"wide-{first // step:05d}.parquet"
+        url = files.join(folder, name)
+        return last, name, write_summed(url, lambda file: pq.write_table(table, file, **options))
 
     # Mapped rows take no memory. With NULL and stand-ins a file is in memory about twice, and so is one to upload.
     n_writers = min(usable_cores(), free_memory_bytes() // (4 * PART_BYTES)) if files.is_local(folder) else 1

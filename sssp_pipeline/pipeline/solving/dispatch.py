@@ -172,7 +172,7 @@ class _Commits:
     """
 
     def __init__(self, task: SolveTask, output: RowOutput, place: Place, ids: VertexIds) -> None:
-        self._folder, self._identity = RunFolder(task.run), task.identity
+        self._folder, self._identity = RunFolder(task.run, task.identity), task.identity
         self._output, self._place, self._ids = output, place, ids
         self._turn = _WRITERS if files.is_local(task.run) else nullcontext()
         self._threads: ThreadPoolExecutor | None = None

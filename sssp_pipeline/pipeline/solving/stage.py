@@ -13,6 +13,7 @@ from sssp_pipeline import interrupts
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
+from sssp_pipeline.pipeline.machine import versions
 from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
 from sssp_pipeline.pipeline.solving.task import TaskDone, TaskStage
@@ -155,6 +156,11 @@ class Solving(TaskStage):
             scheduler=workers.scheduler,
             dashboard=workers.dashboard,
         )
+        began = datetime.now(UTC).isoformat(timespec="milliseconds")
+        starts = self.folder.noted().get("starts", [])
+        if starts and starts[-1]["batches_before"] == self._n_done:  # it committed nothing
+            starts.pop()
+        start = {"began": began, "batches_before": self._n_done, "versions": versions()}
         self.folder.note_start(
             {
                 "name": self.workflow.name,
@@ -164,10 +170,11 @@ class Solving(TaskStage):
                 "batches": len(self.batches),
                 "sources": sum(map(len, self.batches)),
                 "batch": len(self.batches[0]),
-                "began": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "began": began,
                 "batches_before": self._n_done,
                 "scheduler": workers.scheduler,
                 "dashboard": workers.dashboard,
+                "starts": [*starts, start],
             }
         )
 

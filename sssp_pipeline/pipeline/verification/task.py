@@ -27,7 +27,7 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.host_memory import memory_bytes
 from sssp_pipeline.pipeline.results.distance_outputs import distance_fault
 from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, StoredRow
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE
+from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.storage import files
@@ -150,7 +150,7 @@ class _Check:
                 raise InputError(
                     f"`{files.redacted(url)}` holds source `{name}` at place {place}, "
                     f"not `{self.ids.original(source)}`",
-                    hint=OVERWRITE,
+                    hint=REPAIR,
                 )
             by_mode = self._by_oracle if self.task.mode == "sample" else self._by_certificate
             if (sentence := by_mode(source, name, stored)) is not None:

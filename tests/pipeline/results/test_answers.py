@@ -250,10 +250,17 @@ def test_what_a_run_was_asked_for_is_its_identity(output):
 
 
 @KINDS
-def test_a_damaged_note_is_an_error(output):
-    run(workflow_of(output), Quiet())
+def test_a_damaged_note_is_an_error(output, recorded_anew):
+    folder, _ = run(workflow_of(output), Quiet())
     note = Path("run/_output.u32")
-    note.write_bytes(note.read_bytes()[:-4] + b"\1\0\0\0")
+    whole = note.read_bytes()
+    note.write_bytes(whole[:-4] + b"\1\0\0\0")
+    with pytest.raises(InputError, match=r"_output\.u32` was altered"):
+        verify_run("run", None, "sample", Quiet())
+    run(workflow_of(output), Quiet())
+    assert note.read_bytes() == whole
+    note.write_bytes(whole[:-4] + b"\1\0\0\0")
+    recorded_anew(folder)
     with pytest.raises(InputError, match=r"`_output\.u32` in the run folder is damaged"):
         verify_run("run", None, "sample", Quiet())
     note.unlink()

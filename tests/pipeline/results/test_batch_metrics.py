@@ -11,6 +11,7 @@ import pytest
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import TRACE, MetricsColumns, SourceMetrics
 from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place
+from sssp_pipeline.pipeline.results.commits import Commit
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
@@ -57,8 +58,8 @@ def test_traces_come_back():
 @pytest.mark.parametrize("n_bytes", [0, 40, -1])
 def test_a_file_cut_short_is_an_error_that_names_it(tmp_path, n_bytes):
     folder = RunFolder(str(tmp_path))
-    content = BatchMetrics(PLACE, [ONE]).to_bytes()
+    content = Commit(0, "", {}, BatchMetrics(PLACE, [ONE]).to_bytes()).to_bytes()
     (tmp_path / "_run").mkdir()
-    (tmp_path / "_run" / "metrics-00000.npy").write_bytes(content[:n_bytes])
-    with pytest.raises(InputError, match=r"_run/metrics-00000.npy` is damaged: "):
+    (tmp_path / "_run" / "batch-00000.commit").write_bytes(content[:n_bytes])
+    with pytest.raises(InputError, match=r"_run/batch-00000.commit` is damaged: its checksum does not match"):
         folder.finish_metrics(1, IDS, None)

@@ -6,7 +6,6 @@ import pytest
 from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
-from sssp_pipeline.pipeline.results.file_shapes import FileShape
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.results.outputs import output_kind, output_of, recorded_output
 from sssp_pipeline.vertex_ids import digest_of
@@ -58,14 +57,6 @@ def test_tasks_carry_no_targets_and_workers_read_them():
     assert sent.vertices is None
     assert sent.for_solving(lambda: VERTICES).kept.vertices.tolist() == [5, 2, 7]
     assert AllDistances(LONG).note() is None
-
-
-def test_the_shape_of_a_batch_is_its_rows_or_its_bytes():
-    def shape(output):
-        return output.batch_shape(3, 10, 100, np.dtype(np.uint32))
-
-    assert shape(TargetDistances.of(WIDE, VERTICES)) == FileShape("_run/batch-00003.tiles", bytes=3 * 10 * 4)
-    assert shape(AllDistances(LONG)) == FileShape("distances/batch-00003.parquet", 1000)
 
 
 def test_an_example_of_a_query_fits_the_kind():

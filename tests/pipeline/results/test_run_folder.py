@@ -7,7 +7,7 @@ import pytest
 from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
-from sssp_pipeline.pipeline.results import run_folder
+from sssp_pipeline.pipeline.results import batches, run_folder
 from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
@@ -139,7 +139,7 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
 
 
 def test_metrics_of_many_batches_come_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_folder, "_GATHERED", 2)
+    monkeypatch.setattr(batches, "_GATHERED", 2)
     folder = RunFolder(str(tmp_path))
     folder.begin({})
     for vertex in (4, 3, 2, 1, 0):
@@ -196,14 +196,30 @@ def test_without_distances_the_metrics_commit_a_batch(tmp_path):
     assert not (tmp_path / "run" / "distances").exists()
 
 
-def test_metrics_without_distances_are_no_commit_of_a_run_that_has_none(tmp_path):
+def test_distances_without_a_commit_are_no_batch(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     folder.begin({"cutoff": 5})
-    left = tmp_path / "run" / "_run" / "metrics-00000.npy"
-    left.touch()  # as a run leaves them that is killed before it writes the distances
+    (tmp_path / "run" / "distances").mkdir()
+    (tmp_path / "run" / "distances" / "batch-00000.parquet").touch()  # as a run leaves it that is killed then
     assert folder.committed() == set()
     folder.begin({"targets": NO_DISTANCES})
     assert folder.committed() == set()
+
+
+def test_a_commit_of_another_run_or_batch_is_damage(tmp_path):
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.begin({"cutoff": 5})
+    late = RunFolder(folder.url, {"cutoff": 6})
+    for place, batch in ((late, 0), (folder, 1), (folder, 2)):
+        metrics = [a_metric(batch)]
+        nothing = Solution(np.empty((1, 0), np.uint32), None, metrics)
+        place.commit_batch(batch, np.array([batch], np.uint32), nothing, PLACE, OFFSET, MetricsAlone(form()))
+    commits = tmp_path / "run" / "_run"
+    (commits / "batch-00002.commit").write_bytes((commits / "batch-00001.commit").read_bytes())
+    assert folder.damaged_batches(3) == {
+        0: ("_run/batch-00000.commit", "is of another run"),
+        2: ("_run/batch-00002.commit", "is of another run"),
+    }
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path):

@@ -157,7 +157,7 @@ def test_the_last_batch_removed_of_several_files_is_killed(tmp_path, several, mo
             lambda url, names: half(url, names) if len(names) == 8 else real(url, names),
         )
         run(made(tmp_path), Quiet())
-    assert len(list((tmp_path / "run" / "_run").glob("batch-*"))) == 5
+    assert len(list((tmp_path / "run" / "_run").glob("*.tiles"))) == 5
     assert len(digests(tmp_path / "run")) == 3
     run(made(tmp_path), Quiet())
     assert len(digests(tmp_path / "run")) == 3
@@ -176,7 +176,7 @@ def test_a_batch_that_is_written_once_more_after_the_merge_is_removed(tmp_path, 
     assert not (tmp_path / "run" / "_run").exists()
 
 
-def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several):
+def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several, recorded_anew):
     folder, _ = run(made(tmp_path), Quiet())
     path = Path(folder.wide_paths()[1])
     table = pq.read_table(path)
@@ -190,6 +190,7 @@ def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several)
         verify_run(folder.url, None, "certificate", Quiet())
     assert f"source `{name}`, vertex `{600 + row}`: stored distance {values[row]}" in caught.value.message
     pq.write_table(table.slice(1), path)
+    recorded_anew(folder)
     with pytest.raises(InputError, match="column vertex does not list the expected vertices in order"):
         verify_run(folder.url, None, "sample", Quiet())
     path.unlink()

@@ -19,7 +19,6 @@ from sssp_pipeline import interrupts
 from sssp_pipeline.errors import InputError, StoreUnavailableError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -101,10 +100,10 @@ def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
     graph = store, manifest.content_id
     given = SolveTask(*graph, folder.url, identity, batches, "dijkstra", SolveOptions(), OUTPUT, attempt=2)
     done = scatter_stage.solve_task(given)
-    stored = sorted(tmp_path.glob("run/_run/metrics-*.npy"))
+    stored = sorted(tmp_path.glob("run/_run/*.commit"))
     paths = [*tmp_path.glob("run/distances/*.parquet"), *stored]
     assert len(paths) == 4
-    metrics = [m for path in stored for m in BatchMetrics.of_bytes(path.read_bytes()).metrics]
+    metrics = [m for batch in (4, 7) for m in folder.batch_metrics(batch).metrics]
     assert (done.batches, done.n_sources, done.attempt) == ((4, 7), 6, 2)
     assert done.source_s == pytest.approx(np.mean([m.solve_s for m in metrics]))
     assert done.n_bytes == sum(path.stat().st_size for path in paths)

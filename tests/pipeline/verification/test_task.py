@@ -29,7 +29,7 @@ BATCHES = [np.arange(a, min(a + 7, 30), dtype=np.uint32) for a in range(0, 30, 7
 
 
 def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
-    folder = RunFolder(str(tmp_path))
+    folder = RunFolder(str(tmp_path), {})
     for batch, sources in enumerate(BATCHES):
         solution = Dijkstra().solve(GRAPH, sources, SolveOptions(cutoff=cutoff))
         folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, AllDistances(form))

@@ -1,0 +1,269 @@
+"""The batches of a run folder: each is committed, checked when a run goes on, and read again when all are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput
+from sssp_pipeline.pipeline.results.run_files import (
+    AGAIN,
+    COMMIT,
+    MERGED,
+    METRICS_FILE,
+    OURS,
+    TILES,
+    UNFINISHED,
+    WIDE,
+    batch_file,
+    commit_file,
+    part_file,
+)
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.records import record_bytes, record_content
+from sssp_pipeline.progress import Progress
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.pipeline.results import batch_metrics, commits
+    from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place
+    from sssp_pipeline.pipeline.results.commits import Commit
+    from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
+    from sssp_pipeline.pipeline.storage import file_sums
+    from sssp_pipeline.pipeline.storage.file_sums import FileSum
+    from sssp_pipeline.vertex_ids import VertexIds
+else:  # `inspect` needs none of them
+    pa, pq = LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
+    batch_metrics = LazyModule("sssp_pipeline.pipeline.results.batch_metrics")
+    commits = LazyModule("sssp_pipeline.pipeline.results.commits")
+    file_sums = LazyModule("sssp_pipeline.pipeline.storage.file_sums")
+
+#: Files that are requested from an object store at a time.
+_READERS = 16
+#: Tables of metrics that are joined into one before the next are read.
+_GATHERED = 1024
+
+
+class RunBatches:
+    """The batches in the run folder at one URL.
+
+    Parameters
+    ----------
+    url
+        Of the folder.
+    identity
+        That of the run, if it is known. A batch is committed for this run.
+    """
+
+    def __init__(self, url: str, identity: dict[str, Any] | None = None) -> None:
+        files.filesystem(url)  # raises here for an unknown scheme, with the URL that the user gave
+        self.url = url
+        self.identity = identity
+        #: Length and checksum of each file of results that this object wrote, or that a commit names.
+        self.sums: dict[str, FileSum] = {}
+
+    def path(self, *names: str) -> str:
+        """Return the URL of a file in the folder."""
+        return files.join(self.url, *names)
+
+    def batch_path(self, batch: int) -> str:
+        """Return the URL of the Parquet file of a batch."""
+        return self.path(batch_file(batch))
+
+    def committed(self) -> set[int]:
+        """Return the numbers of the committed batches of an unfinished run. Their files are not read."""
+        return set(self.commits())
+
+    def commits(self) -> dict[int, datetime | None]:
+        """Return the time in UTC at which each batch was committed, None if the storage has no times."""
+        return {
+            int(found[1]): when
+            for name, when in files.file_times(self.path(UNFINISHED)).items()
+            if (found := COMMIT.fullmatch(name))
+        }
+
+    def commit_batch(
+        self,
+        batch: int,
+        sources: np.ndarray,
+        solution: Solution,
+        place: Place,
+        ids: VertexIds,
+        output: RowOutput,
+    ) -> int:
+        """Write what a batch has of each vertex, and its file, as far as there is each; then its commit.
+
+        Returns how many bytes were written.
+        """
+        assert self.identity is not None, "a batch is committed for a run"
+        sums = {}
+        if (words := solution.over_sources) is not None:
+            part = words.astype("<u8", copy=False)
+            name = part_file(batch)
+            sums[name] = file_sums.write_summed(self.path(name), lambda file: file.write(part), plain=True)
+        if isinstance(output, FileOutput):
+            name = output.batch_file(batch)
+            sums[name] = file_sums.write_summed(
+                self.path(name), lambda file: output.write(file, sources, solution, ids), plain=True
+            )
+        metrics = batch_metrics.BatchMetrics(place, solution.metrics).to_bytes()
+        content = commits.Commit(batch, commits.run_digest(self.identity), sums, metrics).to_bytes()
+        files.write_atomic(self.path(commit_file(batch)), content)
+        return len(content) + sum(of_file.bytes for of_file in sums.values())
+
+    def commit(self, batch: int) -> Commit:
+        """Return the commit of a batch; raises `InputError` if it is missing or damaged."""
+        path = self.path(commit_file(batch))
+        try:
+            return commits.Commit.of_bytes(files.read_bytes(path))
+        except ValueError as error:
+            raise InputError(f"`{files.redacted(path)}` is damaged: {error}", hint=AGAIN) from error
+
+    def batch_metrics(self, batch: int) -> BatchMetrics:
+        """Return the metrics of a committed batch of an unfinished run; raises as `commit`."""
+        return batch_metrics.BatchMetrics.of_bytes(self.commit(batch).metrics)
+
+    def damaged_batches(self, n_batches: int) -> dict[int, tuple[str, str]]:
+        """Return for each damaged batch the name of a file and what is wrong with it. All files are read whole."""
+        if (wide := self._merged()) is not None:
+            faults = file_sums.file_faults(self.url, wide, content=True)
+            if faults:
+                files.remove(self.path(MERGED))
+                wide = None
+        run = commits.run_digest(self.identity or {})
+        numbers = sorted(number for number in self.committed() if number < n_batches)
+
+        def fault(batch: int) -> tuple[str, str] | None:
+            try:
+                commit = self.commit(batch)
+            except InputError as error:
+                return commit_file(batch), error.message.partition("` ")[2]
+            if (commit.run, commit.batch) != (run, batch):
+                return commit_file(batch), "is of another run"
+            for name, wanted in commit.files.items():
+                if wide is None or not TILES.fullmatch(name.rpartition("/")[2]):
+                    found = file_sums.file_fault(self.path(name), wanted)
+                    if found is not None:
+                        return name, found
+            return None
+
+        with ThreadPoolExecutor(_READERS) as readers:
+            found = zip(numbers, readers.map(fault, numbers), strict=True)
+            return {number: what for number, what in found if what is not None}
+
+    def finish_metrics(self, n_batches: int, ids: VertexIds, scale: int | None) -> pa.Table:
+        """Write `metrics.parquet` from the commits of all batches and return it.
+
+        Parameters
+        ----------
+        ids
+            Of the graph.
+        scale
+            As in `DistanceFormat`.
+        """
+
+        def read(batch: int) -> tuple[pa.Table, dict[str, FileSum]]:
+            commit = self.commit(batch)
+            stored = batch_metrics.BatchMetrics.of_bytes(commit.metrics)
+            sources = ids.originals(stored.sources)
+            return (
+                batch_metrics.metrics_table(stored.metrics, sources, batch, stored.place, scale),
+                commit.files,
+            )
+
+        # An object store takes some milliseconds for each request, so several are sent at once. A table takes 18 kB
+        # of memory however few rows it has, so tables are joined in groups.
+        tables = []
+        with ThreadPoolExecutor(1 if files.is_local(self.url) else _READERS) as readers:
+            for first in range(0, n_batches, _GATHERED):
+                last = min(first + _GATHERED, n_batches)
+                group, sums = zip(*readers.map(read, range(first, last)), strict=True)
+                tables.append(pa.concat_tables(group).combine_chunks())
+                for of_batch in sums:
+                    self.sums |= {n: s for n, s in of_batch.items() if not n.startswith(f"{UNFINISHED}/")}
+        table = pa.concat_tables(tables)
+        self.write_table(METRICS_FILE, table)
+        return table
+
+    def write_table(self, name: str, table: pa.Table, **options: Any) -> None:
+        """Write the Parquet file `name` of the folder; `options` are those of `pyarrow.parquet.write_table`."""
+        self.sums[name] = file_sums.write_summed(
+            self.path(name), lambda file: pq.write_table(table, file, **options)
+        )
+
+    # ---- the wide layout ----
+
+    def is_merged(self) -> bool:
+        """Return whether the wide files of an unfinished run are written."""
+        return self._merged() is not None
+
+    def _merged(self) -> dict[str, FileSum] | None:
+        """Return the sums of the wide files of an unfinished run; None if they are not written."""
+        content = files.read_if_there(self.path(MERGED))
+        if content is None:
+            return None
+        try:
+            found = record_content(content)["files"]
+        except (ValueError, KeyError):
+            return None  # the files are written again
+        return {name: file_sums.FileSum(*values) for name, values in found.items()}
+
+    def merge(
+        self,
+        batches: Sequence[np.ndarray],
+        output: VertexDistances,
+        ids: VertexIds,
+        dtype: np.dtype,
+        progress: Progress,
+    ) -> None:
+        """Write the wide files from all `batches` of sources, then remove the tiles of the batches.
+
+        If the process is killed before all files are written, the tiles are still there and the next run writes the
+        files again. If it is killed later, the files stand for all tiles.
+        """
+        merged = self._merged()
+        if merged is None:
+            files.remove_files(self.path("distances"), self._named("distances", WIDE))
+            urls = [self.path(output.batch_file(batch)) for batch in range(len(batches))]
+            merged = {}
+            for done, name, of_file in output.write_wide(urls, batches, self.path("distances"), ids, dtype):
+                merged[f"distances/{name}"] = of_file
+                progress.advance(done, None, "vertices")
+            files.write_atomic(self.path(MERGED), record_bytes({"files": merged}))
+        self.sums |= merged
+        files.remove_files(self.path(UNFINISHED), self._named(UNFINISHED, TILES))
+
+    def wide_paths(self) -> list[str]:
+        """Return the URLs of the files that hold all sources of a run, in order; none if each batch has a file."""
+        return [self.path("distances", name) for name in self._named("distances", WIDE)]
+
+    def _named(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
+        names = files.list_files(self.path(folder), deep=False)
+        return [name for name in names if pattern.fullmatch(name)]
+
+    # ---- what readers of the folder see ----
+
+    def check_no_strays(self, known: Container[str] | None) -> None:
+        """Raise `InputError` if `distances` has a Parquet file that a reader would count, and that is not `known`.
+
+        `known` are paths below the run folder; None means all that an unfinished run may write.
+        """
+        for name in files.list_files(self.path("distances")):
+            path = f"distances/{name}"
+            is_read = name.endswith(".parquet") and not any(part[0] in "._" for part in name.split("/"))
+            is_ours = OURS.fullmatch(path) if known is None else path in known
+            if is_read and not is_ours:
+                raise InputError(
+                    f"`{files.redacted(self.path(path))}` is no file of this run, and whoever reads "
+                    f"`distances/*.parquet` counts its rows too",
+                    hint="move it to another folder",
+                )
