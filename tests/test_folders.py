@@ -285,8 +285,9 @@ def test_what_another_release_wrote_is_not_repaired(tmp_path, monkeypatch):
     path.unlink()
     real = DistanceFormat.identity
     monkeypatch.setattr(DistanceFormat, "identity", lambda form: real(form) | {"writer": "pages-9"})
-    with pytest.raises(InputError, match=r"batch-00001\.parquet` is gone"):
+    with pytest.raises(InputError, match=r"batch-00001\.parquet` is gone") as caught:
         run(made(tmp_path), Quiet())
+    assert caught.value.hint == OVERWRITE
 
 
 def test_a_repair_that_fails_leaves_the_finished_run(tmp_path, monkeypatch):

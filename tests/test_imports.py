@@ -97,6 +97,7 @@ ORDER = (
     *(
         "pipeline.worker_imports",
         "pipeline.checks",
+        "pipeline.repair",
         "pipeline.completed_run",
         "pipeline.inspect",
         "pipeline.hierarchy_stage",

@@ -1,8 +1,4 @@
-"""A run whose batches are all committed: its files are checked, its distances verified, and run.json is written.
-
-`verify_run` reads every file and compares its checksum. It notes damaged files in run.json under "damaged". The next
-`run` solves their batches again.
-"""
+"""A run whose batches are all committed: its files are checked, its distances verified, and run.json is written."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from pydantic import ValidationError
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.damage import damage_of, expected_files, recorded_sums
+from sssp_pipeline.pipeline.repair import noted_damage
 from sssp_pipeline.pipeline.results.outputs import RowOutput, recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
 from sssp_pipeline.pipeline.results.report.page import render_report
@@ -77,7 +73,7 @@ def verify_run(
     with ExitStack() as resources:
         source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
         still_ours = resources.enter_context(exclusive(folder.url))
-        damage = _noted_damage(folder, record)
+        damage = noted_damage(folder, record)
         try:
             verdict = _verdict_on(source, stored, folder, record, output, mode, progress)
         except InputError as error:
@@ -91,34 +87,6 @@ def verify_run(
         if damage is not None:
             raise damage
     return record
-
-
-def _noted_damage(folder: RunFolder, record: dict[str, Any]) -> InputError | None:
-    """Read all files of a finished run; return the error on the damaged ones, None if there are none.
-
-    They are noted in `record` and in run.json. Raises `InputError` if a file is of no run, or if a file is damaged and
-    run.json has no checksums.
-    """
-    folder.check_no_strays(expected_files(record))
-    faults = damage_of(folder.url, record, content=True)
-    before = record.pop("damaged", None)
-    if not faults:
-        return None
-    error = damage_error(folder, record, faults)
-    if recorded_sums(record) is None:
-        raise error
-    record["damaged"] = list(faults)
-    if record["damaged"] != before:
-        folder.finish(record)
-    return error
-
-
-def damage_error(folder: RunFolder, record: dict[str, Any], faults: dict[str, str]) -> InputError:
-    """Return the error on the damaged files of a finished run; `faults` is what `damage_of` returns."""
-    name, fault = next(iter(faults.items()))
-    others = f", and {len(faults) - 1} more of its files are damaged" if len(faults) > 1 else ""
-    hint = OVERWRITE if recorded_sums(record) is None else AGAIN
-    return InputError(f"`{files.redacted(folder.path(name))}` {fault}{others}", hint=hint)
 
 
 def _verdict_on(

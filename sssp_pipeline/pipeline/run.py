@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, SsspError, UnsolvableError
+from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.pipeline.checks import check_before_ingest
-from sssp_pipeline.pipeline.completed_run import damage_error, finish_run
+from sssp_pipeline.pipeline.completed_run import finish_run
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -28,14 +28,15 @@ from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, work_of
 from sssp_pipeline.pipeline.planning.selection import Selection
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
+from sssp_pipeline.pipeline.repair import is_whole
 from sssp_pipeline.pipeline.results.answers import Reduced
-from sssp_pipeline.pipeline.results.damage import damage_of, expected_files, recorded_files, recorded_sums
+from sssp_pipeline.pipeline.results.damage import expected_files, recorded_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
-from sssp_pipeline.pipeline.results.run_files import BATCH, OUTPUT_NOTE, OVERWRITE, SNAPPED_FILE
+from sssp_pipeline.pipeline.results.run_files import SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.results.vertex_table import write_vertex_table
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
@@ -276,7 +277,13 @@ class _Job:
         if is_finished:
             record = self.folder.read_run()
             self.folder.check_no_strays(expected_files(record))
-            is_finished = self._is_repaired(record, will_verify)
+
+            def solve(batches: list[int]) -> None:
+                with self.timings.of("solve"):
+                    self._solve_missing(batches, will_verify)
+
+            of_run = self.folder, record, self._identity, self.progress
+            is_finished = is_whole(*of_run, solve, self._write_inputs)
         if not is_finished:
             self.folder.check_no_strays(None)
             record = self._solved_record(will_verify)
@@ -327,56 +334,6 @@ class _Job:
             self.folder.write_table(SNAPPED_FILE, snapped)
         if self.output.note_stays and (note := self.output.note()) is not None:
             self.folder.note_output(note, stays=True)
-
-    def _is_repaired(self, record: dict[str, Any], will_verify: bool) -> bool:
-        """Return whether the finished run of `record` is whole, after its damaged batches are solved again.
-
-        If a file is damaged that has something of every batch, the run becomes an unfinished one without batches.
-
-        Raises
-        ------
-        InputError
-            A file is damaged and run.json has no checksums, or another release would write it in another way.
-        SsspError
-            Batches failed, or what is written has other bytes than before.
-        """
-        faults = damage_of(self.folder.url, record, content=False)
-        faults |= dict.fromkeys(record.get("damaged", ()), "is damaged: `verify` found it") | faults
-        if not faults:
-            self.progress.say(
-                f"{files.redacted(self.folder.url)} is finished already, nothing to solve", "nothing_to_do"
-            )
-            return True
-        sums = recorded_sums(record)
-        if sums is None or record["identity"] != self._identity:
-            raise damage_error(self.folder, record, faults)
-        batches = {
-            int(found[1]): name for name in faults if (found := BATCH.fullmatch(name.rpartition("/")[2]))
-        }
-        is_all = not faults.keys() <= {*batches.values(), SNAPPED_FILE, OUTPUT_NOTE}
-        what = "all batches are solved again" if is_all else "it is written again"
-        for name, fault in faults.items():
-            url = files.redacted(self.folder.path(name))
-            self.progress.say(f"`{url}` {fault}: {what}", "damaged", level="warning")
-        if is_all:
-            self.folder.reopen()
-            return False
-        if batches:
-            self.folder.note_identity()
-            with self.timings.of("solve"):
-                self._solve_missing(sorted(batches), will_verify)
-            for batch in batches:
-                self.folder.sums |= self.folder.commit(batch).files
-        self._write_inputs()
-        for name in faults:
-            if self.folder.sums[name] != sums[name]:
-                raise SsspError(
-                    f"`{files.redacted(self.folder.path(name))}` was written again, with other bytes than before",
-                    hint=f"{OVERWRITE}; report a bug",
-                )
-        record.pop("damaged", None)
-        record["verify"] = None
-        return True
 
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return the content of run.json after solving; later stages add to it."""
