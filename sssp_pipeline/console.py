@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.progress import Level, Progress
+from sssp_pipeline.shown import line_as_text, lines_as_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -224,7 +225,7 @@ class TextConsole(Console):
         self._stage = name
         self._pace.begin()
         if self._line is not None:
-            self._line.begin(without_secrets(name))
+            self._line.begin(line_as_text(without_secrets(name)))
         elif self._loudness != "quiet":
             self._timer = threading.Timer(LONG_STAGE_S, self._stage_takes_long)
             self._timer.daemon = True
@@ -245,7 +246,7 @@ class TextConsole(Console):
         """Show a line that stays."""
         least = {"quiet": ("error",), "normal": ("info", "warning", "error")}.get(self._loudness)
         if least is None or level in least:
-            self._write(line + "\n")
+            self._write(line_as_text(line) + "\n")
 
     def settle(self) -> None:
         """Remove the moving line. On a terminal it would stand before the answer on standard output."""
@@ -256,8 +257,8 @@ class TextConsole(Console):
         self._write(f"error: {message}\n" + (f"\nhint: {hint}\n" if hint else ""))
 
     def interrupted(self, again: str, exit_code: int) -> None:
-        has_secret = without_secrets(again) != again
-        how = ", run the same command again" if has_secret else f":\n\n    {again}"
+        is_whole = line_as_text(without_secrets(again)) == again
+        how = ", run the same command again" if not is_whole else f":\n\n    {again}"
         self._write(f"\ninterrupted; what is committed is kept. To go on{how}\n")
 
     def _stage_takes_long(self) -> None:
@@ -272,11 +273,12 @@ class TextConsole(Console):
                 self._timer = None
 
     def _write(self, text: str) -> None:
+        text = lines_as_text(without_secrets(text))
         with self._one_at_a_time:
             if self._line is not None:
-                self._line.write(without_secrets(text))
+                self._line.write(text)
             else:
-                self._stream.write(without_secrets(text))
+                self._stream.write(text)
                 self._stream.flush()
 
 
@@ -426,4 +428,4 @@ def _as_text(value: Any) -> str:
         return {True: "yes", False: "no", None: "-"}[value]
     if isinstance(value, float):
         return f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else line_as_text(str(value))

@@ -28,6 +28,7 @@ ORDER = (
     *(
         "__version__",
         "errors",
+        "shown",
         "cgroup",
         "lazy",
         "interrupts",

@@ -16,6 +16,7 @@ from sssp_pipeline.commands.command_line import check_words, resume_command
 from sssp_pipeline.console import Console, LogFormat, Loudness, console
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
+from sssp_pipeline.shown import lines_as_text
 
 #: The exit code after Ctrl-C, as shells report it.
 EXIT_INTERRUPTED = 130
@@ -54,10 +55,13 @@ def stdout_failure() -> OSError | None:
 
 
 def print_answer(text: str) -> None:
-    """Write the answer of a command to standard output; raise `SsspError` if that fails."""
+    """Write the answer of a command to standard output; raise `SsspError` if that fails.
+
+    JSON is to be ASCII, as `json.dumps` writes it: then all of it is shown as it is.
+    """
     if process.console is not None:
         process.console.settle()
-    print(text, flush=True)
+    print(lines_as_text(text), flush=True)
     if (failure := stdout_failure()) is not None:
         raise SsspError(
             f"standard output cannot be written: {failure.strerror}",

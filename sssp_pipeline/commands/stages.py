@@ -24,6 +24,7 @@ from sssp_pipeline.commands.options import (
 from sssp_pipeline.commands.session import prepare_imports, print_answer, process, reporting
 from sssp_pipeline.console import Console, table
 from sssp_pipeline.pipeline.storage.redaction import redacted
+from sssp_pipeline.shown import duckdb_command
 
 if TYPE_CHECKING:
     from sssp_pipeline.pipeline.run_each import Runs
@@ -110,7 +111,7 @@ def ingest(
                 cluster=cluster,
             )
         if as_json:
-            print_answer(manifest.model_dump_json())
+            print_answer(json.dumps(manifest.model_dump(mode="json")))
         elif not quiet:
             print_answer(redacted(workflow.store))
 
@@ -184,7 +185,7 @@ def _show_runs(runs: Runs, quiet: bool, as_json: bool) -> None:
         rows = []
         for name, (folder, record) in runs.items():
             url = redacted(folder.url).rstrip("/")
-            rows += [("results", url), ("query", f'duckdb -c "{recorded_output(record).query(url)}"')]
+            rows += [("results", url), ("query", duckdb_command(recorded_output(record).query, url))]
             if name is not None:
                 rows[-2:-2] = [("weight", _weight_text(name, record))]
         print_answer("\n".join(f"{key}: {text}" for key, text in rows))

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from sssp_pipeline.pipeline.storage.files import join, redacted
+from sssp_pipeline.pipeline.storage.files import join
+from sssp_pipeline.pipeline.storage.redaction import without_password
 from sssp_pipeline.workflow.answers import Nearest, Reduce
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import contradictions
@@ -406,5 +407,5 @@ def _without_secrets(value: Any, path: Path, unexpanded: Mapping[Path, str]) -> 
         return [_without_secrets(item, (*path, i), unexpanded) for i, item in enumerate(value)]
     if isinstance(value, str):
         value = unexpanded.get(path, value)
-        return redacted(value) if "://" in value else value
+        return without_password(value)
     return value

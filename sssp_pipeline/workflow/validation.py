@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.storage.files import redacted
+from sssp_pipeline.pipeline.storage.redaction import without_password
 from sssp_pipeline.workflow.document import Document, Fault, value_at
 from sssp_pipeline.workflow.schema import choices, properties, schema_at, wanted
 from sssp_pipeline.workflow.section import Path, Section, dotted
@@ -123,5 +123,5 @@ def value_text(value: Any) -> str:
         return "a list" if value else "an empty list"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    text = redacted(value) if isinstance(value, str) and "://" in value else str(value)
+    text = without_password(value) if isinstance(value, str) else str(value)
     return f"`{text if len(text) <= 60 else text[:60] + '…'}`"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage.files import redacted
+from sssp_pipeline.pipeline.storage.redaction import redacted, without_password
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 #: A name in braces that is not the name of an environment variable.
@@ -54,7 +54,7 @@ def escaped(text: str) -> str:
 def has_secret(url: str) -> bool:
     """Return whether `url`, as written, has a user, a password or a query that is not a `${NAME}`."""
     if "://" not in url:
-        return False
+        return without_password(url) != url
     bare = re.sub(r"[^?&#]*=(?=&|$)", "", _VARIABLE.sub("", url)).rstrip("?&").replace("://:@", "://")
     return redacted(bare) != bare
 

@@ -17,6 +17,7 @@ from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened, write_table
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
 from sssp_pipeline.pipeline.results.run_files import REPAIR, VERTICES_FILE
+from sssp_pipeline.shown import parquet_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -324,8 +325,8 @@ class Reduced(Answer):
 
     def query(self, url: str) -> str:
         if self.is_per_vertex:
-            return f"SELECT * FROM '{url}/{VERTICES_FILE}' LIMIT 10"
-        return f"SELECT * FROM '{url}/distances/*.parquet' ORDER BY {self.names[1]} DESC LIMIT 10"
+            return f"SELECT * FROM {parquet_files(url, VERTICES_FILE)} LIMIT 10"
+        return f"SELECT * FROM {parquet_files(url, 'distances/*.parquet')} ORDER BY {self.names[1]} DESC LIMIT 10"
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,4 +389,4 @@ class NearestVertices(Answer):
         yield "nearest vertices of each source", self.k
 
     def query(self, url: str) -> str:
-        return f"SELECT * FROM '{url}/distances/*.parquet' WHERE rank = 1 LIMIT 10"
+        return f"SELECT * FROM {parquet_files(url, 'distances/*.parquet')} WHERE rank = 1 LIMIT 10"

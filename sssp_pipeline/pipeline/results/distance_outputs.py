@@ -15,6 +15,7 @@ from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutpu
 from sssp_pipeline.pipeline.results.run_files import REPAIR, tiles_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import plural
+from sssp_pipeline.shown import parquet_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,9 +102,8 @@ class VertexDistances(FileOutput):
     def query(self, url: str) -> str:
         if self._is_wide:
             return super().query(url)
-        return (
-            f"SELECT source, avg(distance) FROM '{url}/distances/*.parquet' GROUP BY source ORDER BY source"
-        )
+        rows = parquet_files(url, "distances/*.parquet")
+        return f"SELECT source, avg(distance) FROM {rows} GROUP BY source ORDER BY source"
 
 
 class AllDistances(VertexDistances):

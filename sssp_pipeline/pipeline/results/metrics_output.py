@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
+from sssp_pipeline.shown import parquet_files
 
 if TYPE_CHECKING:
     from sssp_pipeline.kernels import kept
@@ -59,4 +60,4 @@ class MetricsAlone(RowOutput):
         yield "targets", "none: metrics alone"
 
     def query(self, url: str) -> str:
-        return f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
+        return f"SELECT source, reached, max_distance, mean_distance FROM {parquet_files(url, METRICS_FILE)}"

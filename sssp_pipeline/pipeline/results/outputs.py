@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.progress import plural
+from sssp_pipeline.shown import parquet_files
 from sssp_pipeline.workflow.registries import OUTPUTS, code_of
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class RowOutput(ABC):
 
     def query(self, url: str) -> str:
         """Return an example of a query in SQL of the run at `url`."""
-        return f"SELECT * FROM '{url}/distances/*.parquet' LIMIT 10"
+        return f"SELECT * FROM {parquet_files(url, 'distances/*.parquet')} LIMIT 10"
 
 
 class FileOutput(RowOutput):

@@ -18,7 +18,7 @@ from fsspec.implementations.local import LocalFileOpener, LocalFileSystem
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage import pipes
 from sssp_pipeline.pipeline.storage.error_texts import reading
-from sssp_pipeline.pipeline.storage.redaction import STANDARD_INPUT, error_text, redacted
+from sssp_pipeline.pipeline.storage.redaction import STANDARD_INPUT, error_text, redacted, without_password
 from sssp_pipeline.pipeline.storage.retries import call_with_retries, check_connection, was_reached
 
 T = TypeVar("T")
@@ -81,6 +81,11 @@ def filesystem(url: str) -> tuple[Any, str]:
 def _check_characters(url: str) -> None:
     if "\0" in url:
         raise InputError(f"`{redacted(url)}` has a NUL character in it", hint="correct the path")
+    if "://" not in url and without_password(url) != url and not os.path.exists(url):  # noqa: PTH110
+        raise InputError(
+            f"`{redacted(url)}` was given with a user and a password, as scp takes places",
+            hint="write `sftp://host/path`, with a key for that host, or copy the file to this machine",
+        )
     if "::" in url:
         chain = "::".join(redacted(part) for part in url.split("::"))
         raise InputError(

@@ -12,6 +12,9 @@ _WITH_QUERIES = ("http", "https")
 _WITH_USERS = (*_WITH_QUERIES, "ftp", "sftp", "ssh", "smb")
 _SCHEME = "[A-Za-z][A-Za-z0-9+.-]*"
 _URL = re.compile(_SCHEME + r"://[^\s'\"`<>()\[\]]+")
+#: A place as scp and rsync write it, with a password: `user:password@host:/x`, `//user:password@host/x`. The drive of
+#: Windows does not match.
+_COPY_PLACE = re.compile(r"(?<![^\s'\"`<>()\[\]=,])(//)?[^\s:/@'\"`=,\\]+:[^\s'\"`\\]*@(?=[^\s/:@'\"`]+[:/])")
 #: The `::` between the URLs of a chain, such as `zip://a.txt::https://host/a.zip`, but not that of an IPv6 address.
 _CHAINED = re.compile(f"::(?={_SCHEME}://)")
 _WITH_PORT = re.compile(r".*:[0-9]*")
@@ -33,6 +36,7 @@ def redacted(url: str) -> str:
         return "standard input"
     if "://" not in url:
         # A NUL or an invalid character would make printing the message fail.
+        url = _COPY_PLACE.sub(lambda found: found[1] or "", url)
         return url.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
     return _without_environment_secrets("::".join(map(_redacted_link, _CHAINED.split(url))))
 
@@ -62,7 +66,13 @@ def error_text(error: BaseException | str) -> str:
 def without_secrets(text: str) -> str:
     """Return `text` without secrets from URLs, connection strings and the environment."""
     text = _URL.sub(lambda found: redacted(found[0]), _without_environment_secrets(text))
+    text = _COPY_PLACE.sub(lambda found: found[1] or "", text)
     return _SECRET_PARAMETER.sub(r"\1***", text)
+
+
+def without_password(text: str) -> str:
+    """Return a value as a record may keep it: a URL, or a place as scp writes it, without its secrets."""
+    return redacted(text) if "://" in text else _COPY_PLACE.sub(lambda found: found[1] or "", text)
 
 
 def _without_environment_secrets(text: str) -> str:

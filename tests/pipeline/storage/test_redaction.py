@@ -1,6 +1,6 @@
 import pytest
 
-from sssp_pipeline.pipeline.storage.redaction import error_text, redacted
+from sssp_pipeline.pipeline.storage.redaction import error_text, redacted, without_password
 
 
 def test_secrets_in_urls_are_cut():
@@ -72,3 +72,33 @@ def test_other_variables_may_be_shown(monkeypatch, name):
 def test_the_path_of_a_key_file_may_be_shown(monkeypatch, tmp_path):
     monkeypatch.setenv("TLS_CLIENT_KEY", str(tmp_path))
     assert error_text(f"`{tmp_path}` is damaged") == f"`{tmp_path}` is damaged"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("ada:pw@host:/x", "host:/x"),
+        ("ada:pw@host:x/y.csv", "host:x/y.csv"),
+        ("ada:pw@host/x", "host/x"),
+        ("//ada:pw@host/x", "//host/x"),
+        ("ada:p:w@host:/x", "host:/x"),
+        ("ada:p@w@host:/x", "host:/x"),
+        ("ada:p/w@host:/x", "host:/x"),
+        ("ada:@host:/x", "host:/x"),
+        ("ada:pw@10.0.0.1:/x", "10.0.0.1:/x"),
+        ("ada:pw@[::1]:/x", "[::1]:/x"),
+        ("ada.l-o_v+e:pw@host.example.org:/x", "host.example.org:/x"),
+    ],
+)
+def test_a_place_as_scp_writes_it_has_no_password(given, shown):
+    assert redacted(given) == without_password(given) == shown
+    assert error_text(f"`{given}` does not exist") == f"`{shown}` does not exist"
+    assert error_text(f"--set graph.input={given}: no") == f"--set graph.input={shown}: no"
+
+
+@pytest.mark.parametrize(
+    "plain",
+    ["ada@host:/x", "host:/x", "C:\\x@y\\z", "/a:b@c/x", "12:30 at ada@host", "a,b:c", "x@y:z", "./a:b@c/d"],
+)
+def test_places_without_a_password_stay(plain):
+    assert redacted(plain) == without_password(plain) == error_text(plain) == plain
