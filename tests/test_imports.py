@@ -80,6 +80,7 @@ ORDER = (
     ),
     "pipeline.graph_store",
     *(
+        "pipeline.ingest.damage",
         "pipeline.ingest.spill",
         "pipeline.ingest.ids",
         "pipeline.ingest.rows",

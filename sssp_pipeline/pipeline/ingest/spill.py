@@ -14,6 +14,7 @@ from typing import IO, Protocol
 
 import numpy as np
 
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.storage import files
 
 #: Bytes of the first slab of memory, and of the largest. Each slab is twice as large as the one before. The operating
@@ -21,8 +22,6 @@ from sssp_pipeline.pipeline.storage import files
 _LEAST_SLAB, _LARGEST_SLAB = 1 << 20, 64 << 20
 #: Each array begins at a multiple of this number of bytes.
 _ALIGNED = 64
-#: What an `OSError` says of a file of edges or ids that has lost its end, or that a disk does not give back.
-CUT = "the temporary file of this ingest cannot be read"
 
 
 class Spill:
@@ -34,6 +33,8 @@ class Spill:
     def __init__(self, memory_bytes: int, path: str | None = None) -> None:
         self._room = memory_bytes
         self._place = path or tempfile.gettempdir()
+        named = f"`{files.redacted(self._place)}`"
+        self._name = named if path else f"the temporary file of this ingest in {named}"
         with files.writing(self._place):
             if path is None:
                 self._file: IO[bytes] = tempfile.TemporaryFile(prefix="sssp-ingest-")  # noqa: SIM115 - by `__exit__`
@@ -85,7 +86,7 @@ class Spill:
         with self._lock:
             begin = self._end
             self._end += dtype.itemsize * length
-        return Kept(None, dtype, length, self._file.fileno(), begin, self._place)
+        return Kept(None, dtype, length, self._file.fileno(), begin, self._place, self._name)
 
 
 class Readable(Protocol):
@@ -96,8 +97,19 @@ class Readable(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def place(self) -> str:
+        """Words that name its file."""
+        ...
+
     def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
-        """Return the elements [first, last), which the caller does not change; up to the end without `last`."""
+        """Return the elements [first, last), which the caller does not change; up to the end without `last`.
+
+        Raises
+        ------
+        DamagedFileError
+            The file is missing or shorter.
+        """
         ...
 
 
@@ -111,10 +123,13 @@ class Kept:
         length: int,
         file: int = -1,
         begin: int = 0,
+        folder: str = "",
         place: str = "",
     ) -> None:
         self._array, self._dtype, self._length = array, dtype, length
-        self._file, self._begin, self._place = file, begin, place
+        self._file, self._begin, self._folder = file, begin, folder
+        #: Words that name its file.
+        self.place = place
 
     @property
     def dtype(self) -> np.dtype:
@@ -140,7 +155,13 @@ class Kept:
         return self._file, self._begin
 
     def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
-        """Return the elements [first, last), which the caller does not change; up to the end without `last`."""
+        """Return the elements [first, last), which the caller does not change; up to the end without `last`.
+
+        Raises
+        ------
+        DamagedFileError
+            The file has lost its end, or the disk does not give it back.
+        """
         last = self._length if last is None else last
         if self._array is not None:
             return self._array[first:last]
@@ -148,8 +169,12 @@ class Kept:
         left = memoryview(found.view(np.uint8).data)
         at = self._begin + first * self.dtype.itemsize
         while left:
-            if not (n := os.preadv(self._file, [left], at)):
-                raise OSError(CUT)
+            try:
+                n = os.preadv(self._file, [left], at)
+            except OSError as error:
+                raise DamagedFileError(self.place) from error
+            if not n:
+                raise DamagedFileError(self.place)
             left, at = left[n:], at + n
         return found
 
@@ -160,7 +185,7 @@ class Kept:
             return
         left = memoryview(np.ascontiguousarray(values, self.dtype).view(np.uint8).data)
         at = self._begin + first * self.dtype.itemsize
-        with files.writing(self._place):
+        with files.writing(self._folder):
             while left:
                 n = os.pwrite(self._file, left, at)
                 left, at = left[n:], at + n

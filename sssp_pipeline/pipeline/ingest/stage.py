@@ -35,6 +35,7 @@ from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.cleaning import Edges, cleaned
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.edges import Rows
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.ingest.input import (
@@ -140,8 +141,27 @@ def _ingest_into(
     progress: Progress,
     workers: IngestWorkers | None,
 ) -> StoreManifest:
-    """Write the graph of `given` to the store and return its manifest; the caller holds the store."""
+    """Write the graph of `given` to the store and return its manifest; the caller holds the store.
+
+    If what an earlier ingest left is found to be damaged, it is discarded, and there is a second attempt.
+    """
     files.check_writable(store)
+    try:
+        return _attempt(given, store, check_held, progress, workers)
+    except DamagedFileError as error:
+        if not error.was_discarded:
+            raise
+    return _attempt(given, store, check_held, progress, workers)
+
+
+def _attempt(
+    given: dict[str | None, Given],
+    store: str,
+    check_held: Callable[[], None],
+    progress: Progress,
+    workers: IngestWorkers | None,
+) -> StoreManifest:
+    """Write the graph of `given` to the store and return its manifest; raises `DamagedFileError` too."""
     with (
         StoreWriter(store) as writer,
         edge_reader(workers, store, given.values(), progress, check_held) as read_edges,

@@ -6,6 +6,7 @@ the groups that all runs have in this range. Memory holds where the groups of ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +14,12 @@ import numpy as np
 from numba import carray
 
 from sssp_pipeline.kernels.host.numba_tools import pointer_to, read_file
+from sssp_pipeline.kernels.host.xxh64 import are_parts_whole, sums_of_parts
 from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, IdCollector
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
-from sssp_pipeline.pipeline.ingest.spill import CUT, Kept, Readable, Spill
+from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
 from sssp_pipeline.pipeline.scratch import Scratch
 
 
@@ -35,11 +38,34 @@ class EdgeRun:
     starts: np.ndarray
     #: The chunk in which the codes are valid.
     chunk: int
+    #: For each of `columns`, (G,) uint32: the checksums of its groups, if it is in a file.
+    sums: tuple[np.ndarray | None, ...]
 
     @property
     def columns(self) -> tuple[Readable, ...]:
         """Sources, targets, and the weights if there are any."""
         return (self.src, self.dst) if self.weights is None else (self.src, self.dst, self.weights)
+
+    def read(self, column: int) -> np.ndarray:
+        """Return a whole column, which the caller does not change.
+
+        Raises
+        ------
+        DamagedFileError
+            It is not what was written.
+        """
+        of, sums = self.columns[column], self.sums[column]
+        array = of.read()
+        if sums is not None and not are_parts_whole(
+            array.view(np.uint8), self.starts, array.dtype.itemsize, sums
+        ):
+            raise DamagedFileError(of.place)
+        return array
+
+
+def group_sums(columns: Sequence[np.ndarray], starts: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the `EdgeRun.sums` of columns in files, whose groups begin at `starts`."""
+    return tuple(sums_of_parts(column.view(np.uint8), starts, column.dtype.itemsize) for column in columns)
 
 
 def keep_run(
@@ -78,21 +104,29 @@ def keep_run(
     *grouped, starts, low, shift, loops = grouped_by_source(
         *ends[:2], bits_of(given), drop_loops, add_reverses, (room[0], room[1], bits_of(room[2]))
     )
+    sums: list[np.ndarray | None] = []
     for column, edges in zip(kept, grouped, strict=True):
+        sums.append(None)
         if column.memory is None:
             column.write(0, edges.view(column.dtype))
+            sums[-1] = group_sums([edges], starts)[0]
         column.shorten(len(edges))
     limits = int(low) + (np.arange(len(starts) - 1) << int(shift))
-    return EdgeRun(src, dst, None if weights is None else values, limits, starts, ends[2]), loops
+    stored = None if weights is None else values
+    return EdgeRun(src, dst, stored, limits, starts, ends[2], tuple(sums[: 2 + (stored is not None)])), loops
 
 
 def with_vertices(run: EdgeRun, ids: IdCollector) -> EdgeRun:
-    """Return a run whose codes are replaced, in their place, by vertices; raises as `Spill.keep`."""
-    for kept in (run.src, run.dst):
+    """Return a run whose codes are replaced, in their place, by vertices; raises as `Spill.keep` and `EdgeRun.read`."""
+    sums = list(run.sums)
+    for column, kept in enumerate((run.src, run.dst)):
         assert isinstance(kept, Kept), "the run is on this machine"
-        kept.write(0, ids.vertices(kept.read(), run.chunk))
+        vertices = ids.vertices(run.read(column), run.chunk)
+        kept.write(0, vertices)
+        if kept.memory is None:
+            sums[column] = group_sums([vertices], run.starts)[0]
     limits = ids.vertices(run.limits.astype(np.uint32), run.chunk).astype(np.int64)
-    return replace(run, limits=limits, chunk=EVERYWHERE)
+    return replace(run, limits=limits, chunk=EVERYWHERE, sums=tuple(sums))
 
 
 def limits_between(runs: list[EdgeRun], edges_a_range: int) -> np.ndarray:
@@ -118,6 +152,7 @@ class RunTable:
         #: (3, R) where the columns of each run are in memory; 0 for those on disk.
         self._addresses = np.zeros((3, len(runs)), np.int64)
         on_disk: list[tuple[int, ...]] = []
+        sums: list[np.ndarray] = []
         self._of_dtype: dict[np.dtype, list[int]] = {}
         self._scratch = Scratch()
         for r, run in enumerate(runs):
@@ -126,11 +161,16 @@ class RunTable:
                 if kept.memory is not None:
                     self._addresses[c, r] = kept.memory.ctypes.data
                 else:
+                    of_groups = run.sums[c]
+                    assert of_groups is not None, "a file has checksums"
                     on_disk.append((c, r, kept.dtype.itemsize, *kept.on_disk))
+                    sums.append(of_groups)
             if run.weights is not None:
                 self._of_dtype.setdefault(run.weights.dtype, []).append(r)
         #: (D, 5) for each column on disk: which it is, its run, the bytes of an item, the file and the offset there.
         self._on_disk = np.array(on_disk, np.int64).reshape(-1, 5)
+        #: The checksums of all groups of these columns, one column after the other.
+        self._sums = np.concatenate([np.empty(0, np.uint32), *sums])
 
     def edges_between(
         self, first: int, last: int, dtype: np.dtype, default: np.ndarray
@@ -142,17 +182,23 @@ class RunTable:
 
         Raises
         ------
-        OSError
-            The temporary file cannot be read.
+        DamagedFileError
+            A file is not what was written.
         """
-        places = np.empty((3, len(self._runs)), np.int64)
+        places = np.empty((5, len(self._runs)), np.int64)
         n = _find_groups(self._limits, self._starts, self._groups, first, last, places)
         begins, addresses = np.tile(places[0], (3, 1)), self._addresses.copy()
         if len(on_disk := self._on_disk):
             n_bytes = int((places[1, on_disk[:, 1]] * on_disk[:, 2] + 8).sum())
             from_disk = self._scratch.array("from disk", n_bytes, np.uint8)
-            if not _read_from_disk(on_disk, places, from_disk.ctypes.data, addresses, begins):
-                raise OSError(CUT)
+            damaged = _read_from_disk(
+                *(on_disk, self._groups, self._starts, self._sums, places),
+                from_disk.ctypes.data,
+                *(addresses, begins),
+            )
+            if damaged >= 0:
+                column, run = on_disk[damaged, :2]
+                raise DamagedFileError(self._runs[run].columns[column].place)
         src, dst = (self._scratch.array(name, n, np.uint32) for name in ("src", "dst"))
         weights, is_float = self._scratch.array("weights", n, dtype), dtype.kind == "f"
         _gather_ends(addresses, begins, places, src, dst)
@@ -184,7 +230,8 @@ def _find_groups(
 ) -> int:
     """Find the groups of each run that may have sources in [first, last), and return the number of their edges.
 
-    `places` (3, R) gets the first of these edges in each run, their number, and the number of those in the runs before.
+    `places` (5, R) gets the first of these edges in each run, their number, the number of those in the runs before, the
+    first of these groups in each run, and their number.
     """
     total = 0
     for r in range(len(groups) - 1):
@@ -196,19 +243,28 @@ def _find_groups(
             own_starts[end] - own_starts[begin],
             total,
         )
+        places[3, r], places[4, r] = begin, end - begin
         total += places[1, r]
     return total
 
 
 @njit(nogil=True)
 def _read_from_disk(
-    on_disk: np.ndarray, places: np.ndarray, to: int, addresses: np.ndarray, begins: np.ndarray
-) -> bool:
-    """Read the edges of the columns `on_disk` to the address `to`; return whether all could be read.
+    on_disk: np.ndarray,
+    groups: np.ndarray,
+    starts: np.ndarray,
+    sums: np.ndarray,
+    places: np.ndarray,
+    to: int,
+    addresses: np.ndarray,
+    begins: np.ndarray,
+) -> Any:
+    """Read the edges of the columns `on_disk` to the address `to`, and check their groups.
 
-    Each copy begins at a multiple of 8, so it takes up to 7 bytes more. `addresses` and `begins` (3, R) of these
-    columns become those of the copies.
+    Return the first column that is not what was written, or -1. Each copy begins at a multiple of 8, so it takes up to
+    7 bytes more. `addresses` and `begins` (3, R) of these columns become those of the copies.
     """
+    sums_before = np.int64(0)
     for i in range(len(on_disk)):
         column, run, itemsize, file, at = on_disk[i]
         to += -to % 8
@@ -218,9 +274,16 @@ def _read_from_disk(
         while to < end:
             n = read_file(file, at, to, end - to)
             if n <= 0:
-                return False
+                return i
             at, to = at + n, to + n
-    return True
+        begin = addresses[column, run]
+        data = carray(pointer_to(begin), (to - begin,), np.uint8)
+        first, n_groups = places[3, run], places[4, run]
+        bounds = starts[groups[run] + run + first :][: n_groups + 1]
+        if not are_parts_whole(data, bounds, itemsize, sums[sums_before + first :][:n_groups]):
+            return i
+        sums_before += groups[run + 1] - groups[run]
+    return -1
 
 
 @njit(nogil=True)

@@ -14,6 +14,7 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import INGEST_FOLDER
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.input import open_input
 from sssp_pipeline.pipeline.ingest.job import Given
@@ -24,7 +25,7 @@ from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, digest_of
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import OnWorkers
 from sssp_pipeline.pipeline.ingest.tasks.tasks import TaskPool
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress, in_bytes
+from sssp_pipeline.progress import Progress, in_bytes, plural
 
 #: Smaller inputs are read before workers have started.
 _LEAST_INPUT_BYTES = 64 << 20
@@ -68,7 +69,8 @@ def edge_reader(
     if the input is larger than the memory and the store is on this machine.
 
     The caller holds the store, and `check_held` raises as soon as it does not. An ingest by tasks that is interrupted,
-    or loses its workers or the storage, leaves what was done; the next one of the same graph goes on with it.
+    or loses its workers or the storage, leaves what was done; the next one of the same graph goes on with it. If a file
+    of it is damaged, the `DamagedFileError` says whether another attempt can make it again.
     """
     given = list(given)
     name = INGEST_FOLDER + digest_of(given)
@@ -90,6 +92,11 @@ def edge_reader(
     check_held()
     files.remove_temporaries(store, but=name)  # those of another graph may be as large as this one
     notes = Notes(folder)
+    if notes.any and not _has_plans(notes, given):
+        place = files.redacted(folder)
+        progress.say(f"the plan in `{place}` is missing or damaged: ingest begins again", "damaged")
+        files.remove(folder)
+        notes = Notes(folder)
     try:
         files.write_atomic(files.join(folder, "here"), b"")
         if workers is None:
@@ -103,6 +110,11 @@ def edge_reader(
                 else:
                     yield OnWorkers(pool, folder, notes).read
     except BaseException as error:
+        if isinstance(error, DamagedFileError):
+            check_held()
+            _discard_damaged(folder, error, progress)
+            if error.was_discarded:
+                raise
         if notes.any and _may_go_on(error):
             place = files.redacted(folder)
             progress.say(
@@ -116,6 +128,21 @@ def edge_reader(
         files.remove(folder)
         raise
     files.remove(folder)
+
+
+def _has_plans(notes: Notes, given: list[Given]) -> bool:
+    """Return whether each note of a plan is valid, and there is one of the graph that is read first."""
+    graphs = [digest_of([one]) for one in given]
+    return notes.has(graphs[0]) and all(notes.has_plan(graph) for graph in graphs if notes.has(graph))
+
+
+def _discard_damaged(folder: str, error: DamagedFileError, progress: Progress) -> None:
+    """Discard what is damaged in `folder`, so that another attempt makes it again."""
+    n_tasks = Notes(folder).discard_damaged()
+    if n_tasks:
+        error.was_discarded = True
+        again = f"the work of {plural(n_tasks, 'task')} is done again"
+        progress.say(f"{error.place} is damaged: {again}", "damaged", tasks=n_tasks)
 
 
 def _may_go_on(error: BaseException) -> bool:

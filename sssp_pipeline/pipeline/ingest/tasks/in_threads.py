@@ -20,7 +20,7 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds
 from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, group_sums
 from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
 from sssp_pipeline.pipeline.ingest.tasks.read_by_tasks import ByTasks, Found
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
@@ -95,7 +95,7 @@ def _stored_runs(url: str, runs: list[EdgeRun]) -> list[EdgeRun]:
 
     def stored(column: Readable) -> Stored:
         assert isinstance(column, Kept), "the run is on this machine"
-        return Stored(url, column.on_disk[1], len(column), column.dtype)
+        return Stored(url, column.on_disk[1], len(column), column.dtype, None)
 
     return [_with_columns(run, stored) for run in runs if run.starts[-1]]
 
@@ -113,15 +113,14 @@ def _numbered(found: Found, part: int) -> list[EdgeRun]:
     def vertices(codes: np.ndarray) -> np.ndarray:
         return ids.vertices(codes, EVERYWHERE) if numbers is None else numbers[codes]
 
-    return [
-        replace(
-            run,
-            src=spill.keep(vertices(run.src.read())),
-            dst=spill.keep(vertices(run.dst.read())),
-            limits=vertices(run.limits.astype(np.uint32)).astype(np.int64),
-        )
-        for run in found.parts[part].runs
-    ]
+    def with_vertices(run: EdgeRun) -> EdgeRun:
+        ends = [vertices(run.read(column)) for column in (0, 1)]
+        src, dst = map(spill.keep, ends)
+        limits = vertices(run.limits.astype(np.uint32)).astype(np.int64)
+        sums = (*group_sums(ends, run.starts), *run.sums[2:])
+        return replace(run, src=src, dst=dst, limits=limits, sums=sums)
+
+    return [with_vertices(run) for run in found.parts[part].runs]
 
 
 class _OpenedFiles:
@@ -135,7 +134,7 @@ class _OpenedFiles:
         self._descriptors: dict[str, int] = {}
 
     def run(self, run: EdgeRun) -> EdgeRun:
-        """Return a run whose stored columns are opened until `resources` end; raises as `Stored.read`."""
+        """Return a run whose stored columns are opened until `resources` end; raises as `_kept`."""
         return _with_columns(run, self._kept)
 
     def _kept(self, column: Readable) -> Readable:
@@ -148,4 +147,5 @@ class _OpenedFiles:
                 descriptor = os.open(files.filesystem(column.url)[1], os.O_RDONLY)
             self._descriptors[column.url] = descriptor
             self._resources.callback(os.close, descriptor)
-        return Kept(None, column.dtype, len(column), self._descriptors[column.url], column.begin)
+        descriptor = self._descriptors[column.url]
+        return Kept(None, column.dtype, len(column), descriptor, column.begin, place=column.place)

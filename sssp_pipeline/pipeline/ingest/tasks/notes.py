@@ -5,8 +5,10 @@ ingest writes a note of the result into this folder. The files of the task are c
 same graph finds the same folder, and takes the notes instead of doing these tasks.
 
 A task makes the same rows, edges and ids from the same input whoever does it, so a note is right without regard to
-other notes. One that is missing, damaged, or tells of a file that is cut short costs the work of its task. Others may
-write to the storage, so notes are JSON and name only files of their own folder.
+other notes. One that is missing, damaged, or tells of a damaged file costs the work of its task. A note has the
+checksums of what its task wrote, which are checked where that is read: when damage is found there, all notes are
+checked (`discard_damaged`) and the ingest is begun again with those that are whole. Others may write to the storage, so
+notes are JSON and name only files of their own folder.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ import numpy as np
 
 from sssp_pipeline import __version__
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.graph_identity import options_of
 from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.rows.reverses import random_keys
-from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored, StoredBits, StoredIds
+from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored, StoredBits, StoredIds, check_files
 from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     EdgesRead,
     Fault,
@@ -40,10 +43,10 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import (
 )
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.progress import Progress, plural
 
 #: Raise this number when a task makes other files or returns something else, or the input is divided otherwise.
-_FORMAT = 2
+_FORMAT = 3
 #: What begins the name of a note; no task writes files of this name.
 _NOTE = "note-"
 #: A file of `stored_runs.store_arrays`.
@@ -95,6 +98,10 @@ class Notes:
         #: Whether there is any note.
         self.any = any(name.startswith(_NOTE) for name in self._sizes)
 
+    def has(self, *key: Any) -> bool:
+        """Return whether there was a note under `key` before this ingest, valid or not."""
+        return _NOTE + _digest(key) in self._sizes
+
     def read(self, *key: Any) -> Any:
         """Return what was noted under `key` before this ingest; None without a valid note.
 
@@ -103,9 +110,33 @@ class Notes:
         StoreUnavailableError
             The storage does not answer.
         """
-        name = _NOTE + _digest(key)
-        if name not in self._sizes:
-            return None
+        return self._noted(_NOTE + _digest(key)) if self.has(*key) else None
+
+    def discard_damaged(self) -> int:
+        """Remove the notes of this folder that are damaged, or tell of damaged files; return how many they were.
+
+        All these files are read; raises as `read` and `files.remove`.
+        """
+
+        def is_damaged(name: str) -> bool:
+            result = self._noted(name)
+            try:
+                check_files(result)
+            except DamagedFileError:
+                return True
+            return result is None
+
+        self._sizes = files.file_sizes(self._folder)
+        names = [name for name in self._sizes if name.startswith(_NOTE)]
+        with ThreadPoolExecutor(_REQUESTS) as reading:
+            found = [
+                name for name, damaged in zip(names, reading.map(is_damaged, names), strict=True) if damaged
+            ]
+        files.remove_files(self._folder, found)
+        return len(found)
+
+    def _noted(self, name: str) -> Any:
+        """Return what a note tells; None if it is damaged."""
         content = files.read_if_there(files.join(self._folder, name)) or b""
         checksum, _, text = content.partition(b"\n")
         if checksum != _checksum(name, text):
@@ -120,6 +151,10 @@ class Notes:
         name, text = _NOTE + _digest(key), json.dumps(_encoded(result)).encode()
         files.write_atomic(files.join(self._folder, name), _checksum(name, text) + b"\n" + text)
         self.any = True
+
+    def has_plan(self, of: str) -> bool:
+        """Return whether an earlier ingest of the graph `of` has noted a plan, without which no other note is used."""
+        return isinstance(self.read(of), Plan)
 
     def plan(self, new: Plan, of: str) -> Plan:
         """Return the plan that an earlier ingest of the graph `of` has noted, or else note the `new` one."""
@@ -151,8 +186,9 @@ class Notes:
             return skipped
         return _RECORDS[kind](**{name: self._decoded(each) for name, each in content.items()})
 
-    def _stored(self, name: str, begin: int, length: int, dtype: str) -> Stored:
-        place = Stored(files.join(self._folder, name), begin, length, _number_type(dtype))
+    def _stored(self, name: str, begin: int, length: int, dtype: str, sums: str | None) -> Stored:
+        of_blocks = None if sums is None else base64.b64decode(sums, validate=True)
+        place = Stored(files.join(self._folder, name), begin, length, _number_type(dtype), of_blocks)
         end = begin + length * place.dtype.itemsize
         if not _FILE.fullmatch(name) or min(begin, length) < 0 or end > self._sizes[name]:
             raise ValueError(name)
@@ -178,7 +214,8 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {"array": [value.dtype.str, base64.b64encode(value.tobytes()).decode()]}
     if isinstance(value, Stored):
-        return {"Stored": [value.url.rpartition("/")[2], value.begin, value.length, value.dtype.str]}
+        sums = None if value.sums is None else base64.b64encode(value.sums).decode()
+        return {"Stored": [value.url.rpartition("/")[2], value.begin, value.length, value.dtype.str, sums]}
     if isinstance(value, SkippedRows):
         return {"SkippedRows": [value.count, value.lines]}
     return {type(value).__name__: {each.name: _encoded(getattr(value, each.name)) for each in fields(value)}}
@@ -227,6 +264,10 @@ class NotedTasks:
             noted = reading.map(lambda key: self.notes.read(self.plan.name, step, *key), keys)
             found: dict[int, Result] = {i: result for i, result in enumerate(noted) if result is not None}
         faults: dict[int, Fault] = {}
+        damaged = sum(self.notes.has(self.plan.name, step, *key) for key in keys) - len(found)
+        if damaged:
+            line = f"{plural(damaged, 'note')} of an interrupted ingest {'is' if damaged == 1 else 'are'} damaged"
+            self.progress.say(f"{line}: the work of these tasks is done again", "damaged", tasks=damaged)
         if found:
             line = f"going on: {len(found):,} of {len(keys):,} {step} before"
             self.progress.say(line, "ingest_goes_on", done=len(found), tasks=len(keys))

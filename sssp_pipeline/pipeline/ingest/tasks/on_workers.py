@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
@@ -77,7 +78,9 @@ def _numbered(found: Found) -> tuple[Numbering, list[EdgeRun]]:
         stored = store_arrays(settings.folder, "numbers", found.vertices(part))[0]
         return NumberTask(settings, number, found.parts[part].runs, stored)
 
-    anew, _ = found.tasks.results("parts were numbered", number_task, keys, task)
+    anew, fault = found.tasks.results("parts were numbered", number_task, keys, task)
+    if fault is not None:
+        raise fault.error
     runs = [run for runs in anew for run in runs]
     for number, part in enumerate(found.parts):
         if number not in found.codes:
@@ -141,11 +144,12 @@ class EdgesOnWorkers(ReadEdges):
 
         keys = [each.vertices for each in ranges]
         self._made, fault = tasks.results("ranges were made", rows_task, keys, task, advance)
-        if fault is not None:
+        if fault is not None and isinstance(fault.error, InputError):
             with Spill(0) as spill:
                 named = replace(task(len(self._made)), vertex_ids=self.vertex_ids)
                 for _ in edges_of(named, spill).rows(named.within):
                     pass
+        if fault is not None:
             raise fault.error
         self._n_edges = sum(len(made.col_indices) for made in self._made)
         self._reverse_difference = sum_of_differences(made.reverse_difference for made in self._made)

@@ -17,8 +17,9 @@ from sssp_pipeline.pipeline.graph_store.writing.edges_files import (
     WrittenEdges,
 )
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
-from sssp_pipeline.pipeline.ingest.tasks.tasks import RowsMade, TaskPool
+from sssp_pipeline.pipeline.ingest.tasks.tasks import Fault, RowsMade, TaskPool
 from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
@@ -38,8 +39,10 @@ class PartTask:
     columns: list[tuple[Stored, Stored]]
 
 
-def part_task(task: PartTask) -> EdgesPart:
+def part_task(task: PartTask) -> EdgesPart | Fault:
     """Write the part of a task to the store, and return it. Another attempt writes the same bytes.
+
+    A damaged file of rows is a fault.
 
     Raises
     ------
@@ -52,7 +55,10 @@ def part_task(task: PartTask) -> EdgesPart:
     at = 0
     for pieces in task.columns:
         here = slice(at, at + len(pieces[0]))
-        col_indices[here], weights[here] = (piece.read() for piece in pieces)
+        try:
+            col_indices[here], weights[here] = (piece.read() for piece in pieces)
+        except DamagedFileError as error:
+            return Fault(error)
         at = here.stop
     opened = EdgesFiles(task.writer, task.layout, task.number, (col_indices, weights))
     try:
@@ -95,5 +101,11 @@ def write_stored_edges(
         for rows, row_offsets in map_in_order(lambda m: (m, m.row_offsets.read()), iter(made), 2):
             cut.add(row_offsets, rows.col_indices, rows.weights)
         cut.finish_edges()
-        pool.do(part_task, cut.tasks, cut.keep)
+
+        def keep(number: int, part: EdgesPart | Fault) -> None:
+            if isinstance(part, Fault):
+                raise part.error
+            cut.keep(number, part)
+
+        pool.do(part_task, cut.tasks, keep)
         return cut.finish()

@@ -2,6 +2,9 @@
 
 All of them are in one folder for each ingest, which is removed at its end. A file has a new name for each attempt of a
 task, and its place in a `Stored` array is part of what the task returns. So a task may be done twice.
+
+What is read is checked. The edges of a run have checksums of their groups, which are read as a whole. Other arrays have
+checksums of blocks.
 """
 
 from __future__ import annotations
@@ -9,14 +12,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.host.xxh64 import are_parts_whole, sums_of_parts
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, Numbering
 from sssp_pipeline.pipeline.ingest.ids.id_runs import buffers_of, strings_of
-from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, group_sums
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.spill import Kept, Readable
 from sssp_pipeline.pipeline.storage import files
@@ -27,6 +34,8 @@ _GROUP_BITS = 13
 _REQUESTS = 8
 #: The ids that are read at a time.
 _ID_BLOCK = 1 << 20
+#: The bytes that have a checksum. A part of an array is read with the rest of its first and last block.
+_BLOCK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -34,42 +43,101 @@ class Stored:
     """A one-dimensional array in a file in storage; it is read as `spill.Kept`."""
 
     url: str
-    #: Its first byte in the file.
+    #: The first byte of its first block in the file.
     begin: int
     length: int
     dtype: np.dtype
+    #: The checksums of its blocks, uint32; None if they are in its `EdgeRun`.
+    sums: bytes | None
+    #: Elements that precede this array in its first block, and that follow it in its last.
+    before: int = 0
+    after: int = 0
 
     def __len__(self) -> int:
         return self.length
+
+    @property
+    def place(self) -> str:
+        """Words that name its file."""
+        return f"`{files.redacted(self.url)}`"
 
     def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
         """Return the elements [first, last), up to the end without `last`, which the caller does not change.
 
         Raises
         ------
-        InputError
-            The file is missing.
+        DamagedFileError
+            The file is missing, or not what was written.
         """
-        last = self.length if last is None else last
-        size = self.dtype.itemsize
-        if first == last:
+        part = self.part(first, self.length if last is None else last)
+        if not part.length:
             return np.empty(0, self.dtype)
-        content = files.read_range(self.url, self.begin + first * size, self.begin + last * size)
-        return np.frombuffer(content, self.dtype, last - first)
+        n_held = part.before + part.length + part.after
+        try:
+            end = part.begin + n_held * self.dtype.itemsize
+            content = np.frombuffer(files.read_range(self.url, part.begin, end), np.uint8)
+        except InputError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise DamagedFileError(self.place) from error
+            raise
+        if len(content) < n_held * self.dtype.itemsize:
+            raise DamagedFileError(self.place)
+        if part.sums is not None:
+            sums = np.frombuffer(part.sums, np.uint32)
+            if not are_parts_whole(content, _blocks(len(content)), 1, sums):
+                raise DamagedFileError(self.place)
+        return content.view(self.dtype)[part.before : part.before + part.length]
 
     def part(self, first: int, last: int) -> Stored:
         """Return the elements [first, last) as an array of its own."""
-        return replace(self, begin=self.begin + first * self.dtype.itemsize, length=last - first)
+        size = self.dtype.itemsize
+        first, last = first + self.before, last + self.before
+        if self.sums is None:
+            return replace(self, begin=self.begin + first * size, length=last - first)
+        blocks = slice(first * size // _BLOCK_BYTES, -(-last * size // _BLOCK_BYTES))
+        n_held = self.before + self.length + self.after
+        begin, end = blocks.start * (_BLOCK_BYTES // size), blocks.stop * (_BLOCK_BYTES // size)
+        sums = self.sums[_SUM_BYTES * blocks.start : _SUM_BYTES * blocks.stop]
+        held = first - begin, min(end, n_held) - last
+        return replace(
+            self,
+            begin=self.begin + begin * size,
+            length=last - first,
+            sums=sums,
+            before=held[0],
+            after=held[1],
+        )
+
+    def check(self) -> None:
+        """Read all blocks; raises as `read`."""
+        step = _CHECKED_BLOCKS * _BLOCK_BYTES // self.dtype.itemsize
+        for first in range(0, self.length, step):
+            self.read(first, min(first + step, self.length))
 
 
-def store_arrays(folder: str, name: str, *arrays: np.ndarray) -> list[Stored]:
-    """Write one-dimensional arrays to a new file of `folder`, one after the other; raises as `files.open_atomic`."""
+_SUM_BYTES = np.dtype(np.uint32).itemsize
+#: The blocks that are read at a time only to check them.
+_CHECKED_BLOCKS = 64
+
+
+def _blocks(n_bytes: int) -> np.ndarray:
+    """Return the bounds of the blocks of an array."""
+    return np.minimum(np.arange(0, n_bytes + _BLOCK_BYTES, _BLOCK_BYTES), n_bytes)
+
+
+def store_arrays(folder: str, name: str, *arrays: np.ndarray, in_blocks: bool = True) -> list[Stored]:
+    """Write one-dimensional arrays to a new file of `folder`, one after the other; raises as `files.open_atomic`.
+
+    Their blocks get checksums, unless `in_blocks` is False.
+    """
     url = files.join(folder, f"{name}-{uuid.uuid4().hex[:12]}")
     places, at = [], 0
     with files.open_atomic(url, plain=True) as handle:
         for array in arrays:
-            handle.write(np.ascontiguousarray(array).view(np.uint8).data)
-            places.append(Stored(url, at, len(array), array.dtype))
+            content = np.ascontiguousarray(array).view(np.uint8)
+            handle.write(content.data)
+            sums = sums_of_parts(content, _blocks(len(content)), 1).tobytes() if in_blocks else None
+            places.append(Stored(url, at, len(array), array.dtype, sums))
             at += array.nbytes
     return places
 
@@ -134,18 +202,17 @@ def _kind_of_weights(run: EdgeRun) -> str:
 
 
 def _store_run(folder: str, name: str, runs: list[EdgeRun]) -> EdgeRun:
-    src = np.concatenate([run.src.read() for run in runs])
-    dst = np.concatenate([run.dst.read() for run in runs])
-    given = (
-        [np.empty(0, np.uint8)] if runs[0].weights is None else [r.weights.read() for r in runs if r.weights]
-    )
-    values = np.concatenate(given)
+    src, dst = (np.concatenate([run.read(column) for run in runs]) for column in (0, 1))
+    has_weights = runs[0].weights is not None
+    values = np.concatenate([run.read(2) for run in runs]) if has_weights else np.empty(0, np.uint8)
     src, dst, bits, starts, low, shift, _ = grouped_by_source(
         src, dst, bits_of(values), False, False, group_bits=_GROUP_BITS
     )
     limits = int(low) + (np.arange(len(starts) - 1) << int(shift))
-    stored = store_arrays(folder, name, src, dst, bits.view(values.dtype))
-    return EdgeRun(stored[0], stored[1], stored[2] if len(values) else None, limits, starts, EVERYWHERE)
+    columns = [src, dst, bits.view(values.dtype)][: 2 + has_weights]
+    stored = store_arrays(folder, name, *columns, in_blocks=False)
+    weights = stored[2] if has_weights else None
+    return EdgeRun(stored[0], stored[1], weights, limits, starts, EVERYWHERE, group_sums(columns, starts))
 
 
 def part_of(run: EdgeRun, first: int, last: int) -> EdgeRun:
@@ -157,8 +224,29 @@ def part_of(run: EdgeRun, first: int, last: int) -> EdgeRun:
     src, dst = _stored(run.src).part(*edges), _stored(run.dst).part(*edges)
     weights = None if run.weights is None else _stored(run.weights).part(*edges)
     return replace(
-        run, src=src, dst=dst, weights=weights, limits=run.limits[begin:end], starts=starts - starts[0]
+        run,
+        src=src,
+        dst=dst,
+        weights=weights,
+        limits=run.limits[begin:end],
+        starts=starts - starts[0],
+        sums=tuple(None if sums is None else sums[begin:end] for sums in run.sums),
     )
+
+
+def check_files(result: Any) -> None:
+    """Read all that the `result` of a task has in files; raises as `EdgeRun.read` and `Stored.read`."""
+    if isinstance(result, EdgeRun):
+        for column in range(len(result.columns)):
+            result.read(column)
+    elif isinstance(result, Stored):
+        result.check()
+    elif isinstance(result, list):
+        for each in result:
+            check_files(each)
+    elif is_dataclass(result):
+        for each in fields(result):
+            check_files(getattr(result, each.name))
 
 
 def _stored(column: Readable) -> Stored:
@@ -171,26 +259,32 @@ NUMBERED = -2
 
 
 def fetched(runs: Sequence[EdgeRun], numbering: Numbering) -> list[EdgeRun]:
-    """Return stored runs with their edges in memory, and with vertices in place of codes; raises as `Stored.read`."""
+    """Return stored runs with their edges in memory, and with vertices in place of codes; raises as `EdgeRun.read`."""
 
     def kept(array: np.ndarray) -> Kept:
         return Kept(array, array.dtype, len(array))
 
     def fetch(run: EdgeRun) -> EdgeRun:
-        src, dst = run.src.read(), run.dst.read()
+        src, dst, *values = map(run.read, range(len(run.columns)))
         if run.chunk != NUMBERED:
             src, dst = numbering.vertices(src, EVERYWHERE), numbering.vertices(dst, EVERYWHERE)
-        weights = None if run.weights is None else kept(run.weights.read())
-        return replace(run, src=kept(src), dst=kept(dst), weights=weights)
+        weights = kept(values[0]) if values else None
+        return replace(run, src=kept(src), dst=kept(dst), weights=weights, sums=(None,) * len(run.columns))
 
     with ThreadPoolExecutor(_REQUESTS) as pool:
         return list(pool.map(fetch, runs))
 
 
 def numbered(folder: str, name: str, run: EdgeRun, numbers: np.ndarray) -> EdgeRun:
-    """Write a stored run anew with `numbers[code]`, (n,) uint32 ascending, for each code; raises as `store_arrays`."""
-    src, dst = store_arrays(folder, name, numbers[run.src.read()], numbers[run.dst.read()])
-    return replace(run, src=src, dst=dst, limits=numbers[run.limits].astype(np.int64), chunk=NUMBERED)
+    """Write a stored run anew with `numbers[code]`, (n,) uint32 ascending, for each code.
+
+    Raises as `store_arrays` and `EdgeRun.read`.
+    """
+    ends = [numbers[run.read(0)], numbers[run.read(1)]]
+    src, dst = store_arrays(folder, name, *ends, in_blocks=False)
+    limits = numbers[run.limits].astype(np.int64)
+    sums = (*group_sums(ends, run.starts), *run.sums[2:])
+    return replace(run, src=src, dst=dst, limits=limits, chunk=NUMBERED, sums=sums)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
     DeclaredIds,
@@ -119,9 +120,9 @@ class TaskPool(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Fault:
-    """Something is wrong with the input; another attempt would find the same."""
+    """Something is wrong with the input, or with a file of an earlier task; another attempt would find the same."""
 
-    error: InputError
+    error: InputError | DamagedFileError
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -223,11 +224,14 @@ class NumberTask:
     vertices: Stored
 
 
-def number_task(task: NumberTask) -> list[EdgeRun]:
+def number_task(task: NumberTask) -> list[EdgeRun] | Fault:
     """Return the runs of a task after they were written again; raises as `read_edges_task`."""
     mark_reachable(files.redacted(task.settings.folder))
-    vertices = task.vertices.read()
-    return [numbered(task.settings.folder, "vertices", run, vertices) for run in task.runs]
+    try:
+        vertices = task.vertices.read()
+        return [numbered(task.settings.folder, "vertices", run, vertices) for run in task.runs]
+    except DamagedFileError as error:
+        return Fault(error)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -303,10 +307,9 @@ def rows_task(task: RowsTask) -> RowsMade | Fault:
     settings = task.settings
     mark_reachable(files.redacted(settings.folder))
     with Spill(0) as spill:
-        edges = edges_of(task, spill)
         try:
-            made = list(edges.rows(task.within, task.keys))
-        except InputError as error:
+            made = list(edges_of(task, spill).rows(task.within, task.keys))
+        except (InputError, DamagedFileError) as error:
             return Fault(error)
     differences = [rows.reverse_difference for rows in made]
     degrees = np.concatenate([np.diff(rows.row_offsets) for rows in made])
@@ -318,7 +321,7 @@ def rows_task(task: RowsTask) -> RowsMade | Fault:
 
 
 def edges_of(task: RowsTask, spill: Spill) -> ReadEdges:
-    """Return the edges of a task in memory; raises as `Stored.read`."""
+    """Return the edges of a task in memory; raises as `stored_runs.fetched`."""
     settings = task.settings
     runs = fetched(task.runs, task.numbering)
     ids = DeclaredIds(task.vertex_ids.n_vertices, 0)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import RunTable, keep_run, limits_between
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.scratch import Scratch
@@ -73,7 +74,7 @@ def test_a_temporary_file_that_was_cut_is_an_error():
         runs = kept_runs(spill)[0]
         table = RunTable(runs)
         os.truncate(spill._file.fileno(), 1000)
-        with pytest.raises(OSError, match="cannot be read"):
+        with pytest.raises(DamagedFileError, match=r"temporary file .* is damaged"):
             table.edges_between(0, 1000, np.dtype(np.uint32), DEFAULT)
-        with pytest.raises(OSError, match="cannot be read"):
+        with pytest.raises(DamagedFileError, match=r"temporary file .* is damaged"):
             runs[0].src.read()

@@ -19,6 +19,7 @@ from sssp_pipeline.errors import InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest import stage
+from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.stage import ingest
@@ -595,7 +596,8 @@ def results(folder: str) -> list:
     """Return one result of each type, with all kinds of values."""
     src, weights = store_arrays(folder, "edges", np.arange(5, dtype=np.uint32), np.arange(5.0))
     limits, starts = np.array([0, 2**40]), np.array([0, 2, 5])
-    run = EdgeRun(src, src, None, limits, starts, EVERYWHERE)
+    sums = np.array([1, 2], np.uint32), None
+    run = EdgeRun(src, src, None, limits, starts, EVERYWHERE, sums)
     skipped = SkippedRows()
     skipped.add(2, ["line 3: \udcff `é`", "line 4"])
     seen = WeightRange(5, 5, True, -1, 2**64 - 1, np.float64(0.1), 1e300, False, 2**63)
@@ -635,15 +637,15 @@ def test_a_note_names_only_files_of_tasks(tmp_path, name):
     for path in ("outside-0123456789ab", "folder/here", "folder/x-0123456789ab"):
         (tmp_path / path).write_bytes(b"12345678")
     notes = Notes(str(folder))
-    assert notes._decoded({"Stored": ["x-0123456789ab", 0, 2, "<u4"]}).read().tolist() == [
+    assert notes._decoded({"Stored": ["x-0123456789ab", 0, 2, "<u4", None]}).read().tolist() == [
         0x34333231,
         0x38373635,
     ]
     for wrong in (
-        [name, 0, 2, "<u4"],
-        ["x-0123456789ab", 0, 3, "<u4"],
-        ["x-0123456789ab", -4, 2, "<u4"],
-        ["x-0123456789ab", 0, 1, "O"],
+        [name, 0, 2, "<u4", None],
+        ["x-0123456789ab", 0, 3, "<u4", None],
+        ["x-0123456789ab", -4, 2, "<u4", None],
+        ["x-0123456789ab", 0, 1, "O", None],
     ):
         with pytest.raises((ValueError, LookupError, TypeError)):
             notes._decoded({"Stored": wrong})
@@ -747,6 +749,95 @@ def test_a_full_disk_in_threads(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=rf"`{tmp_path}/store/.*edges-"):
         stored(tmp_path / "store", spec, threads)
     assert not list(tmp_path.glob("store/**/*"))
+
+
+def damaged_file(path: Path, how: str) -> None:
+    """Change a file of an ingest."""
+    content = bytearray(path.read_bytes())
+    if how == "flip":
+        content[5] ^= 16
+    elif how == "zeros":
+        content = bytearray(len(content))
+    elif how == "cut":
+        content = content[: len(content) // 2]
+    if how == "deleted":
+        path.unlink()
+    else:
+        path.write_bytes(content)
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def damages(folder: Path) -> list[Path]:
+    """Return a file of each kind that an ingest has left, the largest one."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_size):
+        kind = path.name.partition("-")[0]
+        if kind not in ("note", "here"):
+            found[kind] = path
+    return list(found.values())
+
+
+@pytest.mark.parametrize("how", ["flip", "zeros", "cut", "deleted"])
+@pytest.mark.parametrize("ids", ["numbers", "strings"])
+def test_a_damaged_file_of_workers_is_made_again(tmp_path, ids, how):
+    """Edges, ids, bitmaps and rows of an interrupted ingest are used only if they are as they were written."""
+    spec = write(tmp_path, ids)
+    alone = stored(tmp_path / "alone", spec)
+    folder = kept(tmp_path, spec)
+    kinds = {path.name.partition("-")[0]: path for path in damages(folder)}
+    assert {"edges", "rows"} | ({"bits"} if ids == "numbers" else {"ids", "vertices"}) <= set(kinds)
+    for path in kinds.values():
+        damaged_file(path, how)
+    workers = Workers()
+    assert stored(tmp_path / "store", spec, workers) == alone
+    assert any("damaged" in line and "done again" in line for line in workers.lines)
+
+
+@pytest.mark.parametrize("how", ["flip", "zeros", "cut", "deleted"])
+@pytest.mark.parametrize("ids", ["numbers", "large and small", "strings"])
+def test_a_damaged_file_of_threads_is_made_again(tmp_path, monkeypatch, ids, how):
+    spec = write(tmp_path, ids)
+    alone = stored(tmp_path / "alone", spec)
+    with monkeypatch.context() as patched:
+        patched.setattr(ReadEdges, "rows", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stored(tmp_path / "store", spec, Threads(patched))
+    (folder,) = (tmp_path / "store").glob(FOLDER)
+    for path in damages(folder):
+        damaged_file(path, how)
+    threads = Threads(monkeypatch)
+    assert stored(tmp_path / "store", spec, threads) == alone
+    assert any("damaged" in line and "done again" in line for line in threads.lines)
+
+
+@pytest.mark.parametrize("how", ["flip", "cut", "deleted"])
+def test_without_its_plan_an_ingest_begins_again(tmp_path, how):
+    spec = write(tmp_path)
+    alone = stored(tmp_path / "alone", spec)
+    folder = kept(tmp_path, spec)
+    (plan,) = (path for path in folder.glob("note-*") if b'"Plan"' in path.read_bytes())
+    damaged_file(plan, how)
+    workers = Workers()
+    assert stored(tmp_path / "store", spec, workers) == alone
+    assert not workers.noted
+    assert any("the plan in" in line and "begins again" in line for line in workers.lines)
+
+
+def test_a_disk_that_gives_back_other_bytes_is_an_error(tmp_path, monkeypatch):
+    """Edges of this ingest change after they were written, each time: there is no graph, and the file is named."""
+    spec = write(tmp_path)
+    threads = Threads(monkeypatch)
+    write_at = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write_at(file, bytes(len(data)), at))
+    with pytest.raises(SsspError, match=rf"`{tmp_path}/store/.*edges-.*` is damaged") as caught:
+        stored(tmp_path / "store", spec, threads)
+    assert caught.value.exit_code == 1
+    assert not (tmp_path / "store" / "manifest.json").exists()
+    monkeypatch.undo()
+    assert stored(tmp_path / "store", spec) == stored(tmp_path / "alone", spec)
 
 
 def test_inspect_of_a_store_whose_ingest_was_interrupted(tmp_path):

@@ -286,9 +286,9 @@ def slow_tasks() -> None:
     """Let each task of this worker take longer. The workers that Dask starts anew are fast."""
     quick = tasks.store_arrays
 
-    def store_arrays(*given):
+    def store_arrays(*given, **options):
         time.sleep(0.3)
-        return quick(*given)
+        return quick(*given, **options)
 
     tasks.store_arrays = stored_runs.store_arrays = store_arrays
 
