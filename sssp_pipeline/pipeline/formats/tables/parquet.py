@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -42,6 +43,10 @@ else:
 BatchesOf: TypeAlias = Callable[[list[str], int], Iterator[pa.RecordBatch]]
 #: Bytes of an edge: source, target and weight of 8 bytes each.
 _EDGE_BYTES = 24
+#: Bytes of text in a batch. A text may be longer.
+_BATCH_BYTES = 1 << 26
+#: Texts that are compressed by more than this are taken for repetitions of a few.
+_COMPRESSION = 20
 
 
 @dataclass(frozen=True)
@@ -229,7 +234,10 @@ def record_batches(url: str, rows: int, names: list[str] | None = None) -> Itera
     with open_decompressed(url) as stream, _arrow_errors(url):
         if magic.startswith(PARQUET_MAGIC):
             file = pq.ParquetFile(stream)
-            yield file.schema_arrow, file.iter_batches(rows, columns=names)
+            schema = file.schema_arrow
+            if small := _small_texts(file.metadata):
+                file = pq.ParquetFile(stream, metadata=file.metadata, read_dictionary=small)
+            yield schema, file.iter_batches(_rows_at_once(file.metadata, rows), columns=names)
             return
         reader = pa.ipc.open_stream(stream) if is_stream else pa.ipc.open_file(stream)
         whole = reader if is_stream else (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -238,11 +246,62 @@ def record_batches(url: str, rows: int, names: list[str] | None = None) -> Itera
 
 def checked_batches(url: str, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Give batches of at most `rows` rows with the columns `names`; raises `InputError` if the file is damaged."""
-    with record_batches(url, rows, names) as (_, found):
+    with record_batches(url, rows, names) as (schema, found):
         for batch in found:
             # Finds text that is not UTF-8, and in Arrow files offsets that lead outside of a buffer.
             batch.validate(full=True)
-            yield batch
+            yield from _bounded(batch, schema)
+
+
+def _text_chunks(metadata: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
+    """Give the column chunks of text that have rows."""
+    for group in range(metadata.num_row_groups):
+        for column in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(column)
+            if chunk.physical_type == "BYTE_ARRAY" and chunk.num_values > 0:
+                yield chunk
+
+
+def _small_texts(metadata: pq.FileMetaData) -> list[str]:
+    """Return the columns of text that may take far more memory than their bytes in the file.
+
+    They are read as dictionaries, which is slower if most texts differ.
+    """
+    small = {
+        chunk.path_in_schema
+        for chunk in _text_chunks(metadata)
+        # A text outside of a dictionary takes four bytes for its length and one for itself.
+        if chunk.total_uncompressed_size < 5 * chunk.num_values
+        or chunk.total_uncompressed_size > _COMPRESSION * chunk.total_compressed_size
+    }
+    return sorted(small)
+
+
+def _rows_at_once(metadata: pq.FileMetaData, rows: int) -> int:
+    """Return how many rows a batch may have, at most `rows`, so that its texts take about `_BATCH_BYTES`."""
+    longest = max((c.total_uncompressed_size / c.num_values for c in _text_chunks(metadata)), default=1)
+    return max(1, min(rows, int(_BATCH_BYTES / max(longest, 1))))
+
+
+def _bounded(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Give the rows of `batch` in parts whose dictionaries take about `_BATCH_BYTES` when they are decoded.
+
+    Dictionaries that `schema` does not have are decoded.
+    """
+    size = np.zeros(len(batch), np.int64)
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type) and not is_numeric(column.type.value_type):
+            lengths = pc.binary_length(column.dictionary).take(column.indices)
+            size += lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    part = np.cumsum(size) // _BATCH_BYTES
+    starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(batch)]
+    for start, end in pairwise(starts):
+        rows = batch.slice(start, end - start)
+        columns = [
+            _plain(rows[name]) if schema.field(name).type != rows[name].type else rows[name]
+            for name in rows.schema.names
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 
 def _cut(batches: Iterator[pa.RecordBatch], rows: int, names: list[str] | None) -> Iterator[pa.RecordBatch]:

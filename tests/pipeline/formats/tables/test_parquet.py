@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
+from sssp_pipeline.pipeline.formats.tables.parquet import _BATCH_BYTES, checked_batches
+
 
 def write_parquet(table, name):
     pq.write_table(table, name, row_group_size=300)
@@ -251,3 +253,20 @@ def test_files_that_differ(save, refused):
 def test_not_a_table_although_asked_for(write, refused):
     message, _ = refused(write("e", "1 2\n3 4\n5 6\n7 8\n"), format="parquet")
     assert message.startswith("`e` is cut short or damaged: ")
+
+
+@pytest.mark.medium
+def test_a_small_file_of_one_long_text_is_read_in_batches_of_bounded_size(tmp_path):
+    text, n_rows = "x" * 10_000, 100_000  # 1 GB in a batch when all are decoded
+    table = pa.table({"from": pa.array(["a"] * n_rows), "to": [text] * n_rows, "w": range(n_rows)})
+    for name, options in (("dictionary", {}), ("plain", {"use_dictionary": False})):
+        url = str(tmp_path / f"{name}.parquet")
+        pq.write_table(table, url, compression="zstd", **options)
+        assert (tmp_path / f"{name}.parquet").stat().st_size < 1_000_000
+        seen = 0
+        for batch in checked_batches(url, 350_000, ["from", "to", "w"]):
+            assert len(batch) * len(text) <= 2 * _BATCH_BYTES
+            assert batch["w"].to_pylist() == list(range(seen, seen + len(batch)))
+            assert batch["to"][0].as_py() == batch["to"][-1].as_py() == text
+            seen += len(batch)
+        assert seen == n_rows
