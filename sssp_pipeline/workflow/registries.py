@@ -25,6 +25,7 @@ FORMATS: dict[str, str] = {
     "galois": f"{_FORMATS}.binary.galois:open_galois",
     "graphml": f"{_FORMATS}.row_by_row.graphml:open_graphml",
     "lines": f"{_FORMATS}.geometry.lines:open_lines",
+    "matrix": f"{_FORMATS}.row_by_row.matrix:open_matrix",
     "matrix-market": f"{_FORMATS}.text.matrix_market:open_matrix_market",
     "metis": f"{_FORMATS}.text.metis:open_metis",
     "neo4j": f"{_FORMATS}.tables.neo4j:open_neo4j",

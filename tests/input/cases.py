@@ -799,8 +799,16 @@ bad(
 
 # Columns without a header: source, target, weight.
 
-good("further columns are not used", "e.csv", "1,2,5,9\n2,3,6,9\n", [(1, 2, 5), (2, 3, 6)])
-good("further columns are not used: text", "e.txt", "1 2 5 9\n2 3 6 9\n", [(1, 2, 5), (2, 3, 6)])
+good("further columns of words are not used", "e.csv", "1,2,5,a\n2,3,6,b\n", [(1, 2, 5), (2, 3, 6)])
+good("further columns of words are not used: text", "e.txt", "1 2 5 a\n2 3 6 b\n", [(1, 2, 5), (2, 3, 6)])
+bad(
+    "a further column of numbers",
+    "e.csv",
+    "1,2,5,9\n2,3,6,9\n",
+    "nothing says which is the weight",
+    hint="column: ",
+)
+bad("a further column of numbers: text", "e.txt", "1 2 5 9\n2 3 6 9\n", "nothing says which", hint="column: ")
 good(
     "the fourth column is the weight: text",
     "e.txt",
@@ -818,7 +826,7 @@ good(
 EDGE_IDS = [(i, i % 50 + 1000, i * 7 % 50 + 1000, i % 9 + 1) for i in range(200)]
 for name, separator in (("csv", ","), ("text", " "), ("semicolon", ";"), ("tabs", "\t")):
     content = "".join(separator.join(map(str, row)) + "\n" for row in EDGE_IDS)
-    bad(f"the id of an edge first: {name}", "e.txt", content, "edge", hint="columns: {source: ")
+    bad(f"the id of an edge first: {name}", "e.txt", content, "nothing says", hint="columns: {source: ")
 ends = {}
 for _, u, v, w in EDGE_IDS:
     ends[u, v] = min(w, ends.get((u, v), w))

@@ -266,6 +266,8 @@ def choose_columns(names: list[str], numeric: list[bool], graph: dict) -> tuple[
         return source, target, weight
     left = [i for i in range(len(names)) if i not in (source, target)]
     if by_place:
+        if any(numeric[i] for i in left[1:]):
+            raise Refused("more than one column may be the weight")
         return source, target, left[0] if left else None
     known = [i for i in left if WEIGHT_WORDS & set(name_words(names[i]))]
     known = [i for i in known if numeric[i]] or known
@@ -320,7 +322,12 @@ def _without_header(rows: list[list[str]], graph: dict) -> Graph:
         raise Refused("the first column may be the id of an edge")
     source, target = 0 if source is None else source, 1 if target is None else target
     if weight is None and asked[2] == "auto" and n_columns > 2:
-        weight = 2
+        weight = next(c for c in range(n_columns) if c not in (source, target))
+        point = graph.get("decimal", "point")
+        kept = [row for row in rows[:SAMPLE] if len(row) == n_columns]
+        others = set(range(n_columns)) - {source, target, weight}
+        if any(is_number(row[c], point) for row in kept for c in others):
+            raise Refused("more than one column may be the weight")
     if len({source, target, weight}) < 3:
         raise Refused("one column for two things")
     return _from_columns(rows, n_columns, (source, target, weight), graph)

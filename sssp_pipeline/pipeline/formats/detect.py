@@ -290,9 +290,9 @@ def _is_scipy_npz(url: str) -> bool:
 
 #: The formats that can be read, for messages.
 READ = (
-    "text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), matrix-market, metis, neo4j, networkx "
-    "(write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip "
-    "or tar"
+    "text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), matrix (only if named), matrix-market, "
+    "metis, neo4j, networkx (write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, plain or in "
+    "gz, bz2, xz, zst, zip or tar"
 )
 
 

@@ -70,8 +70,8 @@ def test_formats_are_known_by_content(write, name, content, wanted):
 
 READ_HINT = (
     "convert it; what is read: text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), "
-    "matrix-market, metis, neo4j, networkx (write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and "
-    "tntp, plain or in gz, bz2, xz, zst, zip or tar"
+    "matrix (only if named), matrix-market, metis, neo4j, networkx (write_edgelist), osm (PBF and XML), "
+    "parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 

@@ -137,6 +137,30 @@ def choose_columns(
     return EdgeColumns(tuple(names), source, target, weight, (why[0], why[1], why[2]))
 
 
+def refuse_unused_numbers(
+    place: str, columns: EdgeColumns, numeric: Set[int], options: ReadOptions, first_cells: Sequence[str] = ()
+) -> None:
+    """Raise `InputError` if columns without names hold more numbers than one weight, so that one must be named.
+
+    `first_cells` are the first cells of the rows: they may number the rows.
+    """
+    unused = [i for i in range(len(columns.names)) if i not in columns.used and i in numeric]
+    if columns.weight is None or not unused:
+        return
+    names = columns.names
+
+    hint = _columns_example(names, columns.used, options, [names[i] for i in unused])
+    counts = ([str(i) for i in range(start, start + len(first_cells))] for start in (0, 1))
+    if columns.used == [0, 1, 2] and first_cells and list(first_cells) in counts:
+        lines = _columns_example(names, [1, 2, 3], options).partition("\n")[2]
+        hint += f"\nor, if the first column numbers the rows:\n{lines}"
+    raise InputError(
+        f"{place}: the columns {_names_text([names[i] for i in sorted({columns.weight, *unused})])} hold numbers, "
+        "and nothing says which is the weight",
+        hint=hint,
+    )
+
+
 def _check_names(place: str, names: Sequence[str]) -> None:
     if len(names) < 2:
         raise InputError(

@@ -18,7 +18,9 @@ from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     check_same_columns,
     choose_columns,
     names_both_ends,
+    refuse_unused_numbers,
 )
+from sssp_pipeline.pipeline.formats.columns.matrix_layout import refuse_matrix
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     carriage_return_error,
@@ -187,7 +189,7 @@ def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Samp
         The file has no rows, or none among its first million lines; it is not in the encoding, or has a line that is
         too long, a carriage return without a line feed, or a byte order mark inside.
     """
-    found = list(islice(_rows(url, options, comments_anywhere), SAMPLE_ROWS))
+    found = list(islice(rows_of(url, options, comments_anywhere), SAMPLE_ROWS))
     if not found:
         raise InputError(
             f"`{files.redacted(url)}` holds no edges, only comments and blank lines",
@@ -197,7 +199,7 @@ def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Samp
     return Sample(url, rows, [line for line, _, _ in found], *found[0][1:])
 
 
-def _rows(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
+def rows_of(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
     """Give for each row its line number, the number of bytes of the file up to the end of its line, and the row."""
     seen, n_bytes, n_rowless_bytes, last_row = False, 0, 0, 0
     for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
@@ -237,6 +239,8 @@ def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: Re
     place = sample.place
     rows = [[cell.strip(BLANKS) for cell in split(row)] for row in sample.rows]
     first = rows[0]
+    if options.first_set("source_column", "target_column", "weight_column") is None:
+        refuse_matrix(place, rows, len(rows) < SAMPLE_ROWS, options.header, options.point)
     equal_length = [row for row in rows if len(row) == len(first)]
     has_header = len(first) > 1 and _has_header(sample, equal_length, options)
     if has_header and "\ufffd" in sample.rows[0]:
@@ -253,6 +257,8 @@ def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: Re
     }
     by_name = has_header and not are_numbered(first)
     columns = choose_columns(place, names, options, numeric, by_name=by_name)
+    if not by_name and options.weight_column == "auto":
+        refuse_unused_numbers(place, columns, numeric, options, [row[0] for row in body])
     if not by_name and options.source_column == options.target_column == "auto":
         _refuse_edge_ids(place, body, columns)
     first_edge = line_place(sample.url, sample.lines[has_header]) if len(sample.lines) > has_header else place

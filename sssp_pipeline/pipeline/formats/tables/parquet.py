@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     are_numbered,
     check_same_columns,
     choose_columns,
+    refuse_unused_numbers,
 )
 from sssp_pipeline.pipeline.formats.edge_list import (
     EdgeChunk,
@@ -170,7 +171,10 @@ def table_of(url: str, schema: pa.Schema, options: ReadOptions) -> TypedTable:
     names: list[str] = schema.names
     numeric = {i for i, field in enumerate(schema) if is_numeric(field.type)}
     place = f"`{files.redacted(url)}`"
-    columns = choose_columns(place, names, options, numeric, by_name=not are_numbered(names))
+    by_name = not are_numbered(names)
+    columns = choose_columns(place, names, options, numeric, by_name=by_name)
+    if not by_name and options.weight_column == "auto":
+        refuse_unused_numbers(place, columns, numeric, options)
     kinds = [_id_kind(url, schema.field(i)) for i in (columns.source, columns.target)]
     weight = None if columns.weight is None else weight_dtype_of(url, schema.field(columns.weight))
     source, target = names[columns.source], names[columns.target]

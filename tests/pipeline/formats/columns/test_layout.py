@@ -216,11 +216,37 @@ def test_the_reading_in_words(write, read):
 
 @KINDS
 def test_columns_without_a_header_go_by_their_place(write, read, name, convert):
-    found = read(write(name, convert("1 2 3 4\n5 6 7 8\n")))
+    found = read(write(name, convert("1 2 3 x\n5 6 7 y\n")))
     reading = found.edge_list.reading
     assert found.rows() == [(1, 2, 3), (5, 6, 7)]
     assert (reading.source.column, reading.target.column, reading.weight.column) == ("1", "2", "3")
     assert (reading.weight.why, reading.unused) == ("by its place", ("4",))
+
+
+TWO_WEIGHTS = """name the columns, for example:
+graph:
+  columns: {source: '1', target: '2'}
+  weights: {column: '3'}    # or '4', none"""
+
+
+@KINDS
+def test_more_columns_of_numbers_than_one_weight_are_refused(write, read, refused, name, convert):
+    file = write(name, convert("6 2 4 1289\n6 5 2 1290\n"))
+    problem = "the columns `3`, `4` hold numbers, and nothing says which is the weight"
+    assert refused(file) == (f"`{name}` line 1: {problem}", TWO_WEIGHTS)
+    assert refused(file, source_column="2", target_column="1")[0] == f"`{name}` line 1: {problem}"
+    assert read(file, weight_column="4").rows() == [(6, 2, 1289), (6, 5, 1290)]
+    assert read(file, weight_column="none").rows() == [(6, 2), (6, 5)]
+
+
+@KINDS
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_index_of_a_data_frame_is_seen_in_a_small_table(write, refused, name, convert, first):
+    file = write(name, convert("".join(f"{first + i} {101 + i} {202 + i} {5 + i}\n" for i in range(3))))
+    assert refused(file)[1] == TWO_WEIGHTS + (
+        "\nor, if the first column numbers the rows:\ngraph:\n  columns: {source: '2', target: '3'}\n"
+        "  weights: {column: '4'}    # or none"
+    )
 
 
 def table(*columns: object, n: int = 200) -> str:
@@ -264,19 +290,24 @@ def test_columns_that_are_ends(write, read, name, convert, content):
     "names", [("0", "1", "2", "3"), ("f0", "f1", "f2", "f3"), ("_c0", "_c1", "_c2", "_c3")]
 )
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_names_that_a_program_made_up(tmp_path, monkeypatch, write, read, kind, names):
+def test_names_that_a_program_made_up(tmp_path, monkeypatch, write, read, refused, kind, names):
     monkeypatch.chdir(tmp_path)
+    if kind == "parquet":
+        pq.write_table(pa.table({name: [i] for i, name in enumerate(names[:3])} | {names[3]: ["x"]}), "e")
+    else:
+        write("e", ",".join(names) + "\n0,1,2,x\n")
+    header = {"header": True} if kind == "csv" else {}
+    found = read("e", **header)
+    assert found.rows() == [(0, 1, 2)]
+    assert found.edge_list.reading.unused == names[3:]
+    assert read("e", source_column=names[2], target_column=names[0], **header).rows() == [(2, 0, 1)]
     if kind == "parquet":
         pq.write_table(pa.table({name: [i] for i, name in enumerate(names)}), "e")
     else:
         write("e", ",".join(names) + "\n0,1,2,3\n")
-    found = read("e", **({"header": True} if kind == "csv" else {}))
-    assert found.rows() == [(0, 1, 2)]
-    assert found.edge_list.reading.unused == names[3:]
-    swapped = read(
-        "e", source_column=names[2], target_column=names[0], **({"header": True} if kind == "csv" else {})
-    )
-    assert swapped.rows() == [(2, 0, 1)]
+    problem = f"the columns `{names[2]}`, `{names[3]}` hold numbers, and nothing says which is the weight"
+    assert problem in refused("e", **header)[0]
+    assert read("e", weight_column=names[3], **header).rows() == [(0, 1, 3)]
 
 
 # ---- several files

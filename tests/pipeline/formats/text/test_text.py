@@ -246,7 +246,7 @@ FAULTS = [
     ("1 2\n3\n", "`e.txt` line 2 has 1 column, wanted 2", TWO),
     ("1 2 5\n# c\n3 4\n", "`e.txt` line 3 has 2 columns, wanted 3", THREE),
     ("1 2\n3 4 5\n", "`e.txt` line 2 has 3 columns, wanted 2", TWO),
-    ("1 2 3 4\n1 2 3 4 5\n", "`e.txt` line 2 has 5 columns, wanted 4", AS_FIRST),
+    ("1 2 3 x\n1 2 3 x 5\n", "`e.txt` line 2 has 5 columns, wanted 4", AS_FIRST),
     ("1 2\n\n3 2x3\n", "`e.txt` line 3: `2x3` is not a vertex id", ID_HINT),
     ("1 2\n3 4.5\n", "`e.txt` line 2: `4.5` is not a vertex id", ID_HINT),
     ("1 2\n-0 4\n", "`e.txt` line 2: vertex id `-0` is negative", ID_HINT),
@@ -306,7 +306,7 @@ def test_the_first_of_two_faults_is_reported(write, refused):
         refused(write("e.txt", "1 2 5\n3 4 1e999\n5 x 6\n"))[0]
         == "`e.txt` line 2: weight `1e999` is not finite"
     )
-    assert refused(write("e.txt", "1 2 0.12345678901234567 7\n1 2 1e99 8 9\n"))[0] == (
+    assert refused(write("e.txt", "1 2 0.12345678901234567 x\n1 2 1e99 x 9\n"))[0] == (
         "`e.txt` line 2 has 5 columns, wanted 4"
     )
     assert refused(write("e.txt", "1 2 5\n3 y 6\n3 4 1e999\n"))[0] == "`e.txt` line 2: `y` is not a vertex id"

@@ -1,0 +1,176 @@
+"""Matrices in text and CSV: recognised and refused, read when asked, and each error."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROWS = [[0, 12, 10, 19, 8], [12, 0, 3, 7, 6], [10, 3, 0, 2, 20], [19, 7, 2, 0, 4], [8, 6, 20, 4, 0]]
+EDGES = [(i, j, ROWS[i][j]) for i in range(5) for j in range(5) if i != j]
+NAMES = list("ABCDE")
+NAMED = [(NAMES[i], NAMES[j], weight) for i, j, weight in EDGES]
+AS_EDGES = (
+    "if it is a matrix, write:\ngraph:\n  format: matrix\nif it is a list of edges, name its columns:\n"
+    "graph:\n  columns: {source: 1, target: 2}\n  weights: {column: 3}    # or none"
+)
+AS_NAMED_EDGES = (
+    "if it is a matrix, write:\ngraph:\n  format: matrix\n"
+    "if it is a list of edges, name its columns with `graph.columns` and `graph.weights.column`"
+)
+
+
+def joined(separator, rows=ROWS):
+    return "".join(separator.join(map(str, row)) + "\n" for row in rows)
+
+
+def named_rows(separator=","):
+    return joined(separator, [[name, *row] for name, row in zip(NAMES, ROWS, strict=True)])
+
+
+#: Each way to write the matrix: its text, its edges, and whether it has a header.
+FORMS = {
+    "text": (joined(" "), EDGES, False),
+    "comma": (joined(","), EDGES, False),
+    "semicolon": (joined(";"), EDGES, False),
+    "bar": (joined("|"), EDGES, False),
+    "tab": (joined("\t"), EDGES, False),
+    "header": (joined(",", [NAMES]) + joined(","), NAMED, True),
+    "names": (named_rows(), NAMED, False),
+    "both": ("," + joined(",", [NAMES]) + named_rows(), NAMED, True),
+    "both, no corner": (joined(" ", [NAMES]) + named_rows(" "), NAMED, True),
+    "corner, tab": ("id\t" + joined("\t", [NAMES]) + named_rows("\t"), NAMED, True),
+    "pandas": (pd.DataFrame(ROWS).to_csv(), EDGES, True),
+    "pandas without index": (pd.DataFrame(ROWS).to_csv(index=False), EDGES, True),
+    "comments": ("# distances\n" + joined(" "), EDGES, False),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_matrix_is_recognised_and_read_when_asked(write, read, refused, form):
+    content, edges, has_header = FORMS[form]
+    file = write("m", content)
+    message, hint = refused(file)
+    assert "this looks like a 5 x 5 matrix of distances, not like a list of edges" in message
+    assert hint == (AS_NAMED_EDGES if has_header else AS_EDGES)
+    found = read(file, format="matrix")
+    assert found.rows() == edges
+    assert found.edge_list.reading.rules == (
+        "a matrix: row i, column j is the edge i -> j; the diagonal, missing entries and 0 are no edges",
+    )
+    assert found.edge_list.n_vertices == (5 if edges is EDGES else None)
+
+
+def test_what_numpy_writes(tmp_path, write, read, refused):
+    rng = np.random.default_rng(1)
+    matrix = rng.integers(1, 99, (50, 50))
+    np.savetxt(tmp_path / "m.txt", matrix, fmt="%d")
+    assert "a 50 x 50 matrix" in refused(str(tmp_path / "m.txt"))[0]
+    found = read(tmp_path / "m.txt", format="matrix")
+    assert found.rows() == [(i, j, matrix[i, j]) for i in range(50) for j in range(50) if i != j]
+
+
+@pytest.mark.medium
+def test_a_matrix_of_more_rows_than_a_sample(write, read, refused):
+    n = 1100
+    file = write("m.gz", gzip.compress((" ".join(["7"] * n) + "\n").encode() * n))
+    assert f"a {n} x {n} matrix" in refused(file)[0]
+    assert len(read(file, format="matrix").weights) == n * (n - 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "edges"),
+    [
+        ("0 1 5\n1 2 6\n2 0 7\n", [(0, 1, 5), (1, 2, 6), (2, 0, 7)]),  # as many rows as columns
+        ("0 1\n1 2\n", [(0, 1), (1, 2)]),
+        ("a b 5\nb c 6\nc a 7\n", [("a", "b", 5), ("b", "c", 6), ("c", "a", 7)]),
+        ("u,v,length\n1,2,5\n2,3,6\n3,1,7\n", [(1, 2, 5), (2, 3, 6), (3, 1, 7)]),
+        ("id,from,to,km\n1,2,3,5\n2,3,4,6\n3,4,5,7\n4,5,6,8\n", [(i, i + 1, i + 3) for i in range(2, 6)]),
+    ],
+)
+def test_edges_are_no_matrix(write, read, content, edges):
+    assert read(write("e", content)).rows() == edges
+
+
+def test_a_square_edge_list_is_read_if_its_columns_are_named(write, read):
+    file = write("e.txt", "0 1 5 1\n1 2 6 1\n2 3 7 1\n3 0 8 1\n")
+    assert read(file, weight_column="3").rows() == [(0, 1, 5), (1, 2, 6), (2, 3, 7), (3, 0, 8)]
+    assert read(file, weight_column="none").rows() == [(0, 1), (1, 2), (2, 3), (3, 0)]
+
+
+def test_what_is_no_edge(write, read):
+    content = ",A,B,C,D,E\nA,9,0,,-,nan\nB,inf,1,0.0,+Inf,2.5\nC,1,1,1,NaN,\nD,,,,,\nE,3,,,,\n"
+    found = read(write("m.csv", content), format="matrix")
+    assert found.rows() == [("B", "E", 2.5), ("C", "A", 1), ("C", "B", 1), ("E", "A", 3)]
+
+
+def test_small_matrices_and_options(write, read):
+    assert read(write("m", "0 1 5\n1 0 6\n2 0 0\n"), format="matrix").rows() == [
+        *((0, 1, 1), (0, 2, 5), (1, 0, 1), (1, 2, 6), (2, 0, 2)),
+    ]
+    small = write("m", "7 1\n0 7\n")
+    assert read(small, format="matrix", weight_column="none").rows() == [(0, 1)]
+    assert read(small, format="matrix", ids="string").rows() == [("0", "1", 1)]
+    assert read(small, format="matrix", block_bytes=1).rows() == [(0, 1, 1)]
+    comma = read(write("m", "0;1,5\n2;0\n"), format="matrix", decimal="comma")
+    assert comma.rows() == [(0, 1, 1.5), (1, 0, 2)]
+    header = read(write("m", "3,4\n0,1\n5,0\n"), format="matrix", header=True)
+    assert header.rows() == [(3, 4, 1), (4, 3, 5)]
+    assert read(write("m", ",1,0\n1,0,2\n0,3,0\n"), format="matrix").rows() == [(1, 0, 2), (0, 1, 3)]
+    latin = read(write("m", "é,b\n0,1\n5,0\n".encode("latin-1")), format="matrix", encoding="latin-1")
+    assert latin.rows() == [("é", "b", 1), ("b", "é", 5)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 2 3\n4 5 6\n", "`m` ends after 2 rows, and the matrix has 3 columns"),
+        ("1 2\n3 4\n5 6\n", "`m` line 3 is row 3, and the matrix has 2 columns"),
+        (",A,B\nA,0,1\n", "`m` ends after 1 rows, and the matrix has 2 columns"),
+        ("1 2\n3\n", "`m` line 1: this is no matrix: rows differ in length, or a cell holds no number"),
+        ("1 2\n3 x\n", "`m` line 1: this is no matrix: rows differ in length, or a cell holds no number"),
+        ("A,A\n0,1\n1,0\n", "`m` has the name `A` twice"),
+        (",,B\n,0,1\nB,1,0\n", "`m` has a vertex without a name"),
+        ("id,A,B\nB,0,1\nA,1,0\n", "`m` line 2: row 1 is named `B`, column 1 `A`"),
+        ("0 1\n-inf 0\n", "`m` line 1: this is no matrix: rows differ in length, or a cell holds no number"),
+        ("0 1e999\n1 0\n", "`m` line 1: weight `1e999` is not finite"),
+        ("é,b\n0,1\n5,0\n".encode("latin-1"), "`m` line 1: this line is not UTF-8"),
+    ],
+)
+def test_faults(write, refused, content, message):
+    assert refused(write("m", content), format="matrix")[0] == message
+
+
+def test_a_fault_after_the_sample(write, refused):
+    rows = [["1"] * 1100 for _ in range(1100)]
+    rows[1050] = rows[1050][:-1]
+    assert refused(write("m", joined(" ", rows)), format="matrix")[0] == (
+        "`m` line 1051 has 1099 numbers, and the matrix has 1100 columns"
+    )
+
+
+def test_numbers_may_be_names_or_a_row_of_a_symmetric_matrix(write, read, refused):
+    file = write("m.csv", ",3,4\n3,,5\n4,5,\n")
+    assert "a 2 x 2 matrix" in refused(file)[0]
+    assert refused(file, format="matrix") == (
+        "`m.csv` line 1: this row may name the columns, or be the first row of the matrix",
+        "set `graph.header: true` if it names the columns, `graph.header: false` if it is a row",
+    )
+    assert read(file, format="matrix", header=True).rows() == [(3, 4, 5), (4, 3, 5)]
+    edges = [(0, 1, 3), (0, 2, 4), (1, 0, 3), (1, 2, 5), (2, 0, 4), (2, 1, 5)]
+    assert read(file, format="matrix", header=False).rows() == edges
+
+
+@pytest.mark.parametrize(
+    "options", [{"source_column": "1"}, {"weight_column": "3"}, {"unreadable": "skip"}], ids=str
+)
+def test_options_of_edge_lists_are_refused(write, refused, options):
+    message, hint = refused(write("m", "0 1\n1 0\n"), format="matrix", **options)
+    key = next(iter(options)).replace("_", " ")
+    assert message == f"`m` is read as a matrix, which has no {key} to choose"
+    assert hint == "remove it from the workflow"
+
+
+def test_two_files_are_refused(write, refused):
+    message, _ = refused(write("a", "0 1\n1 0\n"), write("b", "0 1\n1 0\n"), format="matrix")
+    assert message == "`a` and `b` are matrices, each a whole graph"
