@@ -4,7 +4,7 @@ import logging
 import pickle
 import shutil
 import sys
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -802,6 +802,32 @@ def test_a_damaged_identity_is_written_again_if_the_commits_are_of_this_run(
     run(made(tmp_path), Quiet())
     assert {path: path.stat().st_mtime_ns for path in marks} == marks
     assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+def test_a_record_has_the_versions_of_each_start_that_committed_batches(tmp_path, monkeypatch):
+    class StopsAt(Quiet):
+        def __init__(self, batches: int) -> None:
+            self.batches = batches
+
+        def advance(self, done: int, total: int | None, unit: str) -> None:
+            if unit == "batches" and done >= self.batches:
+                raise KeyboardInterrupt
+
+    def fails(task):
+        raise InputError("no worker can be used", hint="")
+
+    def start(release: str, progress: Quiet, work=scatter_stage._solved) -> None:
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt, SsspError):
+            patched.setattr("sssp_pipeline.pipeline.solving.stage.versions", lambda: {"release": release})
+            patched.setattr(scatter_stage, "_solved", work)
+            run(made(tmp_path), progress)
+
+    start("1", StopsAt(2))
+    start("2", Quiet(), fails)
+    start("3", Quiet())
+    starts = RunFolder(str(tmp_path / "run")).read_run()["starts"]
+    assert [each["versions"]["release"] for each in starts] == ["1", "3"]
+    assert 0 == starts[0]["batches_before"] < starts[1]["batches_before"] < 8
 
 
 @pytest.mark.parametrize("damage", [b"", b"zzz", b"[]", b'{"solver": 5, "starts": 3}'])
