@@ -136,8 +136,8 @@ def test_a_bad_edge_list(at, content, message, hint):
 
 
 KNOWN_FORMATS = (
-    "`auto`, `text`, `csv`, `dimacs`, `galois`, `graphml`, `lines`, `matrix-market`, `metis`, `neo4j`, `networkx`, "
-    "`osm`, `parquet`, `scipy-npz` or `tntp`"
+    "`auto`, `text`, `csv`, `dimacs`, `galois`, `graphml`, `lines`, `matrix`, `matrix-market`, `metis`, `neo4j`, "
+    "`networkx`, `osm`, `parquet`, `scipy-npz` or `tntp`"
 )
 
 
