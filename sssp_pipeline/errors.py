@@ -65,6 +65,29 @@ class PathTooLongError(UnsolvableError):
         return type(self), (self.source, self.vertex, self.dtype, self.wider)
 
 
+class ScaledTooLongError(UnsolvableError):
+    """A distance times the scale of the weights is above 2^53, so float64 cannot hold the distance.
+
+    Parameters
+    ----------
+    distance
+        A distance times the scale.
+    """
+
+    #: The type that holds the distance without a scale.
+    wider = "float64"
+
+    def __init__(self, distance: int) -> None:
+        super().__init__(
+            f"a distance times `graph.weights.scale` is {distance}, above 2^53",
+            hint="lower `graph.weights.scale`, or set it to `null` to compute with float64",
+        )
+        self.distance = distance
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.distance,)
+
+
 class PathTooShortError(PathTooLongError):
     """The length of a shortest path with negative weights is below what the type of the weights can represent."""
 

@@ -241,5 +241,5 @@ def _typed(
         n_before += len(chunk)
     weights = [cast(np.ndarray, chunk.weights) for chunk in chunks]
     values = np.concatenate(weights) if weights else np.empty(0, np.int64)
-    chosen, _ = facts.dtype(Weights(dtype=dtype or "auto"), values.dtype, place)
-    return values.astype(chosen, copy=False)
+    chosen = facts.type_of(Weights(dtype=dtype or "auto", scale=None), values.dtype, place)
+    return values.astype(chosen.dtype, copy=False)

@@ -52,9 +52,9 @@ def verify(
         progress.about(run=redacted(run_folder))
         where = None if cluster is None else cluster_named(cluster)
         record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress, where)
-        what = recorded_output(record).judged
+        verdict = recorded_output(record).verdict(record["graph"]["weights"]["dtype"])
         if as_json or not quiet:
-            print_answer(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
+            print_answer(json.dumps(record["verify"]) if as_json else f"every checked {verdict}")
 
 
 def inspect(

@@ -6,6 +6,7 @@ what only a cluster or a hierarchy needs is imported when the workflow has one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,13 @@ def ingest_all(
     remove_old_versions: bool = False,
     hierarchy: bool = False,
     cluster: OneCluster | None = None,
+    wider: Mapping[str | None, str] | None = None,
 ) -> StoreManifest:
     """Return the manifest of the workflow's store with all weights. Ingest the graph if the store does not hold it.
 
     With `hierarchy`, make what the store lacks of a hierarchy too. With a `cluster` of other machines, its workers
-    ingest. Worker processes of this machine do not: threads of this process already use all of its cores.
+    ingest. Worker processes of this machine do not: threads of this process already use all of its cores. `wider` is
+    as for `ingest`.
     """
     if hierarchy:
         from sssp_pipeline.pipeline.checks import check_before_making_hierarchy
@@ -57,6 +60,7 @@ def ingest_all(
             progress,
             remove_old_versions=remove_old_versions,
             workers=workers,
+            wider=wider,
         )
     for name, manifest in stored.by_weight.items():
         if fresh and manifest.reading is not None:
@@ -74,7 +78,7 @@ def ingest_all(
     if (cleaning := manifest.cleaning) is not None:
         progress.say(cleaning.line(), "cleaned", **cleaning.model_dump())
     weights = ", ".join(
-        f"{graph.weights.dtype} weights" + ("" if name is None else f" `{name}`")
+        f"{graph.weights.type_text} weights" + ("" if name is None else f" `{name}`")
         for name, graph in stored.by_weight.items()
     )
     store = files.redacted(workflow.store)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, UnsolvableError
+from sssp_pipeline.errors import InputError, PathTooLongError, ScaledTooLongError, UnsolvableError
 from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.completed_run import finish_run
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
@@ -151,6 +151,47 @@ def run(
     SsspError
         Batches failed on every attempt. A second run tries them again.
     """
+    given = workflow, progress
+    try:
+        return _run(*given, may_ingest, finish, overwrite, began, of_several)
+    except (PathTooLongError, ScaledTooLongError) as error:
+        if not may_ingest or (wider := _wider_type(workflow, error)) is None:
+            raise
+        folder = RunFolder(workflow.output.path)
+        progress.say(f"{error.message}: the run goes on with {wider}", "wider", dtype=wider)
+        with exclusive(folder.url):
+            folder.remove()  # its batches have the narrower type
+        if of_several is not None:
+            of_several.widen(workflow.weight, wider)
+        else:
+            ingest_all(workflow, progress, wider={None: wider})
+        return run(*given, finish=finish, began=began, of_several=of_several)
+
+
+def _wider_type(workflow: Workflow, error: PathTooLongError | ScaledTooLongError) -> str | None:
+    """Return the type for a distance that the type in the store cannot hold; None if `auto` did not choose it.
+
+    None also means that there is no such type.
+    """
+    weights = workflow.graph.weights
+    if weights.dtype != "auto":
+        return None
+    if error.wider is None or isinstance(error, ScaledTooLongError):
+        stored = graph_with(workflow.weight, read_newest(workflow.store), workflow.store).weights
+        return "float64" if weights.scale == "auto" and stored.scale is not None else None
+    return error.wider
+
+
+def _run(
+    workflow: Workflow,
+    progress: Progress,
+    may_ingest: bool,
+    finish: bool,
+    overwrite: bool,
+    began: float | None,
+    of_several: OfSeveral | None,
+) -> tuple[RunFolder, dict[str, Any]]:
+    """Do what `run` does, with the type of the weights that the store has."""
     timings, start_up = _Timings(), StartUp(began)
     if of_several is not None:
         timings.seconds["ingest"] = of_several.ingest_s
@@ -217,6 +258,8 @@ class OfSeveral:
     workflow: Workflow
     #: Returns the graph. It takes the content id of the graph with which the run began, or None.
     graph: Callable[[str | None], StoredGraph]
+    #: Ingests the graph again with a wider type of the weight of this name.
+    widen: Callable[[str | None, str], None]
     #: Ended by the last run, or by the caller.
     cluster: OneCluster
     is_last: bool

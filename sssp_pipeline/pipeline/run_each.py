@@ -67,15 +67,20 @@ def run_each(
     done: Runs = {}
     with OneCluster(workflow.cluster, keeps=True) as cluster:
         began_ingest = time.perf_counter()
-        graphs = _Graphs(
-            workflow.store, ingest_all(workflow, progress, cluster=cluster) if may_ingest else None
-        )
+        manifest = ingest_all(workflow, progress, cluster=cluster) if may_ingest else None
+        graphs = _Graphs(workflow.store, manifest)
+        chosen: dict[str | None, str] = {}
+
+        def widen(name: str | None, dtype: str) -> None:
+            chosen[name] = dtype
+            graphs.replace(ingest_all(workflow, progress, cluster=cluster, wider=chosen))
+
         ingest_s = time.perf_counter() - began_ingest
         start_up.end("ingest")
         for number, (name, one) in enumerate(alone.items(), start=1):
             progress.say(f"weight {number} of {len(alone)}: {name}", "weight", weight=name)
             is_last = number == len(alone)
-            shared = OfSeveral(workflow, graphs.of(name), cluster, is_last, start_up, ingest_s)
+            shared = OfSeveral(workflow, graphs.of(name), widen, cluster, is_last, start_up, ingest_s)
             with naming_weight(name):
                 done[name] = run(
                     one,
@@ -126,6 +131,10 @@ class _Graphs:
         """`manifest` has all weights; None lets each run choose the version with which it began."""
         self._store, self._manifest = store, manifest
         self._last: StoredGraph | None = None
+
+    def replace(self, manifest: StoreManifest) -> None:
+        """Take the graphs from now on from a newer `manifest`."""
+        self._manifest, self._last = manifest, None
 
     def of(self, name: str) -> Callable[[str | None], StoredGraph]:
         """Return a function that returns the graph with this weight, as `OfSeveral.graph`."""

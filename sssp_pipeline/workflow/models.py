@@ -47,13 +47,17 @@ class _Weight(Section):
 
     dtype: Auto | Dtype = "auto"
     """Type of weights and distances. `auto` takes uint32 or int32 if every weight is an integer, or a 64-bit type if
-    one is too large. With decimals it takes float32 if every weight is exact in it, otherwise float64."""
+    one is too large. Decimals that `scale` does not make integers are float64. A float column of a typed format, such
+    as Parquet, keeps its type."""
 
     scale: (
-        Literal[10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000] | None
-    ) = None
-    """Multiply every weight by this and compute with integers: 1000 makes decimals of at most three places exact and
-    refuses others. Distances stay in the input's unit."""
+        Auto
+        | Literal[10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000]
+        | None
+    ) = "auto"
+    """Multiply every weight by this and compute with integers, whose sums are exact: 1000 takes decimals of at most
+    three places and refuses others. Distances stay in the input's unit. `auto` chooses it if the weights are numbers in
+    text with at most nine places and about 15 digits. `null` computes decimals in float64, and rounds sums."""
 
     default: int | float = 1
     """Weight of every edge if the input has no weights."""

@@ -12,7 +12,7 @@ from sssp_pipeline.workflow.section import Path
 #: Path, text and hint of a contradiction.
 Fault = tuple[Path, str, str]
 #: Keys of the only weight of a graph, with their defaults. Each of several weights has its own.
-_KEYS_OF_ONE_WEIGHT = {"column": "auto", "dtype": "auto", "scale": None, "default": 1, "unit": None}
+_KEYS_OF_ONE_WEIGHT = {"column": "auto", "dtype": "auto", "scale": "auto", "default": 1, "unit": None}
 
 
 @contextmanager
@@ -37,14 +37,14 @@ def weight_contradictions(graph: Mapping[str, Any], weights: Mapping[str, Any]) 
 
 
 def _contradictions_of_one(path: Path, weight: Mapping[str, Any]) -> Iterator[Fault]:
-    default, dtype, scale = weight.get("default", 1), weight.get("dtype"), weight.get("scale")
-    if scale is not None and dtype in ("float32", "float64"):
+    default, dtype, scale = weight.get("default", 1), weight.get("dtype"), weight.get("scale", "auto")
+    if isinstance(scale, int) and dtype in ("float32", "float64"):
         yield (
             (*path, "scale"),
             f"`scale` computes with integers, and `dtype` is `{dtype}`",
             "remove one of them",
         )
-    if type(default) in (int, float) and scale is None and not _fits(default, dtype):
+    if type(default) in (int, float) and not isinstance(scale, int) and not _fits(default, dtype):
         yield (
             (*path, "default"),
             f"default weight `{default}` is no `{dtype}`",

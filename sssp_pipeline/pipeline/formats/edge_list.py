@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -108,18 +108,20 @@ class EdgeChunk:
     #: differ between chunks: int64; uint64 if a value of the chunk is above 2^63 - 1; float64 if a value is not a
     #: 64-bit integer. `numpy.result_type` over all chunks does not depend on where the chunks begin and end.
     weights: np.ndarray | None
+    #: Whether the text of a float64 weight has more digits than float64 keeps, so that the weight is a rounded one.
+    is_rounded: bool = False
 
     def __len__(self) -> int:
         return len(self.src)
 
     def reversed(self) -> EdgeChunk:
         """Return the edges in the other direction, with the same arrays."""
-        return EdgeChunk(self.dst, self.src, self.weights)
+        return replace(self, src=self.dst, dst=self.src)
 
     def copy(self) -> EdgeChunk:
         """Return the edges with arrays of their own."""
         src, dst = (end if isinstance(end, pa.Array) else end.copy() for end in (self.src, self.dst))
-        return EdgeChunk(src, dst, None if self.weights is None else self.weights.copy())
+        return replace(self, src=src, dst=dst, weights=None if self.weights is None else self.weights.copy())
 
 
 def _undivided(_: Sequence[int]) -> tuple[EdgeList, ...]:

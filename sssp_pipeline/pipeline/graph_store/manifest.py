@@ -69,6 +69,11 @@ class WeightFacts(BaseModel):
     zero: bool
     negative: bool
 
+    @property
+    def type_text(self) -> str:
+        """The type, and the scale if there is one."""
+        return f"{self.dtype} of 1/{self.scale}" if self.scale else self.dtype
+
 
 class Counts(BaseModel):
     """What ingest did to the edges: `edges_read - self_loops_dropped + reverses_added - duplicates_dropped` remain.

@@ -43,7 +43,7 @@ MANIFEST = "manifest.json"
 SKIPPED = "skipped.txt"
 #: Raise this number when a release makes another graph of the same input and options. Stores with
 #: another number are then ingested again. Release 0.1.0 counts as 1.
-READER = 2
+READER = 3
 #: The hint for a damaged store.
 INGEST_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
 #: What begins the name of the folder of an ingest by tasks in the store. It is removed as a half-written file is.

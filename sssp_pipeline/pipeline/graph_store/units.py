@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from sssp_pipeline.csr import unreached_distance
-from sssp_pipeline.errors import UnsolvableError
+from sssp_pipeline.errors import ScaledTooLongError
 
 Number = TypeVar("Number", int, float)
 
@@ -49,17 +49,14 @@ def distances_in_input_unit(distances: np.ndarray, scale: int) -> np.ndarray:
 
     Raises
     ------
-    UnsolvableError
+    ScaledTooLongError
         A distance is above `LARGEST`.
     """
     missing = distances == unreached_distance(distances.dtype)
     whole = np.where(missing, 0, distances)
     largest = max(int(whole.max(initial=0)), -int(whole.min(initial=0)))
     if largest > LARGEST:
-        raise UnsolvableError(
-            f"a distance times `graph.weights.scale` is {largest}, above 2^53",
-            hint="lower `graph.weights.scale`, or remove it to compute with float64",
-        )
+        raise ScaledTooLongError(largest)
     return np.where(missing, np.inf, whole / scale)
 
 

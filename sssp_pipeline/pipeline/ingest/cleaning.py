@@ -14,6 +14,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import Cleaning, Counts
 from sssp_pipeline.pipeline.ingest.components import VertexFinder
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.rows.reverses import random_keys, reverse_difference
+from sssp_pipeline.pipeline.ingest.weight_types import WeightType
 
 
 class CleanedEdges:
@@ -61,6 +62,10 @@ class CleanedEdges:
     def is_symmetric(self) -> bool:
         """Whether each edge has a reverse of the same weight."""
         return self._edges.is_symmetric or self._reverse_difference == 0
+
+    @property
+    def weight_type(self) -> WeightType:
+        return self._edges.weight_type
 
     @property
     def counts(self) -> Counts:

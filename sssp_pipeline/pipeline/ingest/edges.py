@@ -34,6 +34,7 @@ from sssp_pipeline.pipeline.ingest.rows.edge_runs import (
 )
 from sssp_pipeline.pipeline.ingest.weight_types import (
     WeightRange,
+    WeightType,
     default_weight,
 )
 from sssp_pipeline.pipeline.ordered import map_in_order
@@ -78,8 +79,7 @@ class ReadEdges:
     n_loops: int
     sample: list[tuple]
     vertex_ids: VertexIds
-    dtype: np.dtype
-    why_dtype: str
+    weight_type: WeightType
     coordinates: Coordinates | None
     #: These two are complete when all rows were made.
     _n_edges: int = 0
@@ -121,13 +121,17 @@ class ReadEdges:
         ranges = self.ranges(job.memory.range_edges, job.memory.range_vertices, within)
         # Without an edge, a run of an input with weights has none either.
         default = np.zeros(1) if job.edge_list.has_weights else default_weight(job.spec.weights)
+        factor = self.weight_type.factor
         make = partial(
             self._rows_between,
             table=RunTable(self.runs),
             scratch=Scratch(),
-            default=default,
+            default=self.weight_type.stored(default),
             bounds=sorted_rows.Bounds.of(
-                self.vertex_ids.n_vertices, self.seen.low, self.seen.high, self.dtype
+                self.vertex_ids.n_vertices,
+                round(self.seen.low * factor) if factor != 1 else self.seen.low,
+                round(self.seen.high * factor) if factor != 1 else self.seen.high,
+                self.weight_type.dtype,
             ),
             keys=reverses.random_keys() if keys is None else keys,
         )
@@ -151,7 +155,7 @@ class ReadEdges:
     ) -> Rows:
         """Return the rows of the vertices [first, last), whose codes are in the range `codes`."""
         job = self.job
-        src, dst, weights = table.edges_between(*codes, self.dtype, default)
+        src, dst, weights = table.edges_between(*codes, self.weight_type, default)
         if not job.ids.has_chunks:
             src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
         lightest = job.spec.duplicates == "keep-min"
@@ -210,9 +214,7 @@ class ReadEdges:
     @property
     def reading(self) -> Reading:
         """How the input was understood."""
-        return complete_reading(
-            self.job.edge_list, self.given.spec, self.sample, f"{self.dtype.name}: {self.why_dtype}"
-        )
+        return complete_reading(self.job.edge_list, self.given.spec, self.sample, str(self.weight_type))
 
     def check_both_listed(self) -> None:
         """Raise `InputError` if the format lists both directions of every edge, and one of them is missing."""

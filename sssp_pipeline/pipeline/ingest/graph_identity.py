@@ -22,6 +22,8 @@ from sssp_pipeline.workflow import models as workflow
 
 #: Options in a manifest that do not belong to the identity of the graph. Only release 0.1.0 wrote `release`.
 _NOT_OF_THE_GRAPH = ("reader", "release", "max_line_bytes")
+#: From this `READER` on the default of `graph.weights.scale` is `auto`.
+_CHOOSES_SCALES = 3
 #: Options that are URLs.
 _URLS = ("input", "coordinates", "coordinates.file")
 
@@ -92,6 +94,8 @@ def _stored_options(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
         mode="json", exclude={"store", "memory", "input", "coordinates"}
     )
     there = _merged(defaults, manifest.options)
+    if manifest.options.get("reader", 1) < _CHOOSES_SCALES and there["weights"]["scale"] is None:
+        there["weights"]["scale"] = "auto"  # the default of its time
     if "input" in there:
         return there
     # Release 0.1.0 stored only the files: for a glob the files that it matched, and the file of coordinates last.

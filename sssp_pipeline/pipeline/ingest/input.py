@@ -66,7 +66,7 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int, table_ro
         target_column=spec.columns.target,
         weight_column=str(spec.weights.column),
         weight_dtype=spec.weights.dtype,
-        scale=spec.weights.scale,
+        scale=spec.weights.scale if isinstance(spec.weights.scale, int) else None,
         ids=spec.ids,
         unreadable=spec.unreadable,
         coordinates=co,

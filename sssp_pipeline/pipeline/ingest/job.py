@@ -25,6 +25,8 @@ class Given:
     spec: workflow.Graph
     urls: list[str]
     inputs: list[dict[str, Any]]
+    #: The type that a path of the graph needs, if `auto` chose a narrower one before; None otherwise.
+    wider: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

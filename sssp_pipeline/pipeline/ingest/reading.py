@@ -69,7 +69,7 @@ def read_edges(given: Given, progress: Progress, *, with_positions: bool = True)
         progress.stage("read edges")
         runs, seen, n_loops, sample = read_runs(job)
         check_all_have_weights(seen)
-        dtype, why = seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
+        weight_type = seen.type_of(spec.weights, edge_list.weight_dtype, job.input_name, given.wider)
         progress.stage("build rows")
         vertex_ids = ids.finish()
         check_vertex_count(vertex_ids.n_vertices)
@@ -77,7 +77,7 @@ def read_edges(given: Given, progress: Progress, *, with_positions: bool = True)
             with ThreadPoolExecutor(job.threads) as pool:
                 runs = list(pool.map(lambda run: with_vertices(run, ids), runs))
         coordinates = coordinates_of(job, positions, vertex_ids) if with_positions else None
-        yield ReadEdges(job, given, runs, seen, n_loops, sample, vertex_ids, dtype, why, coordinates)
+        yield ReadEdges(job, given, runs, seen, n_loops, sample, vertex_ids, weight_type, coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def _prepared(job: Job, chunk: EdgeChunk) -> _Prepared | EdgeChunk:
         return chunk.copy()
     seen = WeightRange()
     if weights is not None:
-        weights = seen.add(weights)
+        weights = seen.add(weights, are_rounded=chunk.is_rounded)
     run, n_loops = keep_run(
         job.spill,
         ends,
@@ -161,7 +161,7 @@ def _checked(
     """
     spec, place, weights = job.spec, job.input_name, chunk.weights
     if weights is not None:
-        if spec.weights.scale is not None:
+        if isinstance(spec.weights.scale, int):
             weights = scaled(chunk, before, spec.weights.scale, place)
         check_weights(EdgeChunk(chunk.src, chunk.dst, weights), before, spec.weights.dtype, place)
     if spec.self_loops == "error" and (loops := np.flatnonzero(ends[0] == ends[1])).size:

@@ -5,7 +5,7 @@ The store changes only after the whole input has been read and checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -42,7 +42,7 @@ from sssp_pipeline.pipeline.ingest.input import (
     input_files,
     open_input,
 )
-from sssp_pipeline.pipeline.ingest.job import Given, Job
+from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
 from sssp_pipeline.pipeline.ingest.tasks.edge_reader import EdgeReader, IngestWorkers, edge_reader
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import EdgesOnWorkers
@@ -65,6 +65,7 @@ def ingest(
     *,
     remove_old_versions: bool = False,
     workers: IngestWorkers | None = None,
+    wider: Mapping[str | None, str] | None = None,
 ) -> tuple[StoreManifest, bool]:
     """Return the manifest of the stored graph, and whether it had to be ingested.
 
@@ -75,13 +76,19 @@ def ingest(
     The input is read once for each weight, so that each is read exactly as an only weight is. With `workers`, they read
     it and make the rows, if it has several files and is large; the graph store is the same.
 
+    `wider` has the types that some weights need, by the names of the weights: a path is too long for the type that
+    `graph.weights.dtype: auto` chose. Weights that are stored in another type are ingested again.
+
     Raises
     ------
     InputError
         The input cannot be used, the store has another graph or other files, or the store cannot be written. The
         store is left as it was.
     """
-    given = {name: Given(graph, *input_files(graph)) for name, graph in spec.by_weight.items()}
+    wider = wider or {}
+    given = {
+        name: Given(graph, *input_files(graph), wider.get(name)) for name, graph in spec.by_weight.items()
+    }
     current = _stored_if_current(given, store)
     if current is not None and not remove_old_versions:
         return current, False
@@ -114,7 +121,10 @@ def _stored_if_current(given: dict[str | None, Given], store: str) -> StoreManif
         return None
     check_same_graph(store, newest, {name: one.spec for name, one in given.items()})
     graphs = newest.by_weight
-    is_current = all(is_up_to_date(graphs[name], one.inputs) for name, one in given.items())
+    is_current = all(
+        is_up_to_date(graphs[name], one.inputs) and one.wider in (None, graphs[name].weights.dtype)
+        for name, one in given.items()
+    )
     return newest if is_current and is_complete(store, newest) else None
 
 
@@ -292,7 +302,7 @@ def _write_graph(
         n_vertices=written.traits.n_vertices,
         n_edges=written.traits.n_edges,
         degree_skew=written.traits.degree_skew,
-        weights=_weight_facts(written, job),
+        weights=_weight_facts(written, edges),
         symmetric=edges.is_symmetric,
         ids=vertex_ids.mapping,
         coordinates=edges.coordinates is not None,
@@ -312,7 +322,7 @@ def _write_graph(
 def _manifest(edges: Edges, written: WrittenEdges, first: Manifest) -> Manifest:
     """Return the manifest of a further weight of the graph `first`."""
     own = {
-        "weights": _weight_facts(written, edges.job),
+        "weights": _weight_facts(written, edges),
         "symmetric": edges.is_symmetric,
         "inputs": edges.given.inputs,
         "options": options_of(edges.job.spec),
@@ -334,12 +344,13 @@ def _check_room(edges: Edges, store: str) -> None:
         )
 
 
-def _weight_facts(written: WrittenEdges, job: Job) -> WeightFacts:
-    traits, spec = written.traits, job.spec.weights
+def _weight_facts(written: WrittenEdges, edges: Edges) -> WeightFacts:
+    traits, job = written.traits, edges.job
+    spec = job.spec.weights
     return WeightFacts(
         dtype=traits.weight_dtype.name,
         unit=without_secrets(spec.unit) if spec.unit else job.edge_list.weight_unit,
-        scale=spec.scale,
+        scale=edges.weight_type.scale,
         min=traits.min_weight,
         max=traits.max_weight,
         mean=traits.mean_weight,

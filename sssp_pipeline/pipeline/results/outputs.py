@@ -66,6 +66,14 @@ class RowOutput(ABC):
     #: Whether `verify` needs what `note` returns, so that the run folder keeps it when the run is finished.
     note_stays: ClassVar[bool] = False
 
+    @classmethod
+    def verdict(cls, weight_dtype: str) -> str:
+        """Return what is true if nothing was refuted: `distance is exact`, or which rounded sum it is."""
+        if not weight_dtype.startswith("float"):
+            return f"{cls.judged} is exact"
+        which = "the least sum" if cls.judged == "distance" else "right"
+        return f"{cls.judged} is {which} in {weight_dtype} arithmetic"
+
     # ---- which run it is of ----
 
     @classmethod

@@ -126,7 +126,7 @@ class Verifying(TaskStage):
                 [plural(total, "source"), *(plural(n, "vertex") for n in checked.values() if n)]
             )
             self.progress.say(
-                f"verified {what} ({self.mode}): every {self.output.judged} is exact",
+                f"verified {what} ({self.mode}): every {self.output.verdict(manifest.weights.dtype)}",
                 "verified",
                 checked_sources=total,
                 **checked,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +14,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault
+from sssp_pipeline.pipeline.graph_store.loading import load_graph
+from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, scaled
+from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
 
 INEXACT_HINT = "set `graph.weights.dtype: float64` to round it, or scale the weights down"
@@ -213,23 +219,76 @@ def test_scaled_weights_are_exact_or_refused(tmp_path_factory, read, name, betwe
 
 
 @pytest.mark.parametrize(
-    ("weights", "dtype"),
+    ("weights", "wanted"),
     [
         (("1", "2"), "uint32"),
         (("1", "-2"), "int32"),
         (("1", str(2**32 - 1)), "uint64"),
         (("-1", str(2**31)), "int64"),
-        (("1", "0.5"), "float32"),
-        (("1", "0.1"), "float64"),
-        (("16777217", "0.5"), "float64"),
-        (("16777216", "0.5"), "float32"),
+        (("1", "80300.0"), "uint32"),
+        (("1", "0.5"), "uint32 of 1/10"),
+        (("1", "0.1"), "uint32 of 1/10"),
+        (("16777217", "0.50"), "uint32 of 1/10"),
+        (("1", "3.000000000000000000e+00"), "uint32"),
+        (("1", "2.500000000000000000e+00"), "uint32 of 1/10"),
+        (("1", "1e-9"), "uint32 of 1/1000000000"),
+        (("1", "1e-10"), "float64"),
+        (("1", "0.1000000000000000055"), "float64"),  # its float64 is that of 0.1
+        (("1", "0.30000000000000004"), "float64"),
+        (("1", "4503599627370496.5"), "float64"),
         (("1e39", "0.5"), "float64"),
         (("1e-40", "0.5"), "float64"),
     ],
 )
 @KINDS
-def test_the_type_that_holds_all_weights(write, read, name, between, weights, dtype):
+@pytest.mark.parametrize("is_one_chunk", [False, True])
+def test_the_type_that_keeps_all_weights_exact(write, name, between, weights, wanted, is_one_chunk):
     seen = WeightRange()
-    for weight in weights:  # chunks of their own
-        seen.add(read(write(name, rows(between, weight))).weights)
-    assert seen.dtype(workflow.Weights(), None)[0] == dtype
+    for texts in [weights] if is_one_chunk else [weights[:1], weights[1:]]:
+        options = ReadOptions(delimiter=between if between == ";" else "auto")
+        for chunk in open_edge_list([write(name, rows(between, *texts))], options).chunks():
+            seen.add(chunk.weights, are_rounded=chunk.is_rounded)
+    assert str(seen.type_of(workflow.Weights(), None)).split(":")[0] == wanted
+
+
+def random_weights(random: np.random.Generator) -> list[str]:
+    """Return the texts of some weights with 0 to 12 places: short and long, large and small together."""
+    most = int(random.integers(0, 13))
+    texts = []
+    for _ in range(int(random.integers(1, 20))):
+        places = int(random.integers(0, most + 1))
+        digits = int(random.integers(0, 10 ** int(random.integers(1, 17))))
+        text = f"{Decimal(digits).scaleb(-places):f}"
+        if "." in text and random.random() < 0.2:
+            text += "0" * int(random.integers(1, 12))
+        texts.append(f"{text}e0" if random.random() < 0.1 else text)
+    return texts
+
+
+@KINDS
+@pytest.mark.parametrize("seed", range(4))
+def test_random_decimals_are_stored_as_python_reads_them(tmp_path, monkeypatch, name, between, seed):
+    monkeypatch.chdir(tmp_path)
+    n_files = int(os.environ.get("SSSP_DECIMAL_FILES", "40"))
+    random = np.random.default_rng(seed)
+    n_scaled = 0
+    for file in range(n_files):
+        texts = random_weights(random)
+        Path(name).write_text(
+            "".join(between.join((str(i), str(i + 1), w)) + "\n" for i, w in enumerate(texts))
+        )
+        spec = workflow.Graph(input=name, delimiter="auto" if between == " " else between)
+        try:
+            manifest, _ = ingest(spec, f"store-{file}", Quiet())
+        except InputError as error:
+            assert "is an integer that no type holds exactly" in error.message  # noqa: PT017
+            continue
+        graph, facts = load_graph(f"store-{file}", manifest), manifest.weights
+        wanted = [Fraction(Decimal(text)) for text in texts]
+        if facts.dtype == "float64":
+            assert [float(w) for w in wanted] == graph.weights.tolist()
+            assert any(w * 10**9 != int(w * 10**9) or abs(w) * 10**9 > 2**52 for w in wanted)
+        else:
+            n_scaled += 1
+            assert [w * (facts.scale or 1) for w in wanted] == graph.weights.tolist()
+    assert n_scaled > n_files // 10

@@ -95,8 +95,10 @@ def test_policies_that_refuse(tmp_path, policy, message, hint):
         ("-2147483649", "int64"),
         ("2147483647 -1", "int64"),
         ("9223372036854775808", "uint64"),
-        ("1.5", "float32"),
-        ("3 1.5", "float32"),
+        ("1.5", "uint32"),  # 15 of 1/10
+        ("-3 1.5", "int32"),
+        ("429496729.5 1", "uint64"),
+        ("1.5 1e10", "uint64"),
         ("1e39", "float64"),
         ("1e-39", "float64"),
     ],
@@ -143,7 +145,8 @@ def test_without_weights_every_edge_has_the_default(tmp_path):
     assert listed(ingested(tmp_path, "0 1\n1 2\n")[1]) == [(0, 1, 1), (1, 2, 1)]
     (tmp_path / "other").mkdir()
     manifest, graph = ingested(tmp_path / "other", "0 1\n", weights={"default": 2.5})
-    assert (manifest.weights.dtype, listed(graph)) == ("float32", [(0, 1, 2.5)])
+    assert (manifest.weights.dtype, listed(graph)) == ("uint32", [(0, 1, 25)])
+    assert manifest.weights.scale == 10
 
 
 @pytest.mark.parametrize(
@@ -155,9 +158,9 @@ def test_without_weights_every_edge_has_the_default(tmp_path):
         (5_000_000_000, "uint64"),
         (2**64 - 2, "uint64"),
         (1e30, "float64"),
-        (float(2**70), "float32"),
+        (float(2**70), "float64"),
         (1e-60, "float64"),
-        (2.0, "float32"),
+        (2.0, "uint32"),
     ],
 )
 def test_a_default_has_the_type_it_would_have_in_the_input(tmp_path, default, dtype):
@@ -296,17 +299,17 @@ def test_coordinates_come_along(tmp_path, data_file):
 
 
 @pytest.mark.parametrize(
-    ("content", "dtype", "weights"),
+    ("content", "weights"),
     [
-        ("0 1 16777217\n1 2 0.5\n", "float64", [16777217.0, 0.5]),
-        ("0 1 16777216\n1 2 0.5\n", "float32", [16777216.0, 0.5]),
-        ("0 1 0.1\n1 2 0.2\n", "float64", [0.1, 0.2]),
-        ("0 1 0.25\n1 2 1e38\n", "float64", [0.25, 1e38]),
+        ("0 1 16777217\n1 2 0.5\n", [16777217.0, 0.5]),
+        ("0 1 16777216\n1 2 0.5\n", [16777216.0, 0.5]),
+        ("0 1 0.1\n1 2 0.2\n", [0.1, 0.2]),
+        ("0 1 0.25\n1 2 1e38\n", [0.25, 1e38]),
     ],
 )
-def test_decimals_are_float32_only_where_every_weight_is_exact_in_it(tmp_path, content, dtype, weights):
-    manifest, graph = ingested(tmp_path, content)
-    assert (manifest.weights.dtype, graph.weights.tolist()) == (dtype, weights)
+def test_decimals_are_floats_of_the_type_that_is_asked_for(tmp_path, content, weights):
+    manifest, graph = ingested(tmp_path, content, weights={"scale": None})
+    assert (manifest.weights.dtype, graph.weights.tolist()) == ("float64", weights)
     shutil.rmtree(tmp_path / "graph")
     asked, rounded = ingested(tmp_path, content, weights={"dtype": "float32"})
     assert asked.weights.dtype == "float32"
@@ -387,7 +390,7 @@ def test_the_manifest_says_what_was_read(tmp_path):
         "weight": "`km`, by its name",
         "not used": "`id`, `note`",
         "ids": "string: `A` is a name",
-        "weights": "float32: every weight is exact in it",
+        "weights": "uint32 of 1/10: at most 1 place after the point, so sums are exact",
         "edges": "both ways",
         "first edges": "A -> B (2.5); B -> A (3.0)",
     }

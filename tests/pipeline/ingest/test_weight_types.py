@@ -3,7 +3,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, default_weight, scaled
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight, scaled
 from sssp_pipeline.workflow.models import Weights
 
 
@@ -42,39 +42,77 @@ def seen(*chunks) -> WeightRange:
 
 
 @pytest.mark.parametrize(
-    ("chunks", "dtype"),
+    ("chunks", "wanted"),
     [
         ([[1, 2**32 - 2]], "uint32"),
         ([[1, 2**32 - 1]], "uint64"),
         ([[-1, 2**31 - 2]], "int32"),
         ([[-1, 2**31 - 1]], "int64"),
-        ([[0.5, 2**24]], "float32"),
-        ([[0.5], [2**24]], "float32"),
-        ([[0.5], [2**24 + 1]], "float64"),
-        ([[2**24 + 1], [0.5]], "float64"),
-        ([[0.5, 2**24 + 1]], "float64"),
-        ([[0.1]], "float64"),
-        ([[0.5], [0.1]], "float64"),
-        ([[2.0**127]], "float32"),
-        ([[2.0**128]], "float64"),
-        ([[2.0**-126]], "float32"),
-        ([[2.0**-127]], "float64"),  # subnormal in float32
-        ([[0.0, 0.5]], "float32"),
+        ([[80300.0, 80301.0]], "uint32"),
+        ([[80300.0], [7]], "uint32"),
+        ([[0.5, 2**24]], "uint32 of 1/10"),
+        ([[0.5], [2**24 + 1]], "uint32 of 1/10"),
+        ([[0.5], [-(2**24) - 1]], "int32 of 1/10"),
+        ([[0.5, 2.0**31]], "uint64 of 1/10"),
+        ([[0.1], [0.25], [7]], "uint32 of 1/100"),
+        ([[0.25], [0.1], [7]], "uint32 of 1/100"),
+        ([[0.000000001, 4.0]], "uint32 of 1/1000000000"),
+        ([[0.0000000001]], "float64"),  # ten places
+        ([[0.1], [2.0**52 / 10]], "uint64 of 1/10"),
+        ([[0.1], [2**52]], "float64"),  # the scaled weight would have too many digits
+        ([[2**52], [0.1]], "float64"),
+        ([[2.0**52 + 2]], "float64"),
+        ([[2.0**127]], "float64"),
+        ([[0.1 + 0.2]], "float64"),
+        ([[1 / 3]], "float64"),
+        ([[-0.0, 0.5]], "uint32 of 1/10"),
+        ([[0.0, 1.0]], "uint32"),
     ],
 )
-def test_the_type_is_the_smallest_that_rounds_nothing(chunks, dtype):
-    assert seen(*chunks).dtype(Weights(), None)[0] == dtype
+@pytest.mark.parametrize("order", [1, -1])
+def test_decimals_of_few_places_are_integers(chunks, wanted, order):
+    found = str(seen(*chunks[::order]).type_of(Weights(), None))
+    assert found.split(":")[0] == wanted
+    assert ("sums are rounded" in found) == ("float" in wanted)
+
+
+def test_weights_that_were_rounded_are_not_scaled():
+    weights = WeightRange()
+    weights.add(np.array([0.1]), are_rounded=True)
+    assert weights.type_of(Weights(), None).dtype == "float64"
+    other = seen([0.1])
+    other.merge(weights)
+    assert other.type_of(Weights(), None).dtype == "float64"
+
+
+def test_without_a_scale_decimals_are_float64():
+    assert seen([0.5]).type_of(Weights(scale=None), None).dtype == "float64"
 
 
 @pytest.mark.parametrize(
-    ("typed", "dtype"), [("float64", "float64"), ("float32", "float32"), ("int32", "float32")]
+    ("dtype", "factor", "given", "wanted"),
+    [
+        ("uint32", 10, [0.1, 7.0], [1, 70]),
+        ("int64", 10**9, [-0.000000001], [-1]),
+        ("uint32", 1000, [1, 2], [1000, 2000]),
+        ("uint32", 1, [80300.0], [80300]),
+        ("float32", 1, [2**24 + 1], [2**24]),
+    ],
 )
+def test_weights_as_they_are_stored(dtype, factor, given, wanted):
+    found = WeightType(np.dtype(dtype), None, "", factor).stored(np.array(given))
+    assert (found.dtype, found.tolist()) == (dtype, wanted)
+
+
+@pytest.mark.parametrize(("typed", "dtype"), [("float64", "float64"), ("float32", "float32")])
 def test_a_typed_column_keeps_its_type(typed, dtype):
-    assert seen([0.5]).dtype(Weights(), np.dtype(typed))[0] == dtype
+    found = seen([0.5]).type_of(Weights(), np.dtype(typed))
+    assert (found.dtype, found.scale) == (dtype, None)
 
 
 def test_a_type_that_is_asked_for():
-    assert seen([0.1]).dtype(Weights(dtype="float32"), None) == (np.dtype("float32"), "as the workflow says")
+    found = seen([0.1]).type_of(Weights(dtype="float32"), None)
+    assert found == WeightType(np.dtype("float32"), None, "as the workflow says")
 
 
 @pytest.mark.parametrize("integer", [2**53 + 1, -(2**53) - 1, 2**62 + 1])
@@ -82,16 +120,16 @@ def test_a_type_that_is_asked_for():
 def test_no_integer_is_rounded_beside_decimals(integer, order):
     chunks = [[0.5], [7, integer]][::order]
     with pytest.raises(InputError) as caught:
-        seen(*chunks).dtype(Weights(), None)
+        seen(*chunks).type_of(Weights(), None)
     assert f"{integer}" in caught.value.message
     assert "graph.weights.dtype: float64" in caught.value.hint
-    assert seen(*chunks).dtype(Weights(dtype="float64"), None)[0] == "float64"
-    assert seen([0.5], [2**60]).dtype(Weights(), None)[0] == "float32"  # exact
+    assert seen(*chunks).type_of(Weights(dtype="float64"), None).dtype == "float64"
+    assert seen([0.5], [2**60]).type_of(Weights(), None).dtype == "float64"  # exact
 
 
 def test_no_integer_type_holds_both():
     with pytest.raises(InputError) as caught:
-        seen([-1], np.array([2**64 - 1], np.uint64)).dtype(Weights(), None)
+        seen([-1], np.array([2**64 - 1], np.uint64)).type_of(Weights(), None)
     assert caught.value.hint
 
 

@@ -214,7 +214,8 @@ def scan_block(
     # The faults in `found` were found after the scan. They may precede the fault that stopped it.
     first = min([*found, *([fault] if fault else [])], key=lambda found: found.position, default=None)
     given = values[:n_rows] if syntax.weight_column >= 0 else None
-    return Scanned(EdgeChunk(ends[0], ends[1], given), n_lines, first)
+    # What the scan leaves to another parser has too many digits for float64.
+    return Scanned(EdgeChunk(ends[0], ends[1], given, is_rounded=n_doubtful > 0), n_lines, first)
 
 
 #: The fault of a token that is not a decimal, by its status.
@@ -300,6 +301,12 @@ def float64_fault(text: str, value: float, rounds: bool, scale: int) -> int | No
         # No type holds integers from 2^63 on together with decimals or negative weights.
         return faults.INEXACT_INTEGER if int(value) != Decimal(text) or abs(value) >= 2**63 else None
     return None
+
+
+def has_too_many_digits(text: str) -> bool:
+    """Return whether the number `text` has more digits than float64 keeps; zeros at its end do not count."""
+    digits = "".join(map(str, Decimal(text).as_tuple().digits)).rstrip("0")
+    return int(digits or "0") > faults.LARGEST_EXACT
 
 
 def _is_utf8(token: bytes) -> bool:

@@ -7,7 +7,8 @@ of ten is at most 22. Both are then exact in float64, and one multiplication or 
 read floating point numbers accurately", PLDI 1990). All other decimals are left to a correctly rounding parser.
 
 `graph.weights.scale` relies on this: decimals with the same number of places, whose digits form different integers of
-at most 2^52, have different float64.
+at most 2^52, have different float64. Zeros at the end of a decimal are no digits here, so `2.500000000000000000e+00` is
+computed here too. Integers keep their zeros, because an integer that float64 cannot hold must be found.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ _TO_LOWER = 32
 _INT64_MAX = np.uint64(2**63 - 1)
 _UINT64_MAX_TENTH = np.uint64((2**64 - 1) // 10)
 _POWERS_OF_TEN = 10.0 ** np.arange(23)
+#: Decimals with digits that form an integer up to this one, and few enough places, are computed here.
+LARGEST_EXACT = 2**52
 
 
 @njit()
@@ -183,7 +186,7 @@ def scan_decimal(data: np.ndarray, p: int, point: int) -> tuple:
             if mantissa < 100_000_000_000_000_000:
                 mantissa = mantissa * 10 + np.int64(digit)
                 exponent -= seen_point
-            else:
+            elif digit or not seen_point:
                 is_cut = True
         elif data[p] == point and not seen_point:
             seen_point = True
@@ -212,7 +215,10 @@ def scan_decimal(data: np.ndarray, p: int, point: int) -> tuple:
         exponent += -written if exponent_is_negative else written
     if data[p] > SPACE:
         return 0.0, p, NO_NUMBER
-    if is_cut or mantissa > 4_503_599_627_370_496 or abs(exponent) > 22:
+    while seen_point and mantissa > LARGEST_EXACT and mantissa % 10 == 0:
+        mantissa //= 10
+        exponent += 1
+    if is_cut or mantissa > LARGEST_EXACT or abs(exponent) > 22:
         return 0.0, p, DOUBTFUL
     value = float(mantissa)
     if exponent < 0:

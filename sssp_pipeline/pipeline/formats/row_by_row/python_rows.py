@@ -15,12 +15,20 @@ from sssp_pipeline.pipeline.formats.columns.layout import is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import ZERO_LED_HINT, weight_error, zero_led_problem
-from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault
+from sssp_pipeline.pipeline.formats.parsing.line_reader import (
+    MAX_ID,
+    float64_fault,
+    has_too_many_digits,
+)
 
 #: Source, target and weight of an edge; the weight is None if the input has none.
 Edge: TypeAlias = tuple[int | str, int | str, int | float | None]
 
 _INTEGER = re.compile(r"[-+]?\d{1,20}")
+
+
+class RoundedWeight(float):
+    """A weight whose text has more digits than float64 keeps."""
 
 
 class InexactWeightError(Exception):
@@ -69,7 +77,7 @@ def read_weight(place: str, text: str, options: ReadOptions) -> int | float:
         raise weight_error(place, text[:60], faults.NOT_FINITE)
     if (code := float64_fault(text, value, options.rounds, options.exact_scale)) is not None:
         raise InexactWeightError(weight_error(place, text[:60], code, options.exact_scale))
-    return value
+    return RoundedWeight(value) if has_too_many_digits(text) else value
 
 
 def chunks_of_edges(edges: Sequence[Edge], ids: str, *, has_weights: bool) -> Iterator[EdgeChunk]:
@@ -83,7 +91,8 @@ def chunks_of_edges(edges: Sequence[Edge], ids: str, *, has_weights: bool) -> It
             pa.array(end, pa.large_string()) if ids == "string" else np.array(end, np.int64)
             for end in (src, dst)
         ]
-        yield EdgeChunk(ends[0], ends[1], np.array(values, kind) if has_weights else None)
+        is_rounded = any(isinstance(value, RoundedWeight) for value in values)
+        yield EdgeChunk(ends[0], ends[1], np.array(values, kind) if has_weights else None, is_rounded)
 
 
 def _weight_dtype(value: int | float | None) -> str:

@@ -24,7 +24,11 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     weight_error,
     zero_led_problem,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault
+from sssp_pipeline.pipeline.formats.parsing.line_reader import (
+    MAX_ID,
+    float64_fault,
+    has_too_many_digits,
+)
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -60,7 +64,9 @@ def convert_cells(
                     bad.setdefault(row, partial(_row_error, wrong=f": `{text[:60]}` {wrong}", hint=hint))
     to_ends = _to_names if id_kind == "string" else _to_ids
     ends = [to_ends(texts[k], options, bad) for k in range(2)]
-    weights = _to_weights(texts[2], options, bad, lost) if len(used) > 2 else None
+    weights, is_rounded = None, False
+    if len(used) > 2:
+        weights, is_rounded = _to_weights(texts[2], options, bad, lost)
     if not (options.ids == "string" and 0 in used[:2]):
         first = cells[used.index(0) if 0 in used else len(used)]
         if _holds(first, b"#%"):
@@ -68,7 +74,7 @@ def convert_cells(
                 text = first[row].as_py().decode("utf-8", "replace")
                 wrong = f" begins with `{text[:60]}`: it may be a comment, or a cell"
                 bad.setdefault(row, partial(_row_error, wrong=wrong, hint=_COMMENT_HINT))
-    return EdgeChunk(ends[0], ends[1], weights), bad, lost
+    return EdgeChunk(ends[0], ends[1], weights, is_rounded), bad, lost
 
 
 def _row_error(place: str, wrong: str, hint: str) -> InputError:
@@ -172,7 +178,10 @@ def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | Non
     return partial(_row_error, wrong=f": {wrong}", hint=hint)
 
 
-def _to_weights(texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: RowErrors) -> np.ndarray:
+def _to_weights(
+    texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: RowErrors
+) -> tuple[np.ndarray, bool]:
+    """Return the weights, and whether one of them is a rounded one, as for `EdgeChunk`."""
     if options.point == ",":
         for row in _true_rows(pc.match_substring(texts, ".")):
             excerpt = texts[row].as_py()[:60]
@@ -184,9 +193,10 @@ def _to_weights(texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: Row
     for type_ in (pa.int64(), pa.uint64(), pa.float64()):
         numbers = _cast(texts, type_)
         if numbers is not None:
+            is_rounded = False
             if type_ == pa.float64():
-                _check_decimals(texts, numbers, options, bad, lost)
-            return numbers
+                is_rounded = _check_decimals(texts, numbers, options, bad, lost)
+            return numbers, is_rounded
     values = np.ones(len(texts), np.float64)
     for row, text in enumerate(texts.to_pylist()):
         if is_number(text):
@@ -194,14 +204,17 @@ def _to_weights(texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: Row
         else:
             excerpt = text.replace(".", options.point)[:60]
             bad.setdefault(row, partial(weight_error, excerpt=excerpt, code=faults.BAD_WEIGHT))
-    _check_decimals(texts, values, options, bad, lost)
-    return values
+    return values, _check_decimals(texts, values, options, bad, lost)
 
 
 def _check_decimals(
     texts: pa.Array, values: np.ndarray, options: ReadOptions, bad: RowErrors, lost: RowErrors
-) -> None:
-    """Note weights that are not finite in `bad`, and weights that float64 does not represent exactly in `lost`."""
+) -> bool:
+    """Note weights that are not finite in `bad`, and weights that float64 does not represent exactly in `lost`.
+
+    Return whether another weight has more digits than float64 keeps.
+    """
+    is_rounded = False
     is_long = pc.greater(pc.binary_length(texts), _SAFE_CHARACTERS).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(~np.isfinite(values) | (values == 0) | is_long).tolist():
         if row in bad:
@@ -214,6 +227,9 @@ def _check_decimals(
             excerpt = text.replace(".", options.point)[:60]
             found = bad if code == faults.NOT_FINITE else lost
             found[row] = partial(weight_error, excerpt=excerpt, code=code, scale=options.exact_scale)
+        elif is_long[row] and not is_rounded:
+            is_rounded = has_too_many_digits(text)
+    return is_rounded
 
 
 def _cast(texts: pa.Array, type_: pa.DataType) -> np.ndarray | None:

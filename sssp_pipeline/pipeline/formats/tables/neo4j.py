@@ -269,4 +269,4 @@ def _with_spaces(chunk: EdgeChunk, spaces: tuple[str | None, str | None]) -> Edg
             pa.scalar(f"{space}:", pa.large_string()), ids, pa.scalar("", pa.large_string())
         )
 
-    return EdgeChunk(named(chunk.src, spaces[0]), named(chunk.dst, spaces[1]), chunk.weights)
+    return replace(chunk, src=named(chunk.src, spaces[0]), dst=named(chunk.dst, spaces[1]))

@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, IdCollector
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
+from sssp_pipeline.pipeline.ingest.weight_types import WeightType
 from sssp_pipeline.pipeline.scratch import Scratch
 
 
@@ -173,11 +174,11 @@ class RunTable:
         self._sums = np.concatenate([np.empty(0, np.uint32), *sums])
 
     def edges_between(
-        self, first: int, last: int, dtype: np.dtype, default: np.ndarray
+        self, first: int, last: int, weight_type: WeightType, default: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return sources, targets and weights of all edges with a source in [first, last), and of some others.
 
-        The weights have the type `dtype`. If no run has weights, they are `default`, (1,). The arrays are valid until
+        The weights are of `weight_type`. If no run has weights, they are `default`, (1,). The arrays are valid until
         the same thread asks for others.
 
         Raises
@@ -200,14 +201,19 @@ class RunTable:
                 column, run = on_disk[damaged, :2]
                 raise DamagedFileError(self._runs[run].columns[column].place)
         src, dst = (self._scratch.array(name, n, np.uint32) for name in ("src", "dst"))
-        weights, is_float = self._scratch.array("weights", n, dtype), dtype.kind == "f"
+        weights, is_float = (
+            self._scratch.array("weights", n, weight_type.dtype),
+            weight_type.dtype.kind == "f",
+        )
+        factor = float(weight_type.factor)
         _gather_ends(addresses, begins, places, src, dst)
         for given, which in self._of_dtype.items():
             # The same weight may be an integer in one chunk and a decimal in another. Both go through float64, so that
             # both are rounded in the same way.
-            _gather(addresses[2], begins[2], places, np.array(which), np.empty(0, given), is_float, weights)
+            runs = np.array(which)
+            _gather(addresses[2], begins[2], places, runs, np.empty(0, given), is_float, factor, weights)
         if not self._of_dtype:
-            weights[:] = default.astype(np.float64) if is_float else default
+            weights[:] = default
         return src, dst, weights
 
 
@@ -292,8 +298,8 @@ def _gather_ends(
 ) -> None:
     """Copy the ends of the edges of all runs to their places in `src` and `dst`."""
     every = np.arange(places.shape[1])
-    _gather(addresses[0], begins[0], places, every, src[:0], False, src)
-    _gather(addresses[1], begins[1], places, every, dst[:0], False, dst)
+    _gather(addresses[0], begins[0], places, every, src[:0], False, 1.0, src)
+    _gather(addresses[1], begins[1], places, every, dst[:0], False, 1.0, dst)
 
 
 @njit(nogil=True)
@@ -304,9 +310,13 @@ def _gather(
     which: np.ndarray,
     like: np.ndarray,
     through_float64: bool,
+    factor: float,
     out: np.ndarray,
 ) -> None:
-    """Copy the edges of the runs `which` to their places in `out`; their type at `addresses` is that of `like`."""
+    """Copy the edges of the runs `which` to their places in `out`; their type at `addresses` is that of `like`.
+
+    A `factor` other than 1 multiplies them; the products are within rounding of integers of at most 2^52.
+    """
     for r in which:
         n, at = places[1, r], places[2, r]
         if n == 0:
@@ -315,6 +325,9 @@ def _gather(
         if through_float64:
             for i in range(n):
                 out[at + i] = float(values[i])
+        elif factor != 1.0:
+            for i in range(n):
+                out[at + i] = np.int64(np.rint(float(values[i]) * factor))
         else:
             for i in range(n):
                 out[at + i] = values[i]

@@ -60,7 +60,7 @@ _MOST_GROWTH = 2
 
 def digest_of(given: Iterable[Given]) -> str:
     """Return a name for all that the results of the tasks depend on, beside how the input is divided into tasks."""
-    about = [[options_of(one.spec), one.inputs] for one in given]
+    about = [[options_of(one.spec), one.inputs, one.wider] for one in given]
     return _digest([_FORMAT, __version__, about])
 
 

@@ -131,7 +131,7 @@ class EdgesOnWorkers(ReadEdges):
                 numbers,
                 Range(between, between),
                 self.seen,
-                self.dtype,
+                self.weight_type,
                 plan.keys,
             )
 

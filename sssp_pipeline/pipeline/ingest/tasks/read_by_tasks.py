@@ -40,7 +40,7 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     job_of,
     joined,
 )
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.vertex_ids import VertexIds
 
@@ -65,7 +65,7 @@ class Found:
     codes: dict[int, list[tuple[Kept, int]]]
     vertex_ids: VertexIds
     #: The arguments of `ReadEdges` that follow the runs.
-    facts: tuple[WeightRange, int, list[tuple], VertexIds, np.dtype, str, Coordinates | None]
+    facts: tuple[WeightRange, int, list[tuple], VertexIds, WeightType, Coordinates | None]
 
     def vertices(self, part: int) -> np.ndarray:
         """Return the vertex (n,) uint32 of each code of a part that has `codes`."""
@@ -108,13 +108,13 @@ class ByTasks(ABC):
             read = _Reading(job, given, settings, tasks, self.read_work(resources))
             read.read()
             check_all_have_weights(read.seen)
-            dtype, why = read.seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
+            weight_type = read.seen.type_of(spec.weights, edge_list.weight_dtype, job.input_name, given.wider)
             progress.stage("build rows")
             codes = _collected(job, read.parts)
             vertex_ids = ids.finish()
             check_vertex_count(vertex_ids.n_vertices)
             coordinates = coordinates_of(job, positions, vertex_ids) if with_positions else None
-            facts = read.seen, read.n_loops, read.sample, vertex_ids, dtype, why, coordinates
+            facts = read.seen, read.n_loops, read.sample, vertex_ids, weight_type, coordinates
             yield self.edges(
                 Found(job, given, settings, tasks, read.parts, codes, vertex_ids, facts), resources
             )

@@ -41,7 +41,7 @@ from sssp_pipeline.pipeline.ingest.tasks.stored_runs import (
     store_ids,
     store_runs,
 )
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import Quiet
@@ -276,9 +276,9 @@ class RowsTask:
     vertex_ids: VertexIds
     #: The range of the vertices; these are their codes too.
     within: Range
-    #: What all weights need, and their type.
+    #: What all weights need, and how they are stored.
     seen: WeightRange
-    dtype: np.dtype
+    weight_type: WeightType
     #: As for `reverses.reverse_difference`.
     keys: np.ndarray
 
@@ -327,7 +327,7 @@ def edges_of(task: RowsTask, spill: Spill) -> ReadEdges:
     ids = DeclaredIds(task.vertex_ids.n_vertices, 0)
     job = Job(settings.spec, task.edge_list, ids, spill, settings.memory, Quiet())
     given = Given(settings.spec, [], [])
-    return ReadEdges(job, given, runs, task.seen, 0, [], task.vertex_ids, task.dtype, "", None)
+    return ReadEdges(job, given, runs, task.seen, 0, [], task.vertex_ids, task.weight_type, None)
 
 
 def sum_of_differences(differences: Iterable[int | None]) -> int | None:

@@ -54,6 +54,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: Sample) -> str
     return templates.get_template("page.html.j2").render(
         run=run,
         judged=output.judged,
+        verdict=output.verdict(run["graph"]["weights"]["dtype"]),
         summary=list(_summary(run, metrics)),
         metrics_file=METRICS_FILE,
         files=[(quote(name), name, f"{size:,} bytes") for name, size in stored[:_MOST_LINKS]],

@@ -101,7 +101,7 @@ def test_integers_that_decimals_would_round(write, read, weights):
     def read_all() -> None:
         for chunk in open_edge_list([name], ReadOptions()).chunks():
             seen.add(chunk.weights)
-        seen.dtype(workflow.Weights(), None)
+        seen.type_of(workflow.Weights(), None)
 
     with pytest.raises(InputError) as caught:
         read_all()

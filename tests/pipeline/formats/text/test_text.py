@@ -154,7 +154,7 @@ def test_no_integer_is_rounded_beside_decimals_wherever_chunks_are_cut(write, we
     def read_all() -> None:
         for chunk in open_edge_list([name], ReadOptions(block_bytes=block_bytes)).chunks(2):
             seen.add(chunk.weights)
-        seen.dtype(workflow.Weights(), None)
+        seen.type_of(workflow.Weights(), None)
 
     with pytest.raises(InputError) as caught:
         read_all()

@@ -600,7 +600,7 @@ def results(folder: str) -> list:
     run = EdgeRun(src, src, None, limits, starts, EVERYWHERE, sums)
     skipped = SkippedRows()
     skipped.add(2, ["line 3: \udcff `é`", "line 4"])
-    seen = WeightRange(5, 5, True, -1, 2**64 - 1, np.float64(0.1), 1e300, False, 2**63)
+    seen = WeightRange(5, 5, True, -1, np.float64(0.1), 3, 2**63)
     sample = [(1, 2**62, 0.1), ("é", "b\n", float("inf"))]
     return [
         EdgesRead([run, run], StoredBits(src, 7), seen, np.int64(3), sample, skipped),  # type: ignore[arg-type]
