@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from sssp_pipeline.pipeline.storage.records import CHECKSUM, record_bytes
 from sssp_pipeline.progress import Quiet
 
 #: Real graphs, never committed; `SSSP_TEST_DATA` names another folder.
@@ -127,6 +128,16 @@ def digests():
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
     return digests_of
+
+
+@pytest.fixture(scope="session")
+def reseal():
+    """Give a function that writes `content` to a file as a record: somebody changed it who knows the checksum."""
+
+    def write(path: Path, content: dict[str, Any]) -> None:
+        path.write_bytes(record_bytes({key: value for key, value in content.items() if key != CHECKSUM}))
+
+    return write
 
 
 class Listener(Quiet):

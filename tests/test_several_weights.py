@@ -713,7 +713,7 @@ def test_a_path_that_is_too_long_names_the_weight():
     assert not Path("out/pm").exists()
 
 
-def test_a_damaged_manifest_is_refused():
+def test_a_damaged_manifest_is_refused(reseal):
     sp.ingest("roads.csv", "graph", weight="am", weights={"several": [AM, PM]})
     file = Path("graph/manifest.json")
     whole = json.loads(file.read_text())
@@ -723,9 +723,9 @@ def test_a_damaged_manifest_is_refused():
     ):
         damaged = json.loads(json.dumps(whole))
         damaged["graphs"]["am"][name] = change
-        file.write_text(json.dumps(damaged))
+        reseal(file, damaged)
         assert problem in refusal(lambda: read_newest("graph"))[0]
     damaged = json.loads(json.dumps(whole))
     damaged["graphs"]["am"]["edges"][0]["crc32"] += 1
-    file.write_text(json.dumps(damaged))
+    reseal(file, damaged)
     assert "the weight pm has other edges" in refusal(lambda: read_newest("graph"))[0]

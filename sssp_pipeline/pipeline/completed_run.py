@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, RefutedError
+from sssp_pipeline.pipeline.graph_store.loading import check_store
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.repair import noted_damage
@@ -70,6 +71,7 @@ def verify_run(
     except InputError as error:
         # run.json has no secrets and no values of the environment, so its URL may be incomplete.
         raise InputError(error.message, hint="name the run's graph store with --store") from error
+    check_store(store, stored.manifest)
     with ExitStack() as resources:
         source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
         still_ours = resources.enter_context(exclusive(folder.url))

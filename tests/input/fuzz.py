@@ -129,7 +129,15 @@ class _Memory:
 
 
 def _part(rows: int, last: int) -> Part:
-    return Part(path="part", rows=rows, first=0, last=last, bytes=0, crc32=0, content_crc32=0)
+    return Part(
+        path="edges/part-00000000-00000.parquet",
+        rows=rows,
+        first=0,
+        last=last,
+        bytes=rows,
+        crc32=0,
+        content_sha256="",
+    )
 
 
 def _at_once(items: Iterable) -> Iterator:

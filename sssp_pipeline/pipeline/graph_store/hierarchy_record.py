@@ -1,7 +1,7 @@
 """Hierarchy record: what a graph store holds of the hierarchies of its graphs, in `hierarchy/manifest.json`.
 
 ```
-<store>/hierarchy/manifest.json              written last; names every part with its rows and CRC-32
+<store>/hierarchy/manifest.json              written last; names every part with its rows and checksums
 <store>/hierarchy/part-<id>-*.parquet        value: one array of a completion or of a customization, or a part of one
 ```
 
@@ -12,7 +12,6 @@ hierarchies reads a store with one. `docs/design/0019-hierarchy-in-the-store.md`
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -20,8 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part, record_or_older
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.records import record_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -188,7 +188,7 @@ def read_record(store: str) -> HierarchyRecord:
     if (text := files.read_if_there(url)) is None:
         return HierarchyRecord()
     try:
-        content = json.loads(text)
+        content = record_or_older(text)
         found = content.get("version") if isinstance(content, dict) else None
         if found is not None and found != VERSION:
             raise InputError(
@@ -227,6 +227,6 @@ def write_record(store: str, record: HierarchyRecord) -> None:
     """Commit `record`; the caller holds the store."""
     url = files.join(store, RECORD)
     if record.edges:
-        files.write_atomic(url, record.model_dump_json(indent=1).encode())
+        files.write_atomic(url, record_bytes(record.model_dump(mode="json")))
     else:
         files.remove(url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +19,11 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
-from sssp_pipeline.pipeline.graph_store.writing.part_files import PART_EDGES, ROW_GROUP_ROWS
+from sssp_pipeline.pipeline.graph_store.writing.part_files import (
+    PART_EDGES,
+    ROW_GROUP_ROWS,
+    content_sha256,
+)
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 
@@ -82,6 +87,46 @@ def load_graph(
     return graph.check()
 
 
+def altered_part(manifest: Manifest, graph: CsrGraph) -> str | None:
+    """Return the path of the first part whose values are not those in `graph`; None if there is none.
+
+    Parts of earlier releases, which have no SHA-256, are not compared.
+    """
+    begins = [0, *accumulate(part.rows for part in manifest.edges)]
+    columns = [(graph.col_indices[begin:end], graph.weights[begin:end]) for begin, end in pairwise(begins)]
+    arrays: list[tuple[Part, tuple[np.ndarray, ...]]] = [
+        (part, (graph.row_offsets[part.first : part.last],)) for part in manifest.row_offsets
+    ]
+    arrays += zip(manifest.edge_weights or manifest.edges, columns, strict=True)
+
+    def is_altered(part: Part, values: tuple[np.ndarray, ...]) -> bool:
+        digest = hashlib.sha256()
+        for each in values:
+            digest.update(each.data)
+        return part.content_sha256 not in (None, digest.hexdigest())
+
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        altered = pool.map(lambda one: one[0].path if is_altered(*one) else None, arrays)
+        return next((path for path in altered if path is not None), None)
+
+
+def check_store(store: str, manifest: Manifest) -> None:
+    """Read all parts of a graph, and compare the SHA-256 of their values; raises as `load_graph`."""
+    before = manifest.edges if manifest.edge_weights is not None else None
+
+    def check(part: Part, ends: Part | None = None) -> None:
+        preceding = None if ends is None else _table(store, ends)["col_index"].to_numpy()
+        if part.content_sha256 not in (None, content_sha256(_table(store, part), preceding)):
+            url = files.redacted(files.join(store, part.path))
+            raise InputError(f"`{url}` has other values than the manifest says", hint=INGEST_AGAIN)
+
+    with ThreadPoolExecutor(n_readers(manifest.graph_bytes)) as pool:
+        alone = [*manifest.row_offsets, *manifest.edges, *manifest.vertices]
+        list(pool.map(check, alone))
+        if before is not None:
+            list(pool.map(check, manifest.edge_weights or (), before))
+
+
 def n_readers(graph_bytes: int) -> int:
     """Return how many parts to read at a time, so that the readers need about an eighth of the graph's memory."""
     return max(_FEWEST_READERS, min(MOST_READERS, graph_bytes // 8 // READER_BYTES))
@@ -122,15 +167,20 @@ def _of_vertices(store: str, manifest: Manifest, *columns: str) -> pa.Table:
 
 def vertex_rows(store: str, part: Part, *columns: str) -> pa.Table:
     """Return columns of a part of `vertices/`; raises as `load_graph`."""
+    return _table(store, part, list(columns))
+
+
+def _table(store: str, part: Part, columns: list[str] | None = None) -> pa.Table:
+    """Return columns of a part, or all; strings are large."""
     content = pa.BufferReader(_checked_content(store, part))
     with _decoding(store, part):
-        table = pq.ParquetFile(content).read(list(columns), use_threads=False)
+        file = pq.ParquetFile(content)
+        if file.metadata.num_rows != part.rows:
+            raise _size_mismatch(store, part, file.metadata.num_rows, part.rows, "rows")
+        table = file.read(columns, use_threads=False)
     # Strings of 2 GiB or more in one array need offsets of 64 bits. Parquet has one type for both.
     large = [f.with_type(pa.large_string()) if pa.types.is_string(f.type) else f for f in table.schema]
-    table = table.cast(pa.schema(large))
-    if table.num_rows != part.rows:
-        raise _size_mismatch(store, part, table.num_rows, part.rows, "rows")
-    return table
+    return table.cast(pa.schema(large))
 
 
 def read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:

@@ -4,23 +4,23 @@
 <folder>/<content id>/{row_offsets,col_indices,weights}   the arrays of a CsrGraph, as they are in memory
 <folder>/<content id>/{ranks,up_weights,…}                the arrays of a completion or of a customization
 <folder>/<content id>/ids.arrow                           the input's ids, if the graph has a table of them; Arrow IPC
-<folder>/<content id>/facts.json                          what the files hold; written last
+<folder>/<content id>/facts.json                          what the files hold, and their checksums; written last
 <folder>/.partial-<content id>/                           a graph that is being loaded
 <folder>/<content id>.lock                                held by the process that loads the graph
 <folder>/room.lock                                        held by a process that makes room for a graph
 ```
 
 The first process that needs a graph locks it, reads the store into the files, and renames the whole folder to its final
-name. The other processes wait for the lock and then map the files. So the store is read once, and the pages are in
-memory once. Every process that maps a graph holds a shared lock on its files. A graph without such a lock may be
-removed when another graph needs the room. Graphs that differ only in their weights, which one store holds, share the
-files of their edges as hard links. `docs/design/0008-graph-on-workers.md` explains which checks are made when.
+name. The other processes wait for the lock, check the checksums of the files, and map them. So the store is read once,
+and the pages are in memory once. Every process that maps a graph holds a shared lock on its files. A graph without such
+a lock may be removed when another graph needs the room. Graphs that differ only in their weights, which one store
+holds, share the files of their edges as hard links. `docs/design/0008-graph-on-workers.md` explains which checks are
+made when, and `docs/design/0024-identity-and-checksums.md` which checksums there are.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import mmap
 import os
@@ -32,6 +32,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,11 +40,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from isal.isal_zlib import crc32
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.storage.file_locks import is_in_place
+from sssp_pipeline.pipeline.storage.records import record_bytes, record_content
 from sssp_pipeline.vertex_ids import VertexIds
 
 #: Environment variable with the folder for the caches of all users; the default is the temporary folder.
@@ -56,6 +59,8 @@ _FACTS = "facts.json"
 _IDS = "ids.arrow"
 _PARTIAL = ".partial-"
 _GONE = ".gone-"
+#: Bytes of a file that are read at a time for its checksum.
+_BLOCK = 4 << 20
 
 #: Length and type of each array, by its name.
 Sizes = dict[str, tuple[int, np.dtype]]
@@ -79,6 +84,13 @@ def shared_graph(store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
         lambda: (load_graph(store, manifest), load_ids(store, manifest)),
         f"graph {manifest.content_id}",
     )
+
+
+def forget_shared(manifest: Manifest) -> None:
+    """Remove a stored graph from the cache, so that it is loaded from its store the next time."""
+    if sys.platform == "linux":
+        cache = GraphCache(_user_folder())
+        cache._discard(cache.folder / manifest.content_id)
 
 
 def shared_arrays(
@@ -194,7 +206,8 @@ class GraphCache:
                 self._make_room(entry.n_bytes)
                 entry.reserve(partial)
             entry.fill(partial)
-            (partial / _FACTS).write_text(json.dumps(_facts(place.name, entry.sizes)))
+            sums = _file_sums(partial, entry.sizes)
+            (partial / _FACTS).write_bytes(record_bytes({**_facts(place.name, entry.sizes), "crc32": sums}))
             # Mapped before the rename: under its final name an unmapped entry may be removed as unused.
             loaded = find(partial)
             if loaded is None:
@@ -349,15 +362,35 @@ def _map_graph(place: Path, manifest: Manifest) -> tuple[CsrGraph, VertexIds] | 
 def _map_entry(place: Path, content_id: str, sizes: Sizes) -> dict[str, np.ndarray] | None:
     """Map the arrays in the folder `place`; None if they are missing, damaged, or from before the last boot."""
     try:
-        if json.loads((place / _FACTS).read_text()) != _facts(content_id, sizes):
+        facts = record_content((place / _FACTS).read_bytes())
+        sums = facts.pop("crc32", None)
+        if facts != _facts(content_id, sizes):
             return None
         found = _map_arrays(place, sizes, mmap.ACCESS_COPY)
+        if _file_sums(place, sizes) != sums:
+            _log.warning("`%s` is damaged: it is loaded again", place)
+            return None
         os.utime(place)  # `_make_room` removes the entry that was unused for longest
     except (FileNotFoundError, ValueError):
         return None
     except BlockingIOError:  # another process is removing the entry
         return None
     return found
+
+
+def _file_sums(place: Path, sizes: Sizes) -> dict[str, int]:
+    """Return the CRC-32 of each file in the folder `place`, by its name."""
+    names = [name for name in (*sizes, _IDS) if (place / name).exists()]
+    with ThreadPoolExecutor(len(names)) as pool:
+        return dict(zip(names, pool.map(lambda name: _file_sum(place / name), names), strict=True))
+
+
+def _file_sum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(_BLOCK):
+            checksum = crc32(block, checksum)
+    return checksum
 
 
 def _facts(content_id: str, sizes: Sizes) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pydantic import (
 
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.storage.records import record_content
 from sssp_pipeline.progress import plural
 from sssp_pipeline.vertex_ids import IdMapping
 
@@ -32,6 +33,25 @@ FORMAT = "sssp-pipeline graph store"
 VERSION = 1
 #: The version of a store with several weights.
 VERSION_OF_SEVERAL = 2
+PART_PATTERN = r"^(row_offsets|edges|edge_weights|vertices|hierarchy)/part-[0-9a-f]{8}-\d{5}\.parquet$"
+#: A part with more rows is refused before memory is taken for them. Parts that we write have at most one row a byte.
+MOST_ROWS_A_BYTE = 64
+
+
+def record_or_older(text: bytes) -> Any:
+    """Return the JSON in `text`, whose checksum is checked. Records of earlier releases have none.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON, or its checksum is missing or does not match.
+    """
+    if b'"checksum"' in text or b'"content_sha256"' in text:
+        return record_content(text)
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 class Part(BaseModel):
@@ -39,18 +59,39 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     #: Path of the file below the store.
-    path: str
+    path: str = Field(pattern=PART_PATTERN)
     #: The number of rows.
-    rows: int
+    rows: int = Field(ge=0)
     #: The half-open range of vertices in the file; in `row_offsets/`, of rows.
-    first: int
-    last: int
+    first: int = Field(ge=0)
+    last: int = Field(ge=0)
     #: The size of the file.
-    bytes: int
-    #: The CRC-32 of the file.
+    bytes: int = Field(ge=0)
+    #: The CRC-32 of the file, which is checked whenever the file is read.
     crc32: int
-    #: The CRC-32 of the values in the file. It does not depend on the release of pyarrow that wrote them.
-    content_crc32: int
+    #: The SHA-256 of the values in the file. It does not depend on the release of pyarrow that wrote them.
+    content_sha256: str | None = None
+    #: Instead of it, what earlier releases wrote: a CRC-32, which different values may share.
+    content_crc32: int | None = None
+
+    @model_validator(mode="after")
+    def _has_content(self) -> Self:
+        if (self.content_sha256 is None) == (self.content_crc32 is None):
+            raise ValueError("a part has one checksum of its content")
+        if self.rows > MOST_ROWS_A_BYTE * self.bytes:
+            raise ValueError(f"{self.rows} rows do not fit a file of {self.bytes} bytes")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_other_checksum(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = handler(self)
+        plain.pop("content_crc32" if self.content_crc32 is None else "content_sha256")
+        return plain
+
+    @property
+    def content(self) -> str | int:
+        """The checksum of the values in the file."""
+        return self.content_crc32 if self.content_sha256 is None else self.content_sha256  # type: ignore[return-value]
 
 
 class WeightFacts(BaseModel):
@@ -62,7 +103,7 @@ class WeightFacts(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     dtype: Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
     unit: str | None
-    scale: int | None = None
+    scale: int | None = Field(None, ge=1, le=10**9)
     min: int | float
     max: int | float
     mean: float
@@ -116,8 +157,8 @@ class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["sssp-pipeline graph store"]
     version: Literal[1]
-    n_vertices: int
-    n_edges: int
+    n_vertices: int = Field(ge=0, le=2**32)
+    n_edges: int = Field(ge=0)
     degree_skew: float
     weights: WeightFacts
     symmetric: bool
@@ -135,7 +176,7 @@ class Manifest(BaseModel):
     edges: list[Part]
     vertices: list[Part]
     #: The parts with the weights, in a store with several; None if they are in the parts of `edges`. Their
-    #: `content_crc32` is that of a part of `edges` with both columns.
+    #: `content_sha256` is that of a part of `edges` with both columns.
     edge_weights: list[Part] | None = None
 
     # Set by the `SeveralManifest` that this manifest is an entry of.
@@ -206,7 +247,7 @@ class Manifest(BaseModel):
         """
         edges = self.edges if self.edge_weights is None else self.edge_weights
         in_content = [*self.row_offsets, *edges, *self.vertices]
-        parts = [(p.first, p.last, p.content_crc32) for p in in_content]
+        parts = [(p.first, p.last, p.content) for p in in_content]
         # The type is included, because the same bytes of another type are other weights.
         facts: list[Any] = [parts, self.ids.model_dump(), self.weights.dtype]
         if self.weights.scale is not None:

@@ -1,7 +1,7 @@
 """Graph store: a CSR graph as Parquet files, and the manifest that commits them.
 
 ```
-<store>/manifest.json                      written last; names every part with its rows, range and CRC-32
+<store>/manifest.json                      written last; names every part with its rows, range and checksums
 <store>/versions/<content id>.json         manifest of an older version, kept when a changed input was ingested
 <store>/row_offsets/part-<id>-*.parquet    row_offset int64, V+1 values in order
 <store>/edges/part-<id>-*.parquet          col_index uint32, weight; CSR order; a part is a range of vertices
@@ -19,7 +19,6 @@ Parts that no manifest names were left by a killed ingest. The next ingest remov
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 
@@ -29,11 +28,13 @@ from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline.graph_store import hierarchy_record
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
+    PART_PATTERN,
     VERSION,
     VERSION_OF_SEVERAL,
     Manifest,
     SeveralManifest,
     StoreManifest,
+    record_or_older,
 )
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import shortened
@@ -49,7 +50,7 @@ INGEST_AGAIN = "remove the folder of the graph store and make it again with `sss
 #: What begins the name of the folder of an ingest by tasks in the store. It is removed as a half-written file is.
 INGEST_FOLDER = f"{files.TEMP_PREFIX}ingest-"
 PART_FOLDERS = ("row_offsets", "edges", "edge_weights", "vertices", hierarchy_record.FOLDER)
-PART_PATH = re.compile(r"(row_offsets|edges|edge_weights|vertices|hierarchy)/part-[0-9a-f]{8}-\d{5}\.parquet")
+PART_PATH = re.compile(PART_PATTERN)
 VERSIONS_FOLDER = "versions"
 _VERSION_FILE = re.compile(r"versions/([0-9a-f]{16})\.json")
 _ANOTHER_FOLDER = "name another `graph.store`, or leave it out"
@@ -175,7 +176,7 @@ def version_url(store: str, content_id: str) -> str:
 def parse_manifest(text: bytes, store: str, url: str) -> StoreManifest:
     """Return the manifest in `text`, the content of the file `url` of a store; raises as `read_manifest`."""
     try:
-        content = json.loads(text)
+        content = record_or_older(text)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise InputError(
                 f"`{files.redacted(url)}` is not the manifest of a graph store", hint=_ANOTHER_FOLDER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,14 +17,16 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat, lon_lat
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import COLUMNS
 from sssp_pipeline.pipeline.graph_store.hierarchies import offer_stored
-from sssp_pipeline.pipeline.graph_store.loading import load_coordinates, load_graph, load_ids
-from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
+from sssp_pipeline.pipeline.graph_store.loading import altered_part, load_coordinates, load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store.machine_cache import forget_shared, shared_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
-from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
+from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN, graph_with, read_manifest
 from sssp_pipeline.pipeline.host_memory import memory_bytes
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, Quiet
 from sssp_pipeline.vertex_ids import VertexIds
+
+_log = logging.getLogger(__name__)
 
 
 class StoredGraph:
@@ -35,6 +38,7 @@ class StoredGraph:
         self._graph: CsrGraph | None = None
         #: The loaded graph of another weight.
         self._like: CsrGraph | None = None
+        self._is_proven = False
 
     def __repr__(self) -> str:
         n_vertices, n_edges = self.manifest.n_vertices, self.manifest.n_edges
@@ -84,6 +88,22 @@ class StoredGraph:
                 self._like = None
                 offer_stored(self._graph, self.store, self.manifest, shared=False)
             return self._graph
+
+    def proven(self) -> CsrGraph:
+        """Return the graph after the SHA-256 of its arrays was compared with the manifest, once in this process.
+
+        Raises
+        ------
+        InputError
+            The store is damaged.
+        """
+        graph = self.graph()
+        with self._lock:
+            if not self._is_proven and (path := altered_part(self.manifest, graph)) is not None:
+                url = files.redacted(files.join(self.store, path))
+                raise InputError(f"`{url}` has other values than the manifest says", hint=INGEST_AGAIN)
+            self._is_proven = True
+        return graph
 
     def export(
         self,
@@ -172,6 +192,30 @@ class _SharedGraph(StoredGraph):
                 self._graph, self._ids = shared_graph(self.store, self.manifest)
                 offer_stored(self._graph, self.store, self.manifest, shared=True)
             return self._graph
+
+    def proven(self) -> CsrGraph:
+        """Return the graph as `StoredGraph.proven` does; if the cache has another one, it is loaded from the store."""
+        graph = self.graph()
+        with self._lock:
+            if not self._is_proven and not self._is_of_store(graph):
+                _log.warning(
+                    "the cache of this machine has another graph under the name `%s`: it is loaded from the store",
+                    self.manifest.content_id,
+                )
+                forget_shared(self.manifest)
+                self._graph, self._ids = (
+                    load_graph(self.store, self.manifest),
+                    load_ids(self.store, self.manifest),
+                )
+        return super().proven()
+
+    def _is_of_store(self, graph: CsrGraph) -> bool:
+        """Return whether the graph and the ids of the cache are those of the store."""
+        if altered_part(self.manifest, graph) is not None:
+            return False
+        table = self._ids.table
+        stored = load_ids(self.store, self.manifest).table
+        return table is None or (stored is not None and stored.equals(table))
 
 
 class _ResidentGraphs:

@@ -73,7 +73,7 @@ def verify_task(task: VerifyTask) -> Checked:
     """
     mark_reachable(files.redacted(task.store), files.redacted(task.run))
     stored = resident_graph(task.store, task.content_id)
-    graph, ids = stored.graph(), stored.ids
+    graph, ids = stored.proven(), stored.ids
     with ROOM.held(task.n_bytes, memory_limit() - stored.manifest.graph_bytes):
         return _checked(task, graph, ids)
 

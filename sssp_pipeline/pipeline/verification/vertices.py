@@ -62,7 +62,7 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
     """
     mark_reachable(files.redacted(task.store), files.redacted(task.run))
     stored = resident_graph(task.store, task.content_id)
-    graph, manifest = stored.graph(), stored.manifest
+    graph, manifest = stored.proven(), stored.manifest
     sources = np.concatenate([of_batch for _, of_batch in task.batches])
     is_backwards, n_bytes = len(sources) > FEW_SOURCES, _search_bytes(graph.traits, len(sources))
     if is_backwards:

@@ -207,10 +207,15 @@ def test_a_missing_part_is_named(store):
     ],
     ids=["cut", "newer", "completion", "customization", "unknown"],
 )
-def test_a_damaged_record_is_refused(store, change, message):
+def test_a_damaged_record_is_refused(store, reseal, change, message):
     make(store)
     path = Path(store, hierarchy_record.RECORD)
-    path.write_text(change(path.read_text()))
+    changed = change(path.read_text())
+    path.write_text(changed)
+    with pytest.raises(InputError, match="is damaged: "):
+        known_traits(stored_in(store))
+    if changed.endswith("}"):
+        reseal(path, json.loads(changed))
     with pytest.raises(InputError, match=message) as caught:
         known_traits(stored_in(store))
     assert "solve.hierarchy: off" in caught.value.hint

@@ -101,9 +101,9 @@ def test_no_store_is_said(tmp_path):
     assert caught.value.hint == "make one with `sssp-pipeline ingest`"
 
 
-def test_a_store_of_another_format_version_is_refused(store):
+def test_a_store_of_another_format_version_is_refused(store, reseal):
     file = Path(store, "manifest.json")
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"version": 3}))
+    reseal(file, json.loads(file.read_text()) | {"version": 3})
     with pytest.raises(InputError) as caught:
         read_manifest(store)
     assert (
@@ -197,7 +197,7 @@ def written_files(store, graph, bounds, layout, threads):
     with StoreWriter(str(store)) as writing:
         written = write_edges(writing, rows, layout, threads)
         listed = [*written.row_offsets, *written.edges, *(written.edge_weights or ())]
-    return [(Path(store, part.path).read_bytes(), part.content_crc32) for part in listed], written
+    return [(Path(store, part.path).read_bytes(), part.content) for part in listed], written
 
 
 @pytest.mark.parametrize("layout", [Layout(), Layout(several_weights=True), Layout(False, True)])
@@ -257,7 +257,7 @@ def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(st
     assert len(parts(store)) == 3
 
 
-def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch):
+def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch, reseal):
     monkeypatch.setattr(part_files, "PART_EDGES", 2)
     (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 4\n4 0\n")
     url = str(tmp_path / "graph")
@@ -267,7 +267,7 @@ def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch):
     for name, at in (("edges", -1), ("edges", 0), ("edges", 1), ("row_offsets", 0)):
         less = json.loads(file.read_text())
         del less[name][at]
-        file.write_text(json.dumps(less))
+        reseal(file, less)
         with pytest.raises(InputError, match=f"the parts of {name} do not cover the graph"):
             read_manifest(url)
         file.write_text(json.dumps(content))

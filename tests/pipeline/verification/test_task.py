@@ -46,6 +46,8 @@ class Stored(StoredGraph):
     def graph(self):
         return GRAPH
 
+    proven = graph
+
 
 STORED = Stored(
     "store",

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from isal.isal_zlib import crc32
 
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.pipeline.arrow_arrays import arrow_array
@@ -89,7 +88,7 @@ class EdgesFiles:
         col_indices, weights = (column[:n] for column in self._columns)
         parts = {
             folder: file.finish(
-                self._table(names, 0, n), *vertices, 0 if "col_index" in names else crc32(col_indices)
+                self._table(names, 0, n), *vertices, None if "col_index" in names else col_indices
             )
             for folder, (file, names) in self._files.items()
         }

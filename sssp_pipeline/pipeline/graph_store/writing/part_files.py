@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -55,10 +56,10 @@ class PartFile:
                 self._writer.write_group(map(_chunk, group.columns))
             self._opened = opened.pop_all()  # the file stays open
 
-    def finish(self, content: pa.Table, first: int, last: int, crc32_before: int = 0) -> Part:
+    def finish(self, content: pa.Table, first: int, last: int, before: np.ndarray | None = None) -> Part:
         """Close the file, and return the part: `content` is all of its rows, the rows or vertices [first, last).
 
-        `crc32_before` is the checksum of content that precedes that of the table.
+        The values `before` (n,) precede those of the table in the checksum of the content.
         """
         with self._opened:
             n_bytes = self._writer.close()
@@ -69,7 +70,7 @@ class PartFile:
             last=last,
             bytes=n_bytes,
             crc32=self._sink.crc32,
-            content_crc32=_content_crc32(content, crc32_before),
+            content_sha256=content_sha256(content, before),
         )
 
     def abandon(self) -> None:
@@ -105,19 +106,24 @@ class WeightSums:
         return cls(low, high, total, shares, n, low == 0 or (low < 0 and bool((weights == 0).any())))
 
 
-def _content_crc32(table: pa.Table, checksum: int = 0) -> int:
+def content_sha256(table: pa.Table, before: np.ndarray | None = None) -> str:
+    """Return the checksum of the values of a table, preceded by the values `before` (n,), in hexadecimal."""
+    digest = hashlib.sha256(b"" if before is None else before.data)
     for column in table.columns:
-        for chunk in column.chunks:
+        # The chunks of strings must not matter.
+        strings_only = pa.types.is_large_string(column.type)
+        for chunk in [column.combine_chunks()] if strings_only else column.chunks:
             if not pa.types.is_large_string(chunk.type):
-                checksum = crc32(number_bytes(chunk), checksum)
+                digest.update(number_bytes(chunk))
                 continue
-            # That of the strings with a zero byte between two, of which memory holds a few at a time.
+            # The lengths come first, so that no other strings have the same bytes.
+            digest.update(np.asarray(pc.binary_length(chunk)).data)
             for begin in range(0, len(chunk), _STRINGS):
                 strings = chunk.slice(begin, _STRINGS)
                 listed = pa.ListArray.from_arrays([0, len(strings)], strings)
-                joined = pc.binary_join(listed, pa.scalar("\0", strings.type))[0].as_buffer()
-                checksum = crc32(joined, crc32(b"\0", checksum) if begin else checksum)
-    return checksum
+                joined = pc.binary_join(listed, pa.scalar("", strings.type))[0].as_buffer()
+                digest.update(joined)
+    return digest.hexdigest()
 
 
 def _chunk(column: pa.ChunkedArray) -> Chunk:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.pipeline.graph_store.manifest import Part, StoreManifest
@@ -22,6 +23,7 @@ from sssp_pipeline.pipeline.graph_store.store import (
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.graph_store.writing.part_files import PartFile
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.records import record_bytes
 
 
 class StoreWriter:
@@ -70,7 +72,7 @@ class StoreWriter:
             if is_complete(self.store, before):
                 versions[before.content_id] = before
                 files.write_atomic(version_url(self.store, before.content_id), text)
-        files.write_atomic(url, manifest.model_dump_json(indent=1).encode())
+        files.write_atomic(url, record_bytes(manifest.model_dump(mode="json")))
         self._is_committed = True
         files.remove(version_url(self.store, manifest.content_id))
         versions[manifest.content_id] = manifest
@@ -80,15 +82,21 @@ class StoreWriter:
             files.remove_temporaries(files.join(self.store, folder) if folder else self.store)
 
     def write_part(
-        self, folder: str, number: int, table: pa.Table, first: int, last: int, crc32_before: int = 0
+        self,
+        folder: str,
+        number: int,
+        table: pa.Table,
+        first: int,
+        last: int,
+        before: np.ndarray | None = None,
     ) -> Part:
         """Write `table`, with the rows or vertices [first, last), to a file of `folder`; several threads may do so.
 
-        `crc32_before` is the checksum of content that precedes that of the table.
+        `before` is as for `PartFile.finish`.
         """
         file = self.part_file(folder, number, table.schema)
         file.add(table)
-        return file.finish(table, first, last, crc32_before)
+        return file.finish(table, first, last, before)
 
     def part_file(self, folder: str, number: int, schema: pa.Schema) -> PartFile:
         """Open the file of a part."""
