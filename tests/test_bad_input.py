@@ -272,13 +272,13 @@ def test_a_path_that_overflows(at):
     )
 
 
-def test_a_store_of_another_format_version(at):
+def test_a_store_of_another_format_version(at, reseal):
     made("edges.txt", "0 1 5\n")
     text = workflow(graph__store="graph")
     Path(WORKFLOW).write_text(text)
     assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
     manifest = Path("graph/manifest.json")
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 7}))
+    reseal(manifest, json.loads(manifest.read_text()) | {"version": 7})
     message, hint = refused(at, text)
     assert message == "`graph` is a graph store of format 7, this release reads formats 1 and 2"
     assert hint == (
@@ -294,7 +294,7 @@ def test_a_store_of_another_format_version(at):
         (lambda content: content["weights"].update(median=5), "has an unknown `weights.median`"),
     ],
 )
-def test_a_store_that_another_release_wrote_in_the_same_format(at, change, told):
+def test_a_store_that_another_release_wrote_in_the_same_format(at, reseal, change, told):
     made("edges.txt", "0 1 5\n")
     text = workflow(graph__store="graph")
     Path(WORKFLOW).write_text(text)
@@ -302,7 +302,7 @@ def test_a_store_that_another_release_wrote_in_the_same_format(at, change, told)
     manifest = Path("graph/manifest.json")
     content = json.loads(manifest.read_text())
     change(content)
-    manifest.write_text(json.dumps(content))
+    reseal(manifest, content)
     assert refused(at, text) == (
         f"`graph` is a graph store of another release: its manifest.json {told}",
         "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`, "

@@ -352,7 +352,17 @@ def test_ingest_with_a_hierarchy_that_is_off_is_refused(tmp_path, monkeypatch):
 def test_floats_that_are_found_by_ingest_have_no_hierarchy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("roads.csv").write_text("source,target,length\na,b,1.5\nb,c,2.25\n")
-    edges = ("roads.csv", "--from", "a", "--out", "run", "--set", "graph.store=graph")
+    edges = (
+        "roads.csv",
+        "--from",
+        "a",
+        "--out",
+        "run",
+        "--set",
+        "graph.store=graph",
+        "--set",
+        "graph.weights.scale=null",
+    )
     message, hint = refusal("ingest", *edges, "--hierarchy")
     assert message.startswith("no hierarchy of this graph can be made: it adds weights in another order")
     assert (

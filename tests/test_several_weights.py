@@ -205,7 +205,7 @@ def test_the_store_has_the_edges_once():
     assert pq.read_schema(next(Path("graph/edges").iterdir())).names == ["col_index"]
     assert len(list(Path("graph/edge_weights").iterdir())) == len(WEIGHTS)
     dtypes = {name: graph.weights.dtype for name, graph in stored.by_weight.items()}
-    assert dtypes == {"am": "uint32", "pm": "float32", "cost": "uint32", "hops": "uint32"}
+    assert dtypes == {"am": "uint32", "pm": "uint32", "cost": "uint32", "hops": "uint32"}
     assert [graph.reading.unused for graph in stored.by_weight.values()] == [()] * len(WEIGHTS)
     # An unchanged input is not read again, and the runs are done.
     before = Path("graph/manifest.json").stat().st_mtime_ns
@@ -411,7 +411,7 @@ def invoke(*arguments: str, code: int = 0) -> str:
 def test_commands():
     plan = json.loads(invoke("plan", *options(), "--json"))
     assert list(plan) == list(WEIGHTS)
-    assert plan["pm"]["weight_dtype"] == "float32"
+    assert plan["pm"]["weight_dtype"] == "uint32"
     text = invoke("run", *options())
     assert text.count("results: out/") == len(WEIGHTS)
     assert "weight: am (minutes), " in text
@@ -703,8 +703,9 @@ def test_a_store_with_other_weights_is_refused():
 
 def test_a_path_that_is_too_long_names_the_weight():
     Path("roads.csv").write_text("from,to,am,evening\na,b,5,3000000000\nb,c,5,3000000000\n")
+    weights = {"am": {}, "pm": {"column": "evening", "dtype": "uint32"}}
     with pytest.raises(PathTooLongError) as caught:
-        sp.run_each(data_of(several({"am": {}, "pm": {"column": "evening"}}), sources={"all": True}))
+        sp.run_each(data_of(several(weights), sources={"all": True}))
     assert (
         caught.value.message == "weight `pm`: the shortest path from `a` to `c` is longer than uint32 holds"
     )

@@ -51,7 +51,14 @@ class Stored(StoredGraph):
 
 STORED = Stored(
     "store",
-    SimpleNamespace(content_id="grid", n_vertices=132, graph_bytes=10_000, traits=GRAPH.traits, vertices=()),
+    SimpleNamespace(
+        content_id="grid",
+        n_vertices=132,
+        graph_bytes=10_000,
+        traits=GRAPH.traits,
+        vertices=(),
+        weights=SimpleNamespace(dtype="uint32"),
+    ),
 )
 
 
