@@ -265,7 +265,7 @@ def test_a_trace_from_a_solver_that_records_none(at):
 
 def test_a_path_that_overflows(at):
     made("edges.txt", "0 1 4000000000\n1 2 4000000000\n")
-    told = refused_after_ingest(at, workflow())
+    told = refused_after_ingest(at, workflow(graph__weights={"dtype": "uint32"}))
     assert told == (
         "the shortest path from `0` to `2` is longer than uint32 holds",
         "set `graph.weights.dtype: uint64`, or a cutoff",

@@ -365,24 +365,23 @@ for each in ("dimacs", "matrix-market"):
 
 over(
     LINES,
-    "decimals that float32 holds",
+    "decimals that floats hold",
     [("1", "2", "0.5"), ("2", "3", "1.25")],
     edges=[(1, 2, 0.5), (2, 3, 1.25)],
-    dtype="float32",
+    dtype="uint32",
 )
 over(
     [*LINES, *TYPED],
-    "decimals that float32 does not hold",
+    "decimals that no float holds",
     [("1", "2", "0.1"), ("2", "3", "0.2")],
     edges=[(1, 2, 0.1), (2, 3, 0.2)],
-    dtype="float64",
 )
 over(
     LINES,
     "an integer that float32 does not hold",
     [("0", "1", "16777217"), ("1", "2", "0.5")],
     edges=[(0, 1, 16777217.0), (1, 2, 0.5)],
-    dtype="float64",
+    dtype="uint32",
 )
 over(
     ["text", "csv"],
@@ -445,7 +444,7 @@ for value in ("5.", ".5", "5e2", "5E-1", "-0.5"):
         f"weight {value}",
         [("1", "2", value), ("2", "3", "1")],
         edges=[(1, 2, float(value)), (2, 3, 1.0)],
-        dtype="float32",
+        dtype="int32" if value.startswith("-") else "uint32",
     )
 over(
     ["text", "csv", "networkx"],
@@ -563,7 +562,7 @@ over(
     names_file=False,
     weights={"scale": 1000, "dtype": "float32"},
 )
-good("default weight", "e.txt", "1 2\n", [(1, 2, 2.5)], "float32", weights={"default": 2.5})
+good("default weight", "e.txt", "1 2\n", [(1, 2, 2.5)], "uint32", weights={"default": 2.5})
 over(
     ["text", "csv", "parquet", "networkx"],
     "weights left out because asked",
@@ -880,7 +879,7 @@ good(
     "e.csv",
     "1;2;1,5\n2;3;0,5\n",
     [(1, 2, 1.5), (2, 3, 0.5)],
-    "float32",
+    "uint32",
     delimiter=";",
     decimal="comma",
 )
@@ -889,16 +888,16 @@ good(
     "e.csv",
     "1;2;1,5\n2;3;0,5\n",
     [(1, 2, 1.5), (2, 3, 0.5)],
-    "float32",
+    "uint32",
     decimal="comma",
 )
-good("a decimal comma: tabs", "e.tsv", "from\tto\tkm\n1\t2\t1,5\n", [(1, 2, 1.5)], "float32", decimal="comma")
+good("a decimal comma: tabs", "e.tsv", "from\tto\tkm\n1\t2\t1,5\n", [(1, 2, 1.5)], "uint32", decimal="comma")
 good(
     "a decimal comma: text",
     "e.txt",
     "1 2 1,5\n2 3 2\n",
     [(1, 2, 1.5), (2, 3, 2.0)],
-    "float32",
+    "uint32",
     decimal="comma",
 )
 good(

@@ -40,7 +40,7 @@ from makers import MAKERS, made
 from mutations import Input
 from reference_graph import Graph, Refused, stored_edges, weight_types
 from reference_reader import understood
-from stored import graph_spec
+from stored import graph_spec, weights_of
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
@@ -226,7 +226,7 @@ def _edges_of(found: _Memory) -> list[tuple]:
     else:
         first = found.manifest.ids.first_id
         ends = [[v + first for v in part.tolist()] for part in (sources, graph.col_indices)]
-    return list(zip(*ends, graph.weights.tolist(), strict=True))
+    return list(zip(*ends, weights_of(graph, found.manifest), strict=True))
 
 
 def _shown(found: _Memory) -> str:

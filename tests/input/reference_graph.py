@@ -189,7 +189,7 @@ def graph_of(
                 raise Refused(f"{cell!r} is not a weight")
             whole = INTEGER.fullmatch(cell)
             decimals |= not whole
-            inexact |= bool(whole) and not is_exact(value, "float64")
+            inexact |= bool(whole) and Fraction(float(value)) != value
         weights.append(value)
     edges = list(zip(ids[::2], ids[1::2], weights, strict=True))
     return Graph(edges, kind, vertices=vertices, decimals=decimals, inexact=inexact)
@@ -215,7 +215,7 @@ def asked_columns(graph: dict) -> list[str]:
 def exact(value: float | int | Decimal, typed: np.dtype, graph: dict) -> Fraction:
     """Return the value of a weight in a typed column; a scale is about the decimals that a float stands for."""
     try:
-        if graph.get("weights", {}).get("scale") and typed.kind == "f":
+        if isinstance(graph.get("weights", {}).get("scale"), int) and typed.kind == "f":
             return Fraction(str(typed.type(value)))
         return Fraction(value)
     except (ValueError, OverflowError):
@@ -230,34 +230,23 @@ _INTEGERS = {
     "uint64": (0, 2**64 - 2),
     "int64": (-(2**63), 2**63 - 2),
 }
-#: The smallest normal number, the largest, and the bits of the mantissa.
+#: The smallest normal number, and the power of two above the largest.
 _FLOATS = {
-    "float32": (Fraction(2) ** -126, Fraction(2) ** 128, 24),
-    "float64": (Fraction(2) ** -1022, Fraction(2) ** 1024, 53),
+    "float32": (Fraction(2) ** -126, Fraction(2) ** 128),
+    "float64": (Fraction(2) ** -1022, Fraction(2) ** 1024),
 }
-
-
-def is_exact(value: Fraction, dtype: str) -> bool:
-    """Return whether a float type holds the value exactly, as a normal number."""
-    low, high, bits = _FLOATS[dtype]
-    if value == 0:
-        return True
-    odd = abs(value.numerator)
-    odd //= odd & -odd
-    denominator = value.denominator
-    return denominator & (denominator - 1) == 0 and odd.bit_length() <= bits and low <= abs(value) < high
 
 
 def weight_types(read: Graph, graph: dict) -> list[str]:
     """Return the types that the stored weights may have; a scale multiplies them first."""
     options = graph.get("weights", {})
-    asked, scale = options.get("dtype", "auto"), options.get("scale")
+    asked, scale = options.get("dtype", "auto"), options.get("scale", "auto")
     given = [w for *_, w in read.edges if w is not None]
     decimals = read.decimals
     if not given:
         default = str(options.get("default", 1))
         given, decimals = [Fraction(default)], not INTEGER.fullmatch(default)
-    if scale:
+    if isinstance(scale, int):
         if asked.startswith("float"):
             raise Refused("a scale is for integers")
         given, decimals = [w * scale for w in given], False
@@ -268,10 +257,8 @@ def weight_types(read: Graph, graph: dict) -> list[str]:
         if any(w.denominator != 1 or not low <= w <= high for w in given):
             raise Refused(f"{asked} does not hold every weight")
         return [asked]
-    for dtype in ("float32", "float64") if asked == "auto" else (asked,):
-        low, high, _ = _FLOATS[dtype]
-        if dtype == "float32" and asked == "auto":
-            continue
+    for dtype in ("float64",) if asked == "auto" else (asked,):
+        low, high = _FLOATS[dtype]
         # Rounding may carry a number to the limit, or below the smallest normal one up to it: both are refused here.
         if (decimals or asked != "auto") and any(w and not low <= abs(w) < high for w in given):
             raise Refused(f"{dtype} does not hold every weight")
@@ -284,18 +271,23 @@ def weight_types(read: Graph, graph: dict) -> list[str]:
         raise Refused("no integer type holds every weight")
     if read.typed:
         return ["float32", "float64"] if read.typed in ("float16", "float32") else ["float64"]
+    for factor in [10**places for places in range(10)] if scale == "auto" else ():
+        scaled = [w * factor for w in given]
+        if all(w.denominator == 1 and abs(w) <= 2**52 for w in scaled):
+            return [name for name, (low, high) in _INTEGERS.items() if all(low <= w <= high for w in scaled)][
+                :1
+            ]
     if read.inexact:
         raise Refused("float64 does not hold an integer beside decimals")
-    rounded = [Fraction(stored_weight(w, "float64")) for w in given]
-    return ["float32"] if all(is_exact(w, "float32") for w in rounded) else ["float64"]
+    return ["float64"]
 
 
-def stored_weight(value: Fraction, dtype: str, scale: int | None = None) -> int | float:
-    """Return the number that is stored for an exact weight."""
-    if not dtype.startswith("float"):
+def stored_weight(value: Fraction, dtype: str, scale: int | str | None = "auto") -> int | float:
+    """Return the number that is stored for an exact weight; with the scale "auto", in the unit of the input."""
+    if not dtype.startswith("float") and scale != "auto":
         return int(value * (scale or 1))
     rounded = value.numerator / value.denominator
-    return rounded if dtype == "float64" else float(np.float32(rounded))
+    return float(np.float32(rounded)) if dtype == "float32" else rounded
 
 
 def stored_edges(read: Graph, graph: dict, dtype: str) -> Iterator[tuple[int | str, int | str, int | float]]:
@@ -304,7 +296,7 @@ def stored_edges(read: Graph, graph: dict, dtype: str) -> Iterator[tuple[int | s
     directed = graph.get("directed", True)
     for u, v, weight in read.edges:
         exact = Fraction(str(options.get("default", 1))) if weight is None else weight
-        number_ = stored_weight(exact, dtype, options.get("scale"))
+        number_ = stored_weight(exact, dtype, options.get("scale", "auto"))
         if directed == "reversed":
             u, v = v, u
         yield u, v, number_

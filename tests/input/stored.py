@@ -17,7 +17,7 @@ from sssp_pipeline.workflow import models as workflow
 
 @dataclass
 class Stored:
-    """A stored graph: (source id, target id, weight) of every edge, sorted; the weight as it is stored."""
+    """A stored graph: (source id, target id, weight) of every edge, sorted; the weight as `weights_of` gives it."""
 
     edges: list[tuple]
     ids: list[int] | list[str]
@@ -37,7 +37,15 @@ def ingested(path: Path | str, graph: dict, store: Path) -> Stored:
     return as_stored(load_graph(str(store), manifest), ids, manifest)
 
 
+def weights_of(graph: CsrGraph, manifest: Manifest) -> list[int | float]:
+    """Return the weights as they are stored, but in the unit of the input if ingest chose the scale."""
+    scale = manifest.weights.scale
+    if scale is None or manifest.options["weights"]["scale"] != "auto":
+        return graph.weights.tolist()
+    return [weight / scale for weight in graph.weights.tolist()]
+
+
 def as_stored(graph: CsrGraph, ids: list, manifest: Manifest) -> Stored:
     sources = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets)).tolist()
-    edges = zip(sources, graph.col_indices.tolist(), graph.weights.tolist(), strict=True)
+    edges = zip(sources, graph.col_indices.tolist(), weights_of(graph, manifest), strict=True)
     return Stored(sorted((ids[u], ids[v], w) for u, v, w in edges), ids, graph.weights.dtype.name, manifest)

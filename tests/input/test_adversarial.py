@@ -46,11 +46,11 @@ def refused(url: str, **graph: object) -> InputError:
         ("+7", 7, "uint32"),
         ("007", 7, "uint32"),
         ("-7", -7, "int32"),
-        ("7.", 7.0, "float32"),
-        (".5", 0.5, "float32"),
-        ("00.5", 0.5, "float32"),
-        ("1e3", 1000.0, "float32"),
-        ("+2.5E-1", 0.25, "float32"),
+        ("7.", 7.0, "uint32"),
+        (".5", 0.5, "uint32"),
+        ("00.5", 0.5, "uint32"),
+        ("1e3", 1000.0, "uint32"),
+        ("+2.5E-1", 0.25, "uint32"),
     ],
 )
 @pytest.mark.parametrize("name", ["e.txt", "e.csv"])

@@ -1,4 +1,5 @@
 import shutil
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +108,8 @@ def test_the_type_is_the_smallest_that_holds_every_weight(tmp_path, weights, dty
     text = "".join(f"{i} {i + 1} {w}\n" for i, w in enumerate(weights.split()))
     manifest, graph = ingested(tmp_path, text)
     assert manifest.weights.dtype == dtype
-    assert graph.weights.tolist() == [np.dtype(dtype).type(w).item() for w in weights.split()]
+    numbers = [float(w) if dtype == "float64" else Decimal(w) for w in weights.split()]
+    assert graph.weights.tolist() == [w * (manifest.weights.scale or 1) for w in numbers]
     assert manifest.weights.min == min(graph.weights)
     assert manifest.weights.negative == (min(graph.weights) < 0)
     assert manifest.weights.zero == (0 in graph.weights)

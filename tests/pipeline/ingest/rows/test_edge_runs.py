@@ -9,12 +9,17 @@ import pytest
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import RunTable, keep_run, limits_between
 from sssp_pipeline.pipeline.ingest.spill import Spill
+from sssp_pipeline.pipeline.ingest.weight_types import WeightType
 from sssp_pipeline.pipeline.scratch import Scratch
 
 #: The types of the weights of each run; or no run has weights.
 TYPES = ["uint8", "uint16", "uint8", "float64", "float32"]
 NO_TYPES = [None] * 5
 DEFAULT = np.array([2.5])
+
+
+def of_type(dtype) -> WeightType:
+    return WeightType(np.dtype(dtype), None, "")
 
 
 def kept_runs(spill, types=TYPES, n=4000):
@@ -48,7 +53,7 @@ def test_a_range_has_all_its_edges(memory, types):
         limits = [0, *limits_between(runs, 2000).tolist(), 50_000]
         assert len(limits) >= 8
         for first, last in [*pairwise(limits), (0, 0), (60_000, 70_000)]:
-            src, dst, weights = table.edges_between(first, last, np.dtype(np.float64), DEFAULT)
+            src, dst, weights = table.edges_between(first, last, of_type(np.float64), DEFAULT)
             found = zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True)
             inside = sorted(edge for edge in found if first <= edge[0] < last)
             assert inside == sorted(edge for edge in edges if first <= edge[0] < last)
@@ -58,7 +63,7 @@ def test_ranges_have_about_as_many_edges_as_asked():
     with Spill(1 << 30) as spill:
         runs = kept_runs(spill)[0]
         table, ranges = RunTable(runs), pairwise(limits_between(runs, 2000).tolist())
-        n_edges = [len(table.edges_between(*between, np.dtype(np.float32), DEFAULT)[0]) for between in ranges]
+        n_edges = [len(table.edges_between(*between, of_type(np.float32), DEFAULT)[0]) for between in ranges]
         # The groups of a range are read whole, and the runs begin at other sources.
         assert max(n_edges) < 2500
 
@@ -66,7 +71,7 @@ def test_ranges_have_about_as_many_edges_as_asked():
 def test_no_runs_have_no_edges():
     table = RunTable([])
     assert limits_between([], 10).tolist() == []
-    assert [len(a) for a in table.edges_between(0, 9, np.dtype(np.uint32), DEFAULT)] == [0, 0, 0]
+    assert [len(a) for a in table.edges_between(0, 9, of_type(np.uint32), DEFAULT)] == [0, 0, 0]
 
 
 def test_a_temporary_file_that_was_cut_is_an_error():
@@ -75,6 +80,6 @@ def test_a_temporary_file_that_was_cut_is_an_error():
         table = RunTable(runs)
         os.truncate(spill._file.fileno(), 1000)
         with pytest.raises(DamagedFileError, match=r"temporary file .* is damaged"):
-            table.edges_between(0, 1000, np.dtype(np.uint32), DEFAULT)
+            table.edges_between(0, 1000, of_type(np.uint32), DEFAULT)
         with pytest.raises(DamagedFileError, match=r"temporary file .* is damaged"):
             runs[0].src.read()
