@@ -128,6 +128,10 @@ class NegativeCycleError(UnsolvableError):
         return type(self), (self.source, self.cycle, self.length)
 
 
+class DiskFullError(SsspError):
+    """A disk or a quota is full; exit code 1. The same command goes on when there is room. No retry helps before."""
+
+
 class StoreUnavailableError(SsspError):
     """A remote store does not answer; exit code 1. Running the same command again continues the run."""
 

@@ -2,7 +2,7 @@
 
 numba compiles functions and constants of other modules into a kernel. But its cache checks only the module that
 contains the kernel. So the names of our cache files also contain a digest of `HELPERS`, and a new file replaces those
-with other digests.
+with other digests. Each file begins with a SHA-256 of the rest: what a full disk or a kill damaged is compiled again.
 
 Before numba reads its cache, it loads everything that its compiler may need. Our cache skips that, since a cache hit
 needs no compiler.
@@ -16,14 +16,17 @@ NOTE: if `NUMBA_CACHE_LOCATOR_CLASSES` is set, numba does not use the digests. T
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from contextlib import suppress
+import io
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.runtime import rtsys
 
 #: The modules from which kernels of other modules take functions or constants.
@@ -31,13 +34,20 @@ HELPERS = (
     "csr.py",
     *(
         f"kernels/{name}.py"
-        for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/kernel_threads")
+        for name in (
+            "cpu/buckets",
+            "cpu/delta_stepping",
+            "host/numba_tools",
+            "host/kernel_threads",
+            "host/xxh64",
+        )
     ),
     *(f"kernels/hierarchy/{name}.py" for name in ("lanes", "subtrees", "tiles")),
     *(f"pipeline/formats/parsing/{name}.py" for name in ("line_blocks", "numbers_in_text", "plain_rows")),
 )
 
 _PACKAGE = Path(__file__).parent
+_DIGEST_BYTES = 32
 
 
 @cache
@@ -87,8 +97,64 @@ class _Files(CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
 
+class _CheckedFiles(IndexDataCacheFile):
+    """numba's index and data files, each behind a SHA-256 of its content. A damaged file counts as missing.
+
+    numba takes a file for granted: a file that was cut ends every run, and other machine code would be run.
+    """
+
+    def _load_index(self) -> dict[Any, str]:
+        if (data := whole_content(Path(self._index_path))) is None:
+            return {}
+        stream = io.BytesIO(data)
+        if pickle.load(stream) != self._version:
+            return {}
+        stamp, overloads = pickle.load(stream)
+        return overloads if stamp == self._source_stamp else {}
+
+    def _load_data(self, name: str) -> Any:
+        if (data := whole_content(Path(self._data_path(name)))) is None:
+            raise OSError("compile it again")  # `load` takes it for a missing file
+        return pickle.loads(data)
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        content = io.BytesIO()
+        yield content
+        with super()._open_for_write(filepath) as file:
+            file.write(_digest(content.getvalue()) + content.getvalue())
+
+
+def whole_content(path: Path) -> bytes | None:
+    """Return the content of a file of the cache; None if the file is missing or damaged."""
+    try:
+        stored = path.read_bytes()
+    except OSError:
+        return None
+    digest, content = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
+    return content if digest == _digest(content) else None
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def damaged_files() -> list[Path]:
+    """Return the files of this package's cache, next to its modules or in `NUMBA_CACHE_DIR`, that are damaged."""
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or _PACKAGE)
+    found = (p for p in folder.rglob(f"*-{helpers_digest()}.*") if p.suffix in (".nbi", ".nbc"))
+    return sorted(path for path in found if whole_content(path) is None)
+
+
 class _Cache(FunctionCache):
     _impl_class = _Files
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        impl = self._impl
+        self._cache_file = _CheckedFiles(
+            self._cache_path, impl.filename_base, impl.locator.get_source_stamp()
+        )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the machine code for the types `sig`, or None if it is not in the cache."""

@@ -376,7 +376,7 @@ def test_a_full_disk(tmp_path):
         )
         (tmp_path / WORKFLOW).write_text(text)
         result = CliRunner().invoke(app, ["run", str(tmp_path / WORKFLOW)])
-        assert result.exit_code == 2
+        assert result.exit_code == 1
         assert re.search(
             r"warning: up to 2\.\d MB will be written, [01]\.\d MB are free there", result.stderr
         )

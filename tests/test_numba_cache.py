@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sssp_pipeline.numba_cache import HELPERS
+from sssp_pipeline.numba_cache import HELPERS, _CheckedFiles, whole_content
 
 PACKAGE = Path(__file__).parents[1] / "sssp_pipeline"
 HELPER = "pipeline/formats/parsing/numbers_in_text.py"
@@ -84,6 +84,56 @@ def test_several_processes_that_start_at_once_after_a_change_all_see_it(copy):
     processes = [started(copy) for _ in range(3)]
     assert [printed(process) for process in processes] == ["0\n"] * 3
     assert len(cached(copy)) == 2
+
+
+def _cut(content: bytes, part: float) -> bytes:
+    return content[: int(len(content) * part)]
+
+
+def _flipped(content: bytes, part: float) -> bytes:
+    at = int((len(content) - 1) * part)
+    return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+
+
+def _zeroed(content: bytes, part: float) -> bytes:
+    at = int(len(content) * part)
+    return content[:at] + bytes(min(512, len(content) - at)) + content[at + 512 :]
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_damaged_file_is_compiled_again(copy, suffix):
+    assert printed(started(copy)) == "-1\n"
+    (path,) = (p for p in copy.rglob("*") if p.suffix == suffix)
+    whole = path.read_bytes()
+    damages = [
+        (_cut, 0),
+        (_cut, 0.02),
+        (_cut, 0.5),
+        (_flipped, 0.001),
+        (_flipped, 0.7),
+        (_flipped, 1),
+        (_zeroed, 0.3),
+    ]
+    for damage, part in damages:
+        path.write_bytes(damage(whole, part))
+        assert whole_content(path) is None
+        assert printed(started(copy)) == "-1\n"
+        assert whole_content(path) is not None, "it stays damaged"
+
+
+def test_every_truncation_and_every_flipped_bit_is_seen(tmp_path):
+    file = tmp_path / "f.nbc"
+    with _CheckedFiles(str(tmp_path), "f", (0, 0))._open_for_write(str(file)) as opened:
+        opened.write(b"machine code" * 9)
+    stored = file.read_bytes()
+    assert whole_content(file) == b"machine code" * 9
+    for i in range(len(stored)):
+        file.write_bytes(stored[:i])
+        assert whole_content(file) is None
+        for bit in range(8):
+            file.write_bytes(stored[:i] + bytes([stored[i] ^ 1 << bit]) + stored[i + 1 :])
+            assert whole_content(file) is None
 
 
 def taken_names(tree: ast.Module) -> set[str]:

@@ -24,6 +24,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_byte
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.host_memory import memory_bytes
+from sssp_pipeline.progress import plural
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Packages that only GPUs need.
@@ -133,12 +134,17 @@ def _check_python() -> Finding:
 def _check_compiler() -> Finding:
     import numba
 
+    from sssp_pipeline.numba_cache import damaged_files
+
     @numba.njit
     def successor(x):  # type: ignore[no-untyped-def]
         return x + 1
 
     works = successor(41) == 42
-    return Finding("numba", "ok" if works else "broken", f"compiles for {cpu_name()}, {usable_cores()} cores")
+    detail = f"compiles for {cpu_name()}, {usable_cores()} cores"
+    if damaged := damaged_files():
+        detail += f"; {plural(len(damaged), 'file')} of its cache damaged, to be compiled again: {damaged[0]}"
+    return Finding("numba", "ok" if works else "broken", detail)
 
 
 def _check_kernels() -> Finding:

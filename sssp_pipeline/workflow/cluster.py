@@ -105,7 +105,7 @@ class Cluster(Section):
 
     tls: Auto | bool = "auto"
     """Whether client, scheduler and workers communicate under TLS, with certificates made for the run. `auto` means yes
-    with kind `slurm` and `kubernetes`. With kind `address` use the scheme `tls://` and Dask's own configuration."""
+    for every cluster that the run starts. With kind `address` use the scheme `tls://` and Dask's own configuration."""
 
     dashboard_host: Text | None = None
     """Address on which the dashboards of kind `slurm` and `kubernetes` listen. `null` means 127.0.0.1, which only the
@@ -127,7 +127,7 @@ class Cluster(Section):
     @property
     def is_secured(self) -> bool:
         """Whether the run makes certificates for its cluster."""
-        return self.kind in ELASTIC_KINDS if self.tls == "auto" else self.tls
+        return self.kind != "address" if self.tls == "auto" else self.tls
 
     @property
     def later_wait_s(self) -> int:

@@ -29,6 +29,7 @@ from sssp_pipeline import interrupts
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import (
     DeadlineError,
+    DiskFullError,
     InputError,
     SsspError,
     StoreUnavailableError,
@@ -307,7 +308,7 @@ def scatter(
 
     Raises
     ------
-    InputError, DeadlineError
+    InputError, DeadlineError, DiskFullError
         A task fails on every worker. Nothing more is submitted then, and the tasks under way have ended.
     SsspError
         No worker is left, or the storage cannot be reached any more.
@@ -393,7 +394,9 @@ def scatter(
                     (suspects if state.alone else again).append(state)
                 elif (error := future.exception()) is None:
                     on_done(future.result())
-                elif isinstance(error, (InputError, DeadlineError)):  # another attempt fails too
+                elif isinstance(
+                    error, (InputError, DeadlineError, DiskFullError)
+                ):  # another attempt fails too
                     fatal.append((state.task.numbers[0], error))
                 else:
                     handle_failure(state, error)

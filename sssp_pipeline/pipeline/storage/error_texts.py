@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.errors import DiskFullError, InputError, SsspError
 from sssp_pipeline.pipeline.storage.redaction import error_text, redacted
 from sssp_pipeline.pipeline.storage.retries import http_status, is_unreachable, unreachable_error
 
@@ -66,7 +66,8 @@ def writing(url: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             hint = "free some space and run the same command again: what is committed is kept"
-            raise _unwritable(url, error, hint) from error
+            message = f"`{redacted(url)}` cannot be written: {_reason(error)}"
+            raise DiskFullError(message, hint=hint) from error
         if error.errno == errno.EROFS:
             raise _unwritable(url, error, "choose a place that may be written") from error
         if error.errno in _INVALID_PATH:
@@ -106,11 +107,15 @@ _CLIENTS = frozenset(
 )
 
 
-def _client_error(url: str, done: str, error: Exception) -> InputError:
+def _client_error(url: str, done: str, error: Exception) -> SsspError:
     """Return our error for a client's own error; `done` is "read" or "written"."""
     place, status = redacted(url), http_status(error)[0]
     if status in (401, 403):
         return InputError(f"`{place}` may not be {done}: {error_text(error)}", hint=_NO_ACCESS)
+    if "checksum" in type(error).__name__.lower():  # the network or the store gave other bytes
+        return SsspError(
+            f"`{place}` cannot be {done}: {error_text(error)}", hint="run the same command again"
+        )
     if status == 404:
         return InputError(
             f"`{place}` cannot be {done}: {error_text(error)}", hint="check the bucket or container"

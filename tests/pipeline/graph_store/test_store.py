@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_readers
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
@@ -239,7 +239,7 @@ def test_a_part_that_is_written_in_part_leaves_nothing(tmp_path, monkeypatch, fa
         if fails == "rows":
             raise InputError("an edge is listed twice")
 
-    with pytest.raises(InputError) as caught, StoreWriter(str(tmp_path / "store")) as writing:
+    with pytest.raises(SsspError) as caught, StoreWriter(str(tmp_path / "store")) as writing:
         write_edges(writing, coming(), Layout(), 2)
     assert {"rows": "listed twice", "write": "No space left"}[fails] in caught.value.message
     assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file()]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pa_csv
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import DiskFullError, InputError
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
@@ -222,7 +222,7 @@ def test_a_full_temporary_folder_is_named(tmp_path, monkeypatch):
     write(tmp_path / "edges.txt")
     monkeypatch.setattr(edge_reader, "_is_large", lambda *_: False)
     monkeypatch.setattr(spill.os, "pwrite", full)
-    with pytest.raises(InputError, match=rf"`{tempfile.gettempdir()}`.*No space left on device"):
+    with pytest.raises(DiskFullError, match=rf"`{tempfile.gettempdir()}`.*No space left on device"):
         stored(tmp_path, "1B")
     assert not list(tmp_path.rglob("*.parquet"))
 

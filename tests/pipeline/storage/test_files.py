@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.errors import DiskFullError, InputError, SsspError
 from sssp_pipeline.pipeline.storage import atomic_files, files
 
 
@@ -35,7 +35,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     url = str(tmp_path / "file")
-    with pytest.raises(InputError) as caught, files.open_atomic(url) as handle:
+    with pytest.raises(DiskFullError) as caught, files.open_atomic(url) as handle:
         handle.write(b"some")
         fail()
     assert caught.value.message == f"`{url}` cannot be written: No space left on device"
@@ -49,7 +49,7 @@ def test_a_full_disk_reads_the_same_whatever_meets_it(tmp_path, monkeypatch, pla
     url, kind = str(tmp_path / "file"), (atomic_files if plain else pa, "_PlainFile" if plain else "OSFile")
     opened = getattr(*kind)
     monkeypatch.setattr(*kind, lambda path, **mode: opened("/dev/full", **mode))
-    with pytest.raises(InputError) as caught, files.open_atomic(url, plain=plain) as handle:
+    with pytest.raises(DiskFullError) as caught, files.open_atomic(url, plain=plain) as handle:
         handle.write(b"some")
     assert caught.value.message == f"`{url}` cannot be written: No space left on device"
     assert files_below(tmp_path) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import DiskFullError, InputError
 from sssp_pipeline.pipeline.storage import files, pipes
 
 
@@ -219,6 +219,6 @@ def test_a_full_temporary_folder_is_said(fifo, monkeypatch):
     full = partial(Path("/dev/full").open, "w+b", buffering=0)
     monkeypatch.setattr(pipes.tempfile, "TemporaryFile", lambda prefix: full())
     writer = written(fifo, b"content")
-    with pytest.raises(InputError, match="cannot be written: No space left on device"):
+    with pytest.raises(DiskFullError, match="cannot be written: No space left on device"):
         files.expand([str(fifo)])
     writer.join()

@@ -34,7 +34,8 @@ def check_startable(spec: Cluster) -> None:
         kubernetes.cluster_class()
     elif spec.kind == "local-cuda":
         local_cluster.cluster_class(spec.kind)
-    if spec.is_secured and importlib.util.find_spec("cryptography") is None:
+    makes_certificates = spec.is_secured and (spec.tls is True or spec.kind in NAMES)
+    if makes_certificates and importlib.util.find_spec("cryptography") is None:
         raise no_certificates("No module named 'cryptography'")
 
 

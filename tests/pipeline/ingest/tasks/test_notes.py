@@ -15,7 +15,7 @@ from threading import Lock
 import numpy as np
 import pytest
 
-from sssp_pipeline.errors import InputError, SsspError, StoreUnavailableError
+from sssp_pipeline.errors import DiskFullError, InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest import stage
@@ -746,7 +746,7 @@ def test_a_full_disk_in_threads(tmp_path, monkeypatch):
 
     threads = Threads(monkeypatch)
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(InputError, match=rf"`{tmp_path}/store/.*edges-"):
+    with pytest.raises(DiskFullError, match=rf"`{tmp_path}/store/.*edges-"):
         stored(tmp_path / "store", spec, threads)
     assert not list(tmp_path.glob("store/**/*"))
 

@@ -122,6 +122,23 @@ def test_the_scheduler_of_jobs_talks_under_tls_and_shows_its_dashboard_to_its_ma
         assert listening(port) == {"127.0.0.1"}
 
 
+@pytest.mark.medium
+def test_no_other_user_of_the_machine_enters_a_local_cluster():
+    from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here
+
+    with started_here(Cluster(workers=1), 1, 1, 0) as client:
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        workers = client.scheduler_info()["workers"]
+        assert all(worker.startswith("tls://127.0.0.1:") for worker in workers)
+        for entrance in (address, *workers):
+            refused = entered(entrance.replace("tls://", "tcp://"))
+            assert refused.returncode != 0
+            stranger = Security.temporary()
+            with pytest.raises(OSError, match=r"TLS|Timed out|in time"):
+                Client(entrance, security=stranger, timeout=3)
+
+
 def test_tls_and_the_dashboards_host_can_be_chosen(jobs):
     with scheduler_of_jobs(tls=False, dashboard_host="0.0.0.0") as (started, _):
         assert started.scheduler_address.startswith("tcp://")
