@@ -1289,7 +1289,7 @@ good(
     "1 2 {'road': 'A, 1', 'weight': 5}\n2 3 {'road': 'B {2}', 'weight': 6}\n",
     [(1, 2, 5), (2, 3, 6)],
 )
-good("decimals: networkx", "e.edgelist", "1 2 {'weight': 0.1}\n", [(1, 2, 0.1)], "float64")
+good("decimals: networkx", "e.edgelist", "1 2 {'weight': 0.1}\n", [(1, 2, 0.1)], "uint32")
 bad(
     "one row without a weight: networkx",
     "e.edgelist",

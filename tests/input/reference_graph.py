@@ -189,7 +189,7 @@ def graph_of(
                 raise Refused(f"{cell!r} is not a weight")
             whole = INTEGER.fullmatch(cell)
             decimals |= not whole
-            inexact |= bool(whole) and Fraction(float(value)) != value
+            inexact |= bool(whole) and not is_float64(value)
         weights.append(value)
     edges = list(zip(ids[::2], ids[1::2], weights, strict=True))
     return Graph(edges, kind, vertices=vertices, decimals=decimals, inexact=inexact)
@@ -235,6 +235,14 @@ _FLOATS = {
     "float32": (Fraction(2) ** -126, Fraction(2) ** 128),
     "float64": (Fraction(2) ** -1022, Fraction(2) ** 1024),
 }
+
+
+def is_float64(value: Fraction) -> bool:
+    """Return whether float64 holds the value exactly."""
+    try:
+        return Fraction(float(value)) == value
+    except OverflowError:
+        return False
 
 
 def weight_types(read: Graph, graph: dict) -> list[str]:
