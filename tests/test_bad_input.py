@@ -179,8 +179,8 @@ KNOWN_FORMATS = (
         ),
         (
             {"output__path": "edges.txt/run"},
-            "`edges.txt/run` cannot be written: Not a directory",
-            "choose a place that may be written",
+            "`edges.txt/run/run.json` cannot be read: Not a directory",
+            "correct the path",
         ),
         (
             {"output__path": "/proc/run"},

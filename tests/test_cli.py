@@ -96,7 +96,7 @@ def test_a_refuted_distance_ends_with_3(at):
     assert result.exit_code == 3
     expected = (
         r"error: source `\d+`, vertex `5`: stored distance 1, true distance \d+\n\n"
-        r"hint: `sssp-pipeline run WORKFLOW --overwrite` solves it anew"
+        r"hint: `sssp-pipeline run WORKFLOW` solves what is damaged again"
     )
     assert re.search(expected, result.stderr)
 
@@ -382,7 +382,7 @@ def test_a_failure_is_an_object_where_json_is_asked_for(at):
     answer = json.loads(result.stdout)
     assert (answer["exit_code"], result.exit_code) == (3, 3)
     assert "vertex `5`: stored distance 1" in answer["error"]
-    assert answer["hint"].startswith("`sssp-pipeline run WORKFLOW --overwrite` solves it anew")
+    assert answer["hint"].startswith("`sssp-pipeline run WORKFLOW` solves what is damaged again")
 
 
 def test_quiet_leaves_the_answer_out_and_json_keeps_it(at):
