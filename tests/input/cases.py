@@ -419,7 +419,7 @@ over(
     "decimals late",
     [*LONG, ("0", "9", "0.1")],
     edges=[*((i, i + 1, 5.0) for i in range(1500)), (0, 9, 0.1)],
-    dtype="float64",
+    dtype="uint32",
 )
 for value, dtype in (
     ("4294967294", "uint32"),

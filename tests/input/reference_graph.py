@@ -292,8 +292,8 @@ def weight_types(read: Graph, graph: dict) -> list[str]:
 
 def stored_weight(value: Fraction, dtype: str, scale: int | str | None = "auto") -> int | float:
     """Return the number that is stored for an exact weight; with the scale "auto", in the unit of the input."""
-    if not dtype.startswith("float") and scale != "auto":
-        return int(value * (scale or 1))
+    if not dtype.startswith("float") and (scale != "auto" or value.denominator == 1):
+        return int(value) if scale == "auto" else int(value * (scale or 1))
     rounded = value.numerator / value.denominator
     return float(np.float32(rounded)) if dtype == "float32" else rounded
 
