@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -220,6 +221,13 @@ def exact(value: float | int | Decimal, typed: np.dtype, graph: dict) -> Fractio
         return Fraction(value)
     except (ValueError, OverflowError):
         raise Refused(f"weight {value} is not finite") from None
+
+
+def millimetres(value: float) -> Fraction:
+    """Return a computed length or time, which is rounded to three places."""
+    if not math.isfinite(value):
+        raise Refused(f"weight {value} is not finite")
+    return Fraction(str(round(value, 3)))
 
 
 # Weights, and the graph that is stored.

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from reference_graph import Graph, Refused, asked_columns, exact
+from reference_graph import Graph, Refused, asked_columns, exact, millimetres
 from reference_osm import distance
 from reference_tables import WEIGHT_WORDS, choose_columns, name_words, names_a_pair, typed_graph
 
@@ -194,9 +194,7 @@ def _graph_of(
             if name is None:
                 weight = None
             elif typed is None:
-                weight = exact(
-                    round(sum(distance(*step) for step in pairwise(line)), 3), np.dtype(float), graph
-                )
+                weight = millimetres(sum(distance(*step) for step in pairwise(line)))
             else:
                 weight = exact(value, typed, graph)
             edges.append((_text(line[0]), _text(line[-1]), weight))

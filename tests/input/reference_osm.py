@@ -10,8 +10,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from itertools import groupby, pairwise
 from xml.etree import ElementTree
 
-import numpy as np
-from reference_graph import Graph, Refused, asked_columns, exact, number
+from reference_graph import Graph, Refused, asked_columns, millimetres, number
 
 CAR = {
     "motorway": 110,
@@ -119,7 +118,7 @@ def graph_of_roads(ways: list[Road], places: Callable[[Container[int]], list[Pla
             for speed, ends in zip(speeds, ((begin, ref), (ref, begin)), strict=True):
                 if speed:
                     value = metres if weight == "length" else metres / (speed / 3.6)
-                    rounded = exact(round(value, 3), np.dtype(float), graph)
+                    rounded = millimetres(value)
                     edges.append((*ends, None if weight == "none" else rounded))
             begin, metres = ref, 0.0
     return Graph(edges, decimals=weight != "none")
