@@ -234,7 +234,9 @@ def test_no_sources_at_all(at):
 
 def test_a_negative_float_for_a_solver_that_takes_none(at):
     made("edges.txt", "0 1 5\n1 2 -6.5\n")
-    message, hint = refused_after_ingest(at, workflow(solve__solver="dijkstra"))
+    message, hint = refused_after_ingest(
+        at, workflow(solve__solver="dijkstra", graph__weights={"scale": None})
+    )
     assert message == (
         "solver `dijkstra` cannot solve this: it needs weights of zero or more, and the smallest is -6.5; "
         "floats cannot be reweighted without rounding"

@@ -190,11 +190,11 @@ def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at, w
     dead = json.loads(invoke("inspect", "run", "--json").stdout)
     assert (dead["driver"], dead["scheduler"], dead["dashboard"]) == ("none", None, None)
     assert dead["next"] == "the same `sssp-pipeline run` command goes on where it stopped"
-    committed = {int(p.stem[6:]) for p in Path("run/distances").glob("batch-*")}
+    committed = {int(p.stem[6:]) for p in Path("run/_run").glob("batch-*.commit")}
     assert dead["batches_committed"] == len(committed) >= going["batches_committed"]
     # The last batch has three sources, all others four.
     assert dead["sources_left"] == 799 - 4 * len(committed) + (199 in committed)
-    newest = max(p.stat().st_mtime for p in Path("run/distances").glob("batch-*"))
+    newest = max(p.stat().st_mtime for p in Path("run/_run").glob("batch-*.commit"))
     last = datetime.fromisoformat(dead["last_commit"]).timestamp()
     assert last == pytest.approx(newest, abs=0.002)
     took = last - datetime.fromisoformat(dead["began"]).timestamp()

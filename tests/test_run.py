@@ -452,7 +452,7 @@ def test_verify_needs_the_graph_that_was_solved(tmp_path, undisturbed):
 @ROUTES
 def test_a_path_that_does_not_fit_names_its_ends_and_leaves_nothing(tmp_path, cluster):
     (tmp_path / "edges.txt").write_text("10 20 4000000000\n20 30 4000000000\n")
-    edges = {"input": str(tmp_path / "edges.txt")}
+    edges = {"input": str(tmp_path / "edges.txt"), "weights": {"dtype": "uint32"}}
     workflow = made(tmp_path, graph=edges, sources={"ids": [10]}, cluster=cluster)
     with pytest.raises(InputError) as caught:
         run(workflow, Quiet())
@@ -749,7 +749,8 @@ def test_after_a_path_too_long_the_same_folder_takes_the_wider_type(tmp_path, cl
     (tmp_path / "edges.txt").write_text(edges)
     sections = {"sources": {"all": True}, "solve": {"batch": 1}, "cluster": {"in_flight": 30, **cluster}}
     with pytest.raises(InputError, match="is longer than uint32 holds"):
-        run(made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, **sections), Quiet())
+        narrow = {"input": str(tmp_path / "edges.txt"), "weights": {"dtype": "uint32"}}
+        run(made(tmp_path, graph=narrow, **sections), Quiet())
     assert not (tmp_path / "run").exists()
     wider = {
         "input": str(tmp_path / "edges.txt"),

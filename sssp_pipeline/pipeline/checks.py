@@ -137,7 +137,7 @@ def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> 
 def _check_cluster(spec: Cluster, progress: Progress) -> None:
     if spec.kind == "local-cuda":
         check_gpus(spec)
-    starts_dask = spec.kind not in ("auto", "local-cpu") or spec.is_secured or spec.memory_limit != "auto"
+    starts_dask = spec.kind not in ("auto", "local-cpu") or spec.tls is True or spec.memory_limit != "auto"
     if not starts_dask:
         return
     # The import of Dask takes as long as the ingest of a small graph.

@@ -131,7 +131,7 @@ def test_a_number_for_the_unreached_that_the_type_does_not_hold(refused):
 
 def test_folders_that_cannot_be_written(refused, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "cannot be written" in refused(output={"path": "file/run"}).message
+    assert "cannot be read: Not a directory" in refused(output={"path": "file/run"}).message
     assert "cannot be written" in refused(graph={"store": "file/graph"}).message
 
 

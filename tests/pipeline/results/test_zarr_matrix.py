@@ -73,7 +73,12 @@ def test_floats_have_infinity_and_ids_may_be_strings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "edges.txt").write_text("å b 1.25\nb c 2.5\nd d 1\n")
     workflow = {
-        "graph": {"input": "edges.txt", "store": "graph", "self_loops": "keep"},
+        "graph": {
+            "input": "edges.txt",
+            "store": "graph",
+            "self_loops": "keep",
+            "weights": {"dtype": "float32"},
+        },
         "sources": {"ids": ["c", "å"], "order": "given"},
         "output": {"path": "run"},
         "verify": "off",
