@@ -15,6 +15,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.tasks.edge_reader import IngestWorkers
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.durability import syncing
 from sssp_pipeline.progress import Progress, plural
 from sssp_pipeline.workflow.models import Workflow
 
@@ -53,7 +54,7 @@ def ingest_all(
         from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 
         workers = ClusterForIngest(cluster, workflow.solve.retries, progress)
-    with compile_notice(progress):
+    with compile_notice(progress), syncing(workflow.storage.sync):
         stored, fresh = ingest(
             workflow.graph,
             workflow.store,
@@ -92,6 +93,6 @@ def ingest_all(
     if hierarchy:
         from sssp_pipeline.pipeline.hierarchy_stage import make_for_all
 
-        with compile_notice(progress):
+        with compile_notice(progress), syncing(workflow.storage.sync):
             make_for_all(workflow.store, stored, progress)
     return stored

@@ -42,6 +42,7 @@ from sssp_pipeline.pipeline.results.vertex_table import write_vertex_table
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.durability import syncing
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.verification.stage import Verifying
 from sssp_pipeline.progress import Level, Progress, StartUp, plural
@@ -153,13 +154,14 @@ def run(
     """
     given = workflow, progress
     try:
-        return _run(*given, may_ingest, finish, overwrite, began, of_several)
+        with syncing(workflow.storage.sync):
+            return _run(*given, may_ingest, finish, overwrite, began, of_several)
     except (PathTooLongError, ScaledTooLongError) as error:
         if not may_ingest or (wider := _wider_type(workflow, error)) is None:
             raise
         folder = RunFolder(workflow.output.path)
         progress.say(f"{error.message}: the run goes on with {wider}", "wider", dtype=wider)
-        with exclusive(folder.url):
+        with exclusive(folder.url), syncing(workflow.storage.sync):
             folder.remove()  # its batches have the narrower type
         if of_several is not None:
             of_several.widen(workflow.weight, wider)

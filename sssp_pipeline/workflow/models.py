@@ -311,6 +311,15 @@ class Output(Section):
     """Compression of the Parquet files."""
 
 
+class Storage(Section):
+    """How files are written."""
+
+    sync: Literal["commit", "off"] = "commit"
+    """`commit` waits until files are on the disk before a record commits them: the manifest of the graph store, and
+    `run.json`. So a power loss loses no committed graph and no finished run. `off` leaves it to the operating system.
+    It matters only for files on disks of this machine. An object store keeps what it has confirmed."""
+
+
 class Workflow(Section):
     """One run from an edge list to verified distances."""
 
@@ -334,6 +343,9 @@ class Workflow(Section):
 
     output: Output
     """The results."""
+
+    storage: Storage = Storage()
+    """How files are written."""
 
     verify: Literal["off", "sample", "certificate"] = "sample"
     """`sample` solves some sources again with the oracle and compares. `certificate` proves every stored distance and

@@ -109,7 +109,7 @@ verify: of
             "clustr: {}\n",
             "`road.yaml` line 6: unknown key `clustr`",
             "did you mean `cluster`? Keys: "
-            "version, name, graph, sources, solve, cluster, output, verify, report",
+            "version, name, graph, sources, solve, cluster, output, storage, verify, report",
         ),
         (
             "cluster: {adress: a}\n",

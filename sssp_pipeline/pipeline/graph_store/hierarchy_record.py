@@ -215,7 +215,7 @@ def keep_hierarchies(store: str, content_ids: Iterable[str]) -> set[str]:
     try:
         before = read_record(store)
     except InputError:
-        files.remove(url)
+        _remove_record(url)
         return set()
     after = before.of_graphs(content_ids)
     if after != before:
@@ -224,9 +224,15 @@ def keep_hierarchies(store: str, content_ids: Iterable[str]) -> set[str]:
 
 
 def write_record(store: str, record: HierarchyRecord) -> None:
-    """Commit `record`; the caller holds the store."""
+    """Commit `record`, whose parts are written; the caller holds the store."""
     url = files.join(store, RECORD)
     if record.edges:
-        files.write_atomic(url, record_bytes(record.model_dump(mode="json")))
+        files.sync(store, [part.path for part in record.parts])
+        files.write_atomic(url, record_bytes(record.model_dump(mode="json")), synced=True)
     else:
-        files.remove(url)
+        _remove_record(url)
+
+
+def _remove_record(url: str) -> None:
+    files.remove(url)
+    files.sync(url.rpartition("/")[0])  # before its parts are removed

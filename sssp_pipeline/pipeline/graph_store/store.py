@@ -149,6 +149,7 @@ def remove_older_versions(store: str) -> None:
     for content_id in older_versions(store, newest):
         files.remove(version_url(store, content_id))
     files.remove_if_empty(files.join(store, VERSIONS_FOLDER))
+    files.sync(files.join(store, VERSIONS_FOLDER))  # no version may come back without its parts
     keep_versions(store, [newest])
 
 

@@ -363,6 +363,6 @@ def _write_skipped(store: str, skipped: SkippedRows) -> None:
     """Write a file with the first rows that were left out; if there are none, remove the file of an earlier ingest."""
     url = files.join(store, SKIPPED)
     if skipped.count:
-        files.write_atomic(url, "".join(line + "\n" for line in skipped.lines).encode())
+        files.write_atomic(url, "".join(line + "\n" for line in skipped.lines).encode(), synced=True)
     else:
         files.remove(url)

@@ -238,7 +238,8 @@ class RunBatches:
             for done, name, of_file in output.write_wide(urls, batches, self.path("distances"), ids, dtype):
                 merged[f"distances/{name}"] = of_file
                 progress.advance(done, None, "vertices")
-            files.write_atomic(self.path(MERGED), record_bytes({"files": merged}))
+            files.sync(self.url, merged)
+            files.write_atomic(self.path(MERGED), record_bytes({"files": merged}), synced=True)
         self.sums |= merged
         files.remove_files(self.path(UNFINISHED), self._named(UNFINISHED, TILES))
 

@@ -100,7 +100,7 @@ def write_geoparquet(url: str, tables: Iterable[pa.Table], schema: pa.Schema, de
     InputError
         The place cannot be written.
     """
-    with files.open_atomic(url) as handle, ExitStack() as resources:
+    with files.open_atomic(url, synced=True) as handle, ExitStack() as resources:
         # With a copy of Arrow's schema in the file, pyarrow would not show metadata that are added at the end.
         options = {"compression": "zstd", "store_schema": False}
         writer = resources.enter_context(pq.ParquetWriter(handle, schema, **options))

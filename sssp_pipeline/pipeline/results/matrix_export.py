@@ -174,7 +174,7 @@ def _write_parquet(
     sparse: bool,
     unreached: float | None,
 ) -> None:
-    with files.open_atomic(url) as handle, ExitStack() as resources:
+    with files.open_atomic(url, synced=True) as handle, ExitStack() as resources:
         writer: pq.ParquetWriter | None = None
         for block in blocks:
             n_sources, n_vertices = len(block.sources), len(block.vertices)
@@ -215,7 +215,7 @@ def _numbers(block: Block, unreached: float | None, dtype: np.dtype) -> np.ndarr
 
 
 def _write_npy(url: str, blocks: Iterable[np.ndarray], shape: tuple[int, int], dtype: np.dtype) -> None:
-    with files.open_atomic(url, plain=True) as handle:
+    with files.open_atomic(url, plain=True, synced=True) as handle:
         header = io.BytesIO()
         about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_2_0(header, about)

@@ -131,7 +131,7 @@ class RunFolder(RunBatches):
     def note_identity(self) -> None:
         """Store the identity of the run, so that workers commit batches of it."""
         assert self.identity is not None, "the run has begun"
-        files.write_atomic(self.path(IDENTITY), record_bytes(self.identity))
+        files.write_atomic(self.path(IDENTITY), record_bytes(self.identity), synced=True)
 
     def _of_another_release(self) -> InputError:
         return InputError(
@@ -194,7 +194,7 @@ class RunFolder(RunBatches):
 
         If this is interrupted, `begin` continues it.
         """
-        files.write_atomic(self.path(IDENTITY), record_bytes(_REMOVED))
+        files.write_atomic(self.path(IDENTITY), record_bytes(_REMOVED), synced=True)
         files.remove(self.path(RUN_FILE))  # from here on, `begin` continues an interrupted removal
         ours = [name for name in files.list_files(self.url) if OURS.fullmatch(name) and name != IDENTITY]
         files.remove_files(self.url, ours)
@@ -260,6 +260,12 @@ class RunFolder(RunBatches):
     def abandon(self) -> None:
         """Remove all that an unfinished run wrote. The holder of the lease removes the folder itself if it is empty."""
         self.remove()
+        for folder in (
+            "distances",
+            UNFINISHED,
+            "",
+        ):  # or else files may come back to a folder that is no run's
+            files.sync(self.path(folder) if folder else self.url)
         files.remove(self.path(IDENTITY))
         files.remove_if_empty(self.path(UNFINISHED))
 
@@ -279,7 +285,9 @@ class RunFolder(RunBatches):
 
     def finish(self, run: dict[str, Any]) -> None:
         """Write `run.json`, which commits the run, and remove the files that only an unfinished run needs."""
-        files.write_atomic(self.path(RUN_FILE), record_bytes(run))
+        names = [name for name in files.list_files(self.url) if OURS.fullmatch(name)]
+        files.sync(self.url, [name for name in names if not name.startswith(f"{UNFINISHED}/")])
+        files.write_atomic(self.path(RUN_FILE), record_bytes(run), synced=True)
         # The identity goes first, so that a late task sees that the run is over.
         files.remove(self.path(IDENTITY))
         names = [f"{UNFINISHED}/{name}" for name in files.list_files(self.path(UNFINISHED))]

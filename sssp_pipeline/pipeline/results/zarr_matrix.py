@@ -96,8 +96,11 @@ def write_zarr(
             # The extension of format 3 with which xarray reads one file in place of four.
             warnings.filterwarnings("ignore", "Consolidated metadata")
             zarr.consolidate_metadata(group.store)
-        for name in sorted(encoded, key=lambda name: name == _GROUP):
+        described = encoded.pop(_GROUP)
+        for name in encoded:
             files.write_atomic(files.join(url, name), encoded[name].to_bytes())
+        files.sync(url, files.list_files(url))
+        files.write_atomic(files.join(url, _GROUP), described.to_bytes(), synced=True)
     except BaseException:
         files.remove(url)
         raise

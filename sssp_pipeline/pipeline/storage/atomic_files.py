@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from sssp_pipeline.pipeline.storage.durability import sync, sync_file
 from sssp_pipeline.pipeline.storage.error_texts import writing
 from sssp_pipeline.pipeline.storage.filesystems import call, filesystem, is_of_machine, is_s3
 from sssp_pipeline.pipeline.storage.parts_upload import PartsUpload
@@ -90,11 +91,14 @@ class _Collected(io.RawIOBase):
 
 
 @contextmanager
-def open_atomic(url: str, *, plain: bool = False) -> Iterator[Any]:
+def open_atomic(url: str, *, plain: bool = False, synced: bool = False) -> Iterator[Any]:
     """Give a file opened for writing whose content appears at `url` only if the block ends without an error.
 
     It is an Arrow file, so that Arrow writes to it without taking Python's global lock for each of its many writes. If
     `plain`, it is a Python file that copies nothing: the buffers must not change before the block ends.
+
+    If `synced`, the content is on the disk before it appears, and its name when the block has ended. Without that, a
+    power loss may leave an empty file; so it is for files with a checksum that a record has.
 
     Raises
     ------
@@ -138,7 +142,11 @@ def open_atomic(url: str, *, plain: bool = False) -> Iterator[Any]:
                 file = opened(target)
             with file as handle:
                 yield handle
+            if synced:
+                sync_file(target)
             os.replace(target, path)  # noqa: PTH105
+            if synced:
+                sync(folder)
         except BaseException:
             with suppress(OSError):
                 os.unlink(target)  # noqa: PTH108

@@ -17,6 +17,7 @@ from typing import IO, Any
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage.atomic_files import TEMP_PREFIX as TEMP_PREFIX
 from sssp_pipeline.pipeline.storage.atomic_files import open_atomic as open_atomic
+from sssp_pipeline.pipeline.storage.durability import sync as sync
 from sssp_pipeline.pipeline.storage.error_texts import reading as reading
 from sssp_pipeline.pipeline.storage.error_texts import writing as writing
 from sssp_pipeline.pipeline.storage.file_locks import remove_if_free
@@ -105,10 +106,11 @@ def _file_infos(url: str, deep: bool) -> dict[str, dict[str, Any]]:
     """Return fsspec's details of each file below the folder `url`, by the path relative to it."""
     fs, path = filesystem(url)
     fs.invalidate_cache()
-    with reading(url):
+    with reading(url), suppress(FileNotFoundError):  # not even a bucket
         root = path.rstrip("/") + "/"
         found = call(url, fs.find, path, maxdepth=None if deep else 1, detail=True)
         return {p[len(root) :]: info for p, info in found.items() if p.startswith(root)}
+    return {}
 
 
 def _modified_at(info: dict[str, Any]) -> datetime | None:
@@ -162,9 +164,9 @@ def read_if_there(url: str) -> bytes | None:
     return None
 
 
-def write_atomic(url: str, content: bytes) -> None:
-    """Write `content` to `url`, whole or not at all; raises as `open_atomic` does."""
-    with open_atomic(url, plain=True) as handle:
+def write_atomic(url: str, content: bytes, *, synced: bool = False) -> None:
+    """Write `content` to `url`, whole or not at all; `synced` and errors are those of `open_atomic`."""
+    with open_atomic(url, plain=True, synced=synced) as handle:
         handle.write(content)
 
 

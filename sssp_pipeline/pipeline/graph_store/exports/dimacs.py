@@ -26,7 +26,7 @@ def write_dimacs_coordinates(graph: ExportedGraph, url: str) -> bool:
     first = next(tables)
     if not all(pa.types.is_integer(first[name].type) for name in "xy"):
         return False
-    with files.open_atomic(url) as handle:
+    with files.open_atomic(url, synced=True) as handle:
         handle.write(f"p aux sp co {graph.n_vertices}".encode())
         for table in (first, *tables):
             numbers = numerals(np.arange(n_before + 1, n_before + 1 + len(table)))

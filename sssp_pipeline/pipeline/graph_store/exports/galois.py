@@ -13,7 +13,7 @@ _VERSION = 1
 def write_galois(graph: ExportedGraph) -> None:
     """Write the graph; the file does not say of which type its weights are."""
     dtype = graph.weight_dtype.newbyteorder("<")
-    with files.open_atomic(graph.url, plain=True) as handle:
+    with files.open_atomic(graph.url, plain=True, synced=True) as handle:
         handle.write(struct.pack("<QQQQ", _VERSION, dtype.itemsize, graph.n_vertices, graph.n_edges))
         skipped = 1  # the first row offset, 0, is no end of a row
         for offsets in graph.stream.row_offsets():

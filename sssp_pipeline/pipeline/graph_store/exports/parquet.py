@@ -25,7 +25,7 @@ def write_edge_table(graph: ExportedGraph) -> None:
     has_edges = np.zeros(graph.n_vertices, bool)
     done = 0
     with (
-        files.open_atomic(graph.url) as handle,
+        files.open_atomic(graph.url, synced=True) as handle,
         pq.ParquetWriter(handle, schema, compression="zstd", use_dictionary=names[:1]) as writer,
     ):
         for block in graph.stream.blocks(ROW_GROUP_EDGES):
@@ -49,7 +49,7 @@ def write_vertex_table(graph: ExportedGraph, url: str) -> None:
     """Write `id` of each vertex, its `number` in a file that numbers vertices, and its coordinates if there are any."""
     n_before = 0
     with ExitStack() as resources:
-        handle = resources.enter_context(files.open_atomic(url))
+        handle = resources.enter_context(files.open_atomic(url, synced=True))
         writer: pq.ParquetWriter | None = None
         for rows in graph.vertex_tables():
             table = rows

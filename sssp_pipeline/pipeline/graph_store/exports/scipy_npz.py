@@ -22,7 +22,10 @@ def write_scipy_npz(graph: ExportedGraph) -> None:
     for block in graph.blocks():
         graph.refuse_repeats(block, "a matrix")
     stream = graph.stream
-    with files.open_atomic(graph.url, plain=True) as handle, zipfile.ZipFile(handle, "w") as archive:
+    with (
+        files.open_atomic(graph.url, plain=True, synced=True) as handle,
+        zipfile.ZipFile(handle, "w") as archive,
+    ):
         _write_array(archive, "indices", index, graph.n_edges, stream.targets())
         _write_array(archive, "indptr", index, graph.n_vertices + 1, stream.row_offsets())
         weights = (graph.weights(values) for values in stream.weights())

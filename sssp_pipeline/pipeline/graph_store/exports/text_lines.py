@@ -25,7 +25,7 @@ def write_text(graph: ExportedGraph, header: str, text_of: Callable[[EdgeBlock],
         return joined(text_of(block)), len(block.col_indices)
 
     done = 0
-    with files.open_atomic(graph.url) as handle:
+    with files.open_atomic(graph.url, synced=True) as handle:
         handle.write(header.encode())
         for text, n_edges in map_in_order(work, graph.blocks(), graph.threads):
             handle.write(text)

@@ -65,14 +65,15 @@ class StoreWriter:
         replaced, so that a kill at any moment loses no version.
         """
         url = files.join(self.store, MANIFEST)
+        files.sync(self.store, [part.path for part in manifest.parts])
         versions: dict[str, StoreManifest] = {}
         if (text := files.read_if_there(url)) is not None:
             before = parse_manifest(text, self.store, url)
             versions = older_versions(self.store, before)
             if is_complete(self.store, before):
                 versions[before.content_id] = before
-                files.write_atomic(version_url(self.store, before.content_id), text)
-        files.write_atomic(url, record_bytes(manifest.model_dump(mode="json")))
+                files.write_atomic(version_url(self.store, before.content_id), text, synced=True)
+        files.write_atomic(url, record_bytes(manifest.model_dump(mode="json")), synced=True)
         self._is_committed = True
         files.remove(version_url(self.store, manifest.content_id))
         versions[manifest.content_id] = manifest
