@@ -178,10 +178,10 @@ def test_killed_at_every_step_of_a_removal_the_folder_is_still_a_runs(tmp_path, 
         with monkeypatch.context() as patched, suppress(Killed):
 
             def dying(name, left=left):
-                def step(*args):
+                def step(*args, **options):
                     if next(left) == 0:
                         raise Killed
-                    return real[name](*args)
+                    return real[name](*args, **options)
 
                 return step
 
@@ -502,3 +502,20 @@ def test_folders_elsewhere_than_on_this_machine_are_as_safe(tmp_path):
         with pytest.raises(InputError, match=r"is not empty and .* it has notes\.txt"):
             run(made(tmp_path, **sections), Quiet())
     assert storage.list_files(f"{place}/taken") == ["notes.txt"]
+
+
+def test_a_run_that_another_process_has_finished_meanwhile_keeps_its_files(tmp_path, monkeypatch):
+    # A process that was frozen finds that its batch has no run any more, and that there are no commits.
+    run(made(tmp_path), Quiet())
+    shutil.move(tmp_path / "run", tmp_path / "finished")
+    expected = content(tmp_path / "finished")
+
+    def solve(task):
+        shutil.rmtree(tmp_path / "run")
+        shutil.copytree(tmp_path / "finished", tmp_path / "run")
+        raise InputError("the folder no longer holds the run of this batch")
+
+    monkeypatch.setattr(dispatch, "solve_task", solve)
+    with pytest.raises(InputError, match="no longer holds"):
+        run(made(tmp_path), Quiet())
+    assert content(tmp_path / "run") == expected

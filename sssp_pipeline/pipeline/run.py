@@ -434,7 +434,10 @@ class _Job:
             return self._solve_missing(missing, will_verify)
         except InputError as error:
             self.cluster.close()  # its workers may still write, so it ends before files are removed
-            if isinstance(error, UnsolvableError) or not self.folder.committed():
+            self.still_ours()
+            # A run that another process has finished meanwhile has no commits either.
+            is_lost = isinstance(error, UnsolvableError) or not self.folder.committed()
+            if is_lost and self.folder.awaits(self._identity):
                 self.folder.abandon()
             raise
 

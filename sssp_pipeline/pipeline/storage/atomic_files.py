@@ -6,6 +6,7 @@ when its upload is complete. So a reader never sees half a file.
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import os
@@ -30,6 +31,10 @@ TEMP_PREFIX = ".sssp-partial-"
 #: With the process and a number, it makes a temporary name that no other machine and no other process has.
 _PROCESS = uuid.uuid4().hex[:8]
 _numbers = itertools.count()
+#: Attempts to create a file in a folder that others create and remove.
+_MOST_ATTEMPTS = 10
+#: What a filesystem answers that has no links.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
 
 class _PlainFile(io.RawIOBase):
@@ -131,8 +136,8 @@ def open_atomic(url: str, *, plain: bool = False, synced: bool = False) -> Itera
             whole = b"".join(collected.buffers) if plain else content.getvalue().to_pybytes()
             call(url, fs.pipe_file, path, whole)
             return
-        folder, _, name = path.rpartition("/")
-        target = f"{folder}/{TEMP_PREFIX}{_PROCESS}{os.getpid():x}-{next(_numbers):x}-{name}"
+        folder = path.rpartition("/")[0]
+        target = _temporary_name(path)
         opened = _PlainFile if plain else partial(pa.OSFile, mode="wb")
         try:
             try:
@@ -151,3 +156,36 @@ def open_atomic(url: str, *, plain: bool = False, synced: bool = False) -> Itera
             with suppress(OSError):
                 os.unlink(target)  # noqa: PTH108
             raise
+
+
+def create_file(path: str, content: bytes) -> None:
+    """Create the local file `path` with `content`, which it has from the first moment.
+
+    Raises `FileExistsError` if there is a file, and other kinds of `OSError`.
+    """
+    for attempt in itertools.count(1):
+        temporary = _temporary_name(path)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+            with _PlainFile(temporary) as file:
+                file.write(content)
+            # Not a rename, which would replace a file. NFS can make links from its first version on.
+            os.link(temporary, path)
+            return
+        except FileNotFoundError:  # a process that ends has removed the empty folder
+            if attempt == _MOST_ATTEMPTS:
+                raise
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with open(path, "xb") as file:  # noqa: PTH123
+                file.write(content)
+            return
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)  # noqa: PTH108
+
+
+def _temporary_name(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{TEMP_PREFIX}{_PROCESS}{os.getpid():x}-{next(_numbers):x}-{name}"

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage.atomic_files import TEMP_PREFIX as TEMP_PREFIX
+from sssp_pipeline.pipeline.storage.atomic_files import create_file
 from sssp_pipeline.pipeline.storage.atomic_files import open_atomic as open_atomic
 from sssp_pipeline.pipeline.storage.durability import sync as sync
 from sssp_pipeline.pipeline.storage.error_texts import reading as reading
@@ -171,7 +172,7 @@ def write_atomic(url: str, content: bytes, *, synced: bool = False) -> None:
 
 
 def create(url: str, content: bytes) -> bool:
-    """Create the object `url` with `content` unless it exists; return whether its content is now this `content`.
+    """Create the file or object `url` unless it exists; return whether its content is now `content`.
 
     Every caller must pass different content. If the answer to a first attempt is lost, the store refuses the second
     attempt because the first one succeeded; only the content shows that. Raises as `open_atomic` does.
@@ -179,7 +180,10 @@ def create(url: str, content: bytes) -> bool:
     fs, path = filesystem(url)
     with writing(url):
         try:
-            call(url, fs.pipe_file, path, content, mode="create")
+            if is_local(url):
+                create_file(path, content)
+            else:
+                call(url, fs.pipe_file, path, content, mode="create")
         except OSError as error:
             status, _ = http_status(error.__cause__ or error)
             if not isinstance(error, FileExistsError) and status != _PRECONDITION_FAILED:

@@ -1,7 +1,8 @@
 """Lease: one process at a time writes to a run folder or a graph store.
 
-A local folder is locked by the kernel, which releases the lock when the process ends. An object store has no locks.
-It can create an object only if the object does not exist yet, and the lease is built on this condition:
+A folder on a disk of this machine is locked by the kernel, which releases the lock when the process ends. On a
+filesystem that several machines share, such as NFS, each machine has locks of its own. An object store has no locks.
+Both can create a file only if it does not exist yet, and the lease is built on this condition:
 
 ```
 <folder>/_lease/000001.json      the holder, the time since when, and a beat that increases every `BEAT_S`
@@ -35,6 +36,7 @@ from datetime import UTC, datetime, timedelta
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.file_locks import is_in_place, try_lock
+from sssp_pipeline.pipeline.storage.mounts import is_of_one_host
 from sssp_pipeline.pipeline.storage.retries import without_retries
 
 #: Seconds between two beats of a lease.
@@ -57,7 +59,7 @@ def exclusive(url: str, on_wait: Callable[[str], None] | None = None) -> Iterato
     once with words for the other process.
 
     Gives a function to call before any step that only the holder may take. The function raises `SsspError` if another
-    process has taken the folder over. That can happen in an object store, to a process that was frozen or cut off.
+    process has taken the folder over. That can happen to a process with a lease that was frozen or cut off.
 
     A filesystem with neither locks nor conditional writes, such as `sftp://`, cannot be held: a warning is logged, and
     the block runs.
@@ -67,10 +69,10 @@ def exclusive(url: str, on_wait: Callable[[str], None] | None = None) -> Iterato
     InputError
         Another process holds the folder and there is no `on_wait`; or the folder cannot be created.
     """
-    if files.is_local(url):
+    if _is_locked(url):
         with _locked(url, on_wait):
             yield _nothing_to_check
-    elif files.is_object_store(url):
+    elif _is_leased(url):
         lease = _Lease(url, on_wait)
         lease.acquire()
         try:
@@ -80,11 +82,20 @@ def exclusive(url: str, on_wait: Callable[[str], None] | None = None) -> Iterato
             raise
         finally:
             lease.release()
+            files.remove_if_empty(url)
     else:
         _log.warning(
             "`%s` cannot be locked: make sure that no other process writes to it", files.redacted(url)
         )
         yield _nothing_to_check
+
+
+def _is_locked(url: str) -> bool:
+    return files.is_local(url) and is_of_one_host(files.filesystem(url)[1])
+
+
+def _is_leased(url: str) -> bool:
+    return files.is_object_store(url) or (files.is_local(url) and not _is_locked(url))
 
 
 def _nothing_to_check() -> None:
@@ -147,10 +158,9 @@ _LOCK_RETRY_S = 0.02
 def is_held(url: str) -> bool | None:
     """Return whether a process holds the folder `url` by `exclusive`; None if that cannot be found out.
 
-    A local lock is seen only if its process runs on this machine. A lease counts as held if it was written less than
-    `LEASE_S` ago, by the clocks of the store and of this machine.
+    A lease counts as held if it was written less than `LEASE_S` ago, by the clocks of the storage and of this machine.
     """
-    if files.is_object_store(url):
+    if _is_leased(url):
         times = files.file_times(files.join(url, "_lease")).values()
         if None in times:
             return None
@@ -179,7 +189,7 @@ def _in_use_error(url: str, holder: str) -> InputError:
 
 
 class _Lease:
-    """A lease on the folder `url` of an object store; from `acquire` to `release` a thread writes its beats."""
+    """A lease on the folder `url`; from `acquire` to `release` a thread writes its beats."""
 
     def __init__(self, url: str, on_wait: Callable[[str], None] | None = None) -> None:
         self._url = url
@@ -207,7 +217,11 @@ class _Lease:
             self._renewed = _now()
             self._facts["since"] = datetime.now(UTC).isoformat(timespec="seconds")
             if files.create(self._object_url(self._number), self._content(0)):
-                break
+                # The list of numbers may have been old: a machine keeps what it has seen of a shared folder for a time.
+                self._notice_takeover()
+                if not self._lost:
+                    break
+                self._lost = False
         if files.create(self._object_url(self._number), self._content(1)):
             place = files.redacted(self._url)
             _log.warning(
@@ -237,6 +251,7 @@ class _Lease:
                 # In ascending order, so that the object of this process is removed last.
                 for number in sorted(n for n in self._numbers() if n <= self._number and not self._lost):
                     files.remove(self._object_url(number))
+                files.remove_if_empty(files.join(self._url, "_lease"))
         except SsspError as error:
             _log.warning("the lease could not be removed, it expires in %.0f s: %s", LEASE_S, error)
 

@@ -1,3 +1,5 @@
+import errno
+import os
 import shutil
 import threading
 import time
@@ -6,9 +8,9 @@ from contextlib import ExitStack
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage import files, lease
-from sssp_pipeline.pipeline.storage.lease import exclusive
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline.storage import files, lease, mounts
+from sssp_pipeline.pipeline.storage.lease import exclusive, is_held
 
 
 def files_below(folder):
@@ -46,11 +48,23 @@ class Waiting(threading.Thread):
             assert self.leave.wait(20)
 
 
-@pytest.fixture(params=["local", "object store"])
+@pytest.fixture
+def shared(monkeypatch):
+    """Take every local filesystem for one that several machines share, and make its leases short."""
+    monkeypatch.setattr(lease, "is_of_one_host", lambda path: False)
+    monkeypatch.setattr(lease, "POLL_S", 0.02)
+    monkeypatch.setattr(lease, "BEAT_S", 0.1)
+    monkeypatch.setattr(lease, "LEASE_S", 1.5)
+
+
+@pytest.fixture(params=["local", "shared", "object store"])
 def folder(request, tmp_path, monkeypatch):
-    """Give the URL of a folder: a local one, and one in an object store that is a dictionary."""
+    """Give the URL of a folder: a local one, a shared one, and one in an object store that is a dictionary."""
     monkeypatch.setattr(lease, "POLL_S", 0.05)
     if request.param == "local":
+        return str(tmp_path / "graph")
+    if request.param == "shared":
+        request.getfixturevalue("shared")
         return str(tmp_path / "graph")
     monkeypatch.setattr(lease, "BEAT_S", 0.1)
     objects: dict[str, bytes] = {}
@@ -136,3 +150,128 @@ def test_a_check_for_writing_leaves_the_folder_that_another_process_holds_by_the
         files.check_writable(url)
         assert_is_held(url)
     assert files_below(tmp_path) == []
+
+
+# ---- filesystems that several machines share: a lease takes the place of the lock ----
+
+
+def test_a_lease_on_a_shared_folder_leaves_nothing(tmp_path, shared):
+    url = str(tmp_path / "run")
+    with exclusive(url) as still_ours:
+        assert is_held(url)
+        still_ours()
+        assert files_below(tmp_path) == ["run", "run/_lease", "run/_lease/000001.json"]
+    assert files_below(tmp_path) == []
+
+
+def test_a_lease_of_a_killed_process_is_taken_over(tmp_path, shared):
+    url = str(tmp_path / "run")
+    dead = lease._Lease(url)
+    assert files.create(dead._object_url(1), dead._content(0) + b" ")
+    began = time.monotonic()
+    with exclusive(url):
+        assert time.monotonic() - began > 1.5
+        assert files_below(tmp_path / "run/_lease") == ["000001.json", "000002.json"]
+    assert files_below(tmp_path) == []
+
+
+def test_a_lease_that_is_overwritten_or_removed_is_lost(tmp_path, shared):
+    def overwritten(url):
+        files.write_atomic(url, b'{"token": "of another"}')
+
+    for strike in (overwritten, files.remove):
+        with exclusive(str(tmp_path / "held")) as still_ours:
+            strike(f"{tmp_path}/held/_lease/000001.json")
+            time.sleep(0.5)
+            with pytest.raises(SsspError, match="was taken over by another process"):
+                still_ours()
+        files.remove(f"{tmp_path}/held")
+
+
+def test_an_old_list_of_numbers_gives_no_second_holder(tmp_path, shared, monkeypatch):
+    # Another machine has released number 1 and taken number 2, and this one still sees the old list.
+    url = str(tmp_path / "run")
+    assert files.create(f"{url}/_lease/000002.json", b'{"token": "of another"}')
+    real = lease._Lease._numbers
+    lists = []
+
+    def old_at_first(self):
+        lists.append(real(self))
+        return [] if len(lists) == 1 else lists[-1]
+
+    monkeypatch.setattr(lease._Lease, "_numbers", old_at_first)
+    began = time.monotonic()
+    with exclusive(url):
+        assert time.monotonic() - began > 1.5  # it has waited until the other lease expired
+        assert (tmp_path / "run/_lease/000003.json").exists()
+
+
+def test_many_processes_take_turns_on_a_shared_folder(tmp_path, shared):
+    url, at_once, most = str(tmp_path / "run"), [], []
+
+    def hold():
+        with exclusive(url, lambda holder: None) as still_ours:
+            at_once.append(1)
+            most.append(len(at_once))
+            time.sleep(0.05)
+            still_ours()
+            at_once.pop()
+
+    threads = [threading.Thread(target=hold) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert most == [1] * 6
+    assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("code", [None, errno.EPERM, errno.ENOTSUP])
+def test_a_file_is_created_once(tmp_path, monkeypatch, code):
+    def link(source, target):
+        raise OSError(code, "no links")
+
+    if code is not None:
+        monkeypatch.setattr(os, "link", link)
+    url = f"{tmp_path}/folder/only"
+    assert files.create(url, b"first")
+    assert not files.create(url, b"second")
+    assert files.create(url, b"first")  # as after an answer that was lost
+    assert files_below(tmp_path) == ["folder", "folder/only"]
+    assert files.read_bytes(url) == b"first"
+
+
+MOUNTS = r"""
+21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 21 0:40 / /home rw,relatime - nfs4 server:/home rw,vers=4.2
+31 30 0:41 / /home/my\040disk rw - xfs /dev/sdb rw
+32 21 0:42 / /scratch rw - lustre 10.0.0.1@o2ib:/scratch rw
+33 21 0:43 / /mnt/s rw - fuse.sshfs host:/ rw
+34 21 0:44 / /twice rw - ext4 /dev/sdc rw
+35 21 0:45 / /twice rw - nfs server:/ rw
+36 21 0:46 / /tmp rw master:1 - tmpfs tmpfs rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "is_local"),
+    [
+        ("/var/data", True),
+        ("/home/ann/run", False),
+        ("/home/my disk/run", True),
+        ("/homes/ann", True),
+        ("/scratch", False),
+        ("/mnt/s/x", False),
+        ("/twice/x", False),
+        ("/tmp/x", True),
+    ],
+)
+def test_the_filesystem_of_a_path(path, is_local, tmp_path, monkeypatch):
+    (tmp_path / "mountinfo").write_text(MOUNTS.lstrip())
+    monkeypatch.setattr(mounts, "_MOUNTS", tmp_path / "mountinfo")
+    assert mounts.is_of_one_host(path) is is_local
+
+
+def test_a_machine_without_a_list_of_mounts_has_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr(mounts, "_MOUNTS", tmp_path / "none")
+    assert mounts.is_of_one_host("/anywhere")
