@@ -420,10 +420,10 @@ def test_killed_at_every_step_of_a_commit_no_version_is_lost(tmp_path, monkeypat
         return ingest(spec_of(tmp_path), store, Quiet())[0].content_id
 
     def dying(action, left):
-        def step(url, *args):
+        def step(url, *args, **how):
             if any(name in url for name in ("versions", "/part-", "manifest.json")) and next(left) == 0:
                 raise Killed
-            return action(url, *args)
+            return action(url, *args, **how)
 
         return step
 

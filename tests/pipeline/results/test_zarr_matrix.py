@@ -106,7 +106,7 @@ def test_the_group_appears_when_everything_is_written(tmp_path, monkeypatch):
     written = []
     write = files.write_atomic
     monkeypatch.setattr(
-        files, "write_atomic", lambda url, content: (written.append(url), write(url, content))
+        files, "write_atomic", lambda url, content, **how: (written.append(url), write(url, content, **how))
     )
     ids = pa.array([5, 6, 7])
     rows = np.arange(6, dtype=np.int64).reshape(2, 3)

@@ -64,12 +64,12 @@ class Storage:
         monkeypatch.setattr(files, "remove", self.remove)
 
     @contextmanager
-    def open_atomic(self, url: str, *, plain: bool = False):
+    def open_atomic(self, url: str, **how: bool):
         self._check()
         with self._lock:
             self.n_writes += 1
             number = self.n_writes
-        with self._open(url, plain=plain) as handle:
+        with self._open(url, **how) as handle:
             yield handle
             self.is_dead = self.is_dead or number == self._kill_at
             self._check()
