@@ -99,9 +99,9 @@ def damaged(content: bytes, how: str, chance: random.Random) -> bytes | None:
     """Return damaged `content`, None if the file is removed."""
     if how == "remove":
         return None
-    if how == "append":
+    if how == "append" or not content:
         return content + chance.randbytes(chance.choice([1, 4096]))
-    place = chance.randrange(max(len(content), 1))
+    place = chance.randrange(len(content))
     if how == "cut":
         return content[:place]
     if how == "zeros":
