@@ -7,9 +7,9 @@
 
 `store` damages one file of a graph store, of each kind of graph, with a hierarchy. Then a run follows, or `verify` of
 an earlier run. After an error, the store is removed and made again, as the hint says. `cache` damages a file of the
-cache that worker processes of a machine share. `ingest` damages one file that an interrupted ingest by tasks has left, and
-`kill` ends ingests by tasks by SIGKILL; then the same command follows. A kill counts if the ingest was begun and not
-finished.
+cache that worker processes of a machine share. `ingest` damages one file that an interrupted ingest by tasks has left,
+and `kill` ends ingests by tasks by SIGKILL; then the same command follows. A kill counts if the ingest was begun and
+not finished.
 
 The damages are those of `faulty_runs.py`. The program prints one JSON line: how often each outcome was seen. `wrong`
 and `traceback` must be 0. The short form is `tests/faults/test_faulty_stores.py`.

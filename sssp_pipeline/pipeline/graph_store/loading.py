@@ -84,7 +84,13 @@ def load_graph(
                 f"`{files.redacted(files.join(store, part.path))}` does not fit row_offsets",
                 hint=INGEST_AGAIN,
             )
-    return graph.check()
+    try:
+        return graph.check()
+    except InputError as error:
+        place = files.redacted(store)
+        raise InputError(
+            f"the graph store `{place}` holds no graph: {error.message}", hint=INGEST_AGAIN
+        ) from error
 
 
 def altered_part(manifest: Manifest, graph: CsrGraph) -> str | None:
@@ -115,7 +121,7 @@ def check_store(store: str, manifest: Manifest) -> None:
     before = manifest.edges if manifest.edge_weights is not None else None
 
     def check(part: Part, ends: Part | None = None) -> None:
-        preceding = None if ends is None else _table(store, ends)["col_index"].to_numpy()
+        preceding = None if ends is None else _table(store, ends, ["col_index"])["col_index"].to_numpy()
         if part.content_sha256 not in (None, content_sha256(_table(store, part), preceding)):
             url = files.redacted(files.join(store, part.path))
             raise InputError(f"`{url}` has other values than the manifest says", hint=INGEST_AGAIN)
@@ -178,6 +184,7 @@ def _table(store: str, part: Part, columns: list[str] | None = None) -> pa.Table
         if file.metadata.num_rows != part.rows:
             raise _size_mismatch(store, part, file.metadata.num_rows, part.rows, "rows")
         table = file.read(columns, use_threads=False)
+        table = table if columns is None else table.select(columns)
     # Strings of 2 GiB or more in one array need offsets of 64 bits. Parquet has one type for both.
     large = [f.with_type(pa.large_string()) if pa.types.is_string(f.type) else f for f in table.schema]
     return table.cast(pa.schema(large))
@@ -222,9 +229,9 @@ def row_groups(store: str, part: Part, columns: dict[str, np.dtype]) -> Iterator
     for group in range(file.num_row_groups):
         with _decoding(store, part):
             table = file.read_row_group(group, list(columns), use_threads=False)
-        values = [np.empty(table.num_rows, dtype) for dtype in columns.values()]
-        for column, target in zip(columns, values, strict=True):
-            _copy_column(table, column, target)
+            values = [np.empty(table.num_rows, dtype) for dtype in columns.values()]
+            for column, target in zip(columns, values, strict=True):
+                _copy_column(table, column, target)
         yield values
 
 
@@ -257,6 +264,10 @@ def _decoding(store: str, part: Part) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         url = files.redacted(files.join(store, part.path))
         raise InputError(f"`{url}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
+    except (KeyError, ValueError) as error:  # a column is missing, or has another type or length
+        url = files.redacted(files.join(store, part.path))
+        what = f"it has no column {error}" if isinstance(error, KeyError) else error
+        raise InputError(f"`{url}` does not fit the manifest: {what}", hint=INGEST_AGAIN) from error
 
 
 def _copy_column(table: pa.Table, column: str, target: np.ndarray) -> None:
@@ -264,9 +275,6 @@ def _copy_column(table: pa.Table, column: str, target: np.ndarray) -> None:
     for chunk in table[column].chunks:
         values = chunk.to_numpy()
         if values.dtype != target.dtype:
-            raise InputError(
-                f"column {column} of the graph store has type {values.dtype}, wanted {target.dtype}",
-                hint=INGEST_AGAIN,
-            )
+            raise ValueError(f"column {column} has type {values.dtype}, wanted {target.dtype}")
         target[at : at + len(values)] = values
         at += len(values)
