@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,10 @@ from sssp_pipeline.pipeline.solving.workers.dask_start import (
 from sssp_pipeline.pipeline.solving.workers.memory import limit_here, needed_limit, usable_bytes, usable_share
 from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.cluster import Cluster
+
+#: Open files that the client and the scheduler need, and those that they need for each worker. With fewer, Dask waits
+#: for ever, or logs the same error without end. Measured: 44 for two workers, at most 128 for eight.
+_FILES, _FILES_A_WORKER = 32, 16
 
 
 def has_dask_cuda() -> bool:
@@ -50,11 +55,13 @@ def started_here(spec: Cluster, workers: int, threads: int, needed_bytes: int) -
     Raises
     ------
     InputError
-        A worker cannot use `needed_bytes` of its memory limit, or dask-cuda is not installed.
+        A worker cannot use `needed_bytes` of its memory limit, too few files may be open, or dask-cuda is not
+        installed.
     SsspError
         The workers do not start.
     """
     limit = worker_limit(spec, workers, threads, needed_bytes)
+    _allow_files(workers)
     options = {
         "n_workers": workers,
         "threads_per_worker": threads,
@@ -83,6 +90,19 @@ def worker_limit(spec: Cluster, workers: int, threads: int, needed_bytes: int) -
             hint="raise `cluster.memory_limit`, or lower `workers` or `threads_per_worker` there, or `solve.batch`",
         )
     return limit
+
+
+def _allow_files(workers: int) -> None:
+    """Let this process open the files that it needs for workers, if the hard limit allows it."""
+    needed = _FILES + _FILES_A_WORKER * workers
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise InputError(
+                f"this process may open {hard} files, and {plural(workers, 'worker')} here take up to {needed}",
+                hint=f"raise the limit: `ulimit -n {needed}`; or leave out `cluster.workers`, so that threads solve",
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 @contextmanager

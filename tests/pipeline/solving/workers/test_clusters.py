@@ -472,3 +472,37 @@ def test_no_more_workers_than_gpus(grid, monkeypatch):
 def test_without_a_gpu_there_are_none():
     if cupy_setup.gpu_missing() is not None:
         assert cupy_setup.gpu_count() == 0
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(("n_files", "fits"), [(16, False), (40, False), (64, True)])
+def test_too_few_open_files_for_workers_are_an_error_and_no_endless_wait(tmp_path, n_files, fits):
+    code = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, ({n_files}, {n_files}))
+from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here
+from sssp_pipeline.workflow.cluster import Cluster
+if __name__ == "__main__":
+    with started_here(Cluster(workers=2), 2, 1, 0) as client:
+        print(len(client.scheduler_info()["workers"]))
+"""
+    (tmp_path / "start.py").write_text(code)
+    command = [sys.executable, str(tmp_path / "start.py")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if fits:
+        assert (ended.returncode, ended.stdout) == (0, "2\n")
+    else:
+        last = ended.stderr.splitlines()
+        assert f"this process may open {n_files} files, and 2 workers here take up to 64" in ended.stderr
+        assert len(last) < 40
+
+
+def test_the_soft_limit_of_open_files_is_raised_for_workers(monkeypatch):
+    from sssp_pipeline.pipeline.solving.workers import local_cluster
+
+    raised = []
+    monkeypatch.setattr(local_cluster.resource, "getrlimit", lambda which: (64, 4096))
+    monkeypatch.setattr(local_cluster.resource, "setrlimit", lambda which, limits: raised.append(limits))
+    local_cluster._allow_files(2)
+    local_cluster._allow_files(8)
+    assert raised == [(160, 4096)]
