@@ -130,6 +130,25 @@ def test_a_defect_is_an_object_with_its_traceback(at, monkeypatch):
     assert isinstance(invoke("inspect", "run").exception, ValueError)  # of which Python shows the traceback
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("can't start new thread"),
+        ImportError("libz.so: failed to map segment from shared object"),
+        OSError(12, "Cannot allocate memory"),
+    ],
+)
+def test_a_system_without_more_memory_is_no_defect(at, monkeypatch, error):
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr(inspect, "describe", broken)
+    result = invoke("inspect", "run")
+    assert result.exit_code == 1
+    assert f"error: the system gives no more memory or threads: {error}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_what_libraries_log_and_warn_of_is_an_object(capsys):
     with console("json") as told, warnings.catch_warnings():
         warnings.simplefilter("always")

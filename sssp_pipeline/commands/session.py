@@ -69,6 +69,10 @@ def print_answer(text: str) -> None:
         )
 
 
+#: What Python and the loader of libraries say if the system gives them no memory, which are no `MemoryError`.
+_NO_MORE = ("can't start new thread", "failed to map segment from shared object", "Cannot allocate memory")
+
+
 @contextmanager
 def reporting(
     log: LogFormat, quiet: bool = False, verbose: bool = False, as_json: bool = False
@@ -116,6 +120,11 @@ def reporting(
         # After a second Ctrl-C threads still solve. A normal exit would wait for them.
         os._exit(EXIT_INTERRUPTED)
     except Exception as error:
+        if any(text in str(error) for text in _NO_MORE):
+            hint = (
+                "raise the limits of this process, which `ulimit -a` shows, or use a machine with more memory"
+            )
+            raise failed(f"the system gives no more memory or threads: {error}", hint, exit_code=1) from None
         if as_json:
             _print_failure(without_secrets(f"{type(error).__name__}: {error}"), "report this as a bug", 1)
         shell.crashed(error)

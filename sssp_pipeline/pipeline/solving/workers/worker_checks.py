@@ -6,14 +6,18 @@ The functions below the line run on the workers.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import distributed
 from distributed import Client, Worker
 
+import sssp_pipeline
 from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels import SOLVERS
@@ -30,8 +34,6 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import plural
 
-#: The packages whose release must be the same everywhere.
-_OURS = {"sssp-pipeline": __version__, "distributed": distributed.__version__}
 #: Seconds that a worker has for its answer.
 ANSWER_S = 60
 
@@ -64,9 +66,9 @@ def total_of_workers(client: Client) -> Machine:
         The scheduler or a worker runs another release.
     """
     scheduler = client.sync(client.scheduler.versions)["packages"]["distributed"]
-    if scheduler != _OURS["distributed"]:
+    if scheduler != (ours := _ours()["distributed"]):
         raise InputError(
-            f"the scheduler runs distributed {scheduler}, this is {_OURS['distributed']}",
+            f"the scheduler runs distributed {scheduler}, this is {ours}",
             hint="install the same release of Dask everywhere",
         )
     # Another release may lack the other functions, so the release is checked first.
@@ -155,9 +157,10 @@ def _raise_faults(faults: dict[str, str | None]) -> None:
 def _release_fault(releases: Any) -> str | None:
     if isinstance(releases, BaseException):
         return f"it cannot run sssp-pipeline: {_reason(releases)}"
+    ours = _ours()
     for package, theirs in releases.items():
-        if theirs != _OURS[package]:
-            return f"it runs {package} {theirs}, this is {_OURS[package]}"
+        if theirs != ours[package]:
+            return f"it runs {package} {theirs}, this is {ours[package]}"
     return None
 
 
@@ -173,7 +176,18 @@ def _each(reasons: dict[str, str]) -> str:
 
 
 def _releases() -> dict[str, str]:
-    return _OURS
+    return _ours()
+
+
+@cache
+def _ours() -> dict[str, str]:
+    """Return the releases of the packages that must be the same everywhere. Builds of one release may differ."""
+    root = Path(sssp_pipeline.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".cu", ".cuh")):
+        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    code = f"{__version__} (code {digest.hexdigest()[:8]})"
+    return {"sssp-pipeline": code, "distributed": distributed.__version__}
 
 
 def _cores_and_gpu() -> tuple[str, int, int | str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -134,13 +135,41 @@ def test_workers_of_another_release_are_named(client, monkeypatch):
     with pytest.raises(InputError) as caught:
         worker_checks.total_of_workers(client)
     assert caught.value.message == (
-        f"2 of 2 workers cannot take part: {first}: it runs sssp-pipeline 0.0.1, this is {__version__}; "
+        f"2 of 2 workers cannot take part: {first}: it runs sssp-pipeline 0.0.1, this is "
+        f"{worker_checks._ours()['sssp-pipeline']}; "
         f"{second}: it cannot run sssp-pipeline: No module named 'sssp_pipeline'"
     )
 
 
+def test_workers_with_other_code_of_the_same_release_are_named(client, monkeypatch):
+    other = f"{__version__} (code 01234567)"
+    monkeypatch.setattr(worker_checks, "_releases", lambda: {"sssp-pipeline": other})
+    with pytest.raises(InputError) as caught:
+        worker_checks.total_of_workers(client)
+    assert re.search(
+        rf"it runs sssp-pipeline {re.escape(other)}, this is {__version__} \(code [0-9a-f]{{8}}\)",
+        caught.value.message,
+    )
+
+
+def test_the_digest_of_the_code_tells_builds_of_a_release_apart(tmp_path, monkeypatch):
+    def digest():
+        return worker_checks._ours.__wrapped__()["sssp-pipeline"]
+
+    package = tmp_path / "sssp_pipeline"
+    package.mkdir()
+    (package / "a.py").write_text("x = 1")
+    (package / "kernel.cu").write_text("int x;")
+    monkeypatch.setattr(worker_checks.sssp_pipeline, "__file__", str(package / "__init__.py"))
+    first = digest()
+    (package / "a.cache").write_text("not code")
+    assert digest() == first
+    (package / "kernel.cu").write_text("int y;")
+    assert digest() != first
+
+
 def test_a_scheduler_of_another_release_is_named(client, monkeypatch):
-    monkeypatch.setitem(worker_checks._OURS, "distributed", "2025.1.0")
+    monkeypatch.setattr(worker_checks, "_ours", lambda: {"distributed": "2025.1.0"})
     with pytest.raises(InputError, match=r"^the scheduler runs distributed \S+, this is 2025\.1\.0$"):
         worker_checks.total_of_workers(client)
 
