@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import DiskFullError, InputError
 from sssp_pipeline.pipeline.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.manifest import (
@@ -333,11 +333,11 @@ def _manifest(edges: Edges, written: WrittenEdges, first: Manifest) -> Manifest:
 
 
 def _check_room(edges: Edges, store: str) -> None:
-    """Raise `InputError` if the disk of the store has no room for the row offsets, of which a header decides."""
+    """Raise `DiskFullError` if the disk of the store has no room for the row offsets, whose number a header alone may set."""
     n_vertices = edges.vertex_ids.n_vertices
     needed, free = 8 * (n_vertices + 1), files.free_bytes(store)
     if free is not None and needed > free:
-        raise InputError(
+        raise DiskFullError(
             f"a graph of {n_vertices:,} vertices takes at least {in_bytes(needed)}, and `{files.redacted(store)}` has "
             f"{in_bytes(free)} free",
             hint="name a `graph.store` with more room; if the input declares too many vertices, correct its header",

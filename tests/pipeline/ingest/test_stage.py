@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import DiskFullError, InputError
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
@@ -374,7 +374,7 @@ def test_rows_that_are_left_out_are_counted_and_kept(tmp_path):
 def test_a_graph_that_the_disk_cannot_hold_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "free_bytes", lambda _: 10**9)
     with pytest.raises(
-        InputError,
+        DiskFullError,
         match=r"a graph of 4,294,967,295 vertices takes at least 34\.4 GB, and `.*graph` has 1\.0 GB free",
     ):
         ingested(tmp_path, "p sp 4294967295 1\na 1 2 3\n")
