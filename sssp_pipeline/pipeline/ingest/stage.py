@@ -333,7 +333,7 @@ def _manifest(edges: Edges, written: WrittenEdges, first: Manifest) -> Manifest:
 
 
 def _check_room(edges: Edges, store: str) -> None:
-    """Raise `DiskFullError` if the disk of the store has no room for the row offsets, whose number a header alone may set."""
+    """Raise `DiskFullError` if the disk of the store has no room for the row offsets that a header may ask for."""
     n_vertices = edges.vertex_ids.n_vertices
     needed, free = 8 * (n_vertices + 1), files.free_bytes(store)
     if free is not None and needed > free:

@@ -26,7 +26,7 @@ class FileSum(NamedTuple):
     crc32: int
 
 
-class _SummedFile(io.RawIOBase):
+class SummedFile(io.RawIOBase):
     """Passes what is written on to `handle`, and computes its sum."""
 
     def __init__(self, handle: Any) -> None:
@@ -66,7 +66,7 @@ def write_summed(url: str, write: Callable[[Any], object], *, plain: bool = Fals
     `write` gets a file as `files.open_atomic` gives it. Raises what `open_atomic` and `write` raise.
     """
     with files.open_atomic(url, plain=True) as handle:
-        summed = _SummedFile(handle)
+        summed = SummedFile(handle)
         if plain:
             write(summed)
         else:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from isal.isal_zlib import crc32
 
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.arrow_arrays import number_bytes
@@ -18,6 +16,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import Part
 from sssp_pipeline.pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.pipeline.parquet.pages import Chunk, encoded_chunk, plain_chunk
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import SummedFile
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -44,7 +43,7 @@ class PartFile:
         self._path = path
         with ExitStack() as opened:
             handle = opened.enter_context(files.open_atomic(files.join(store, path), plain=True))
-            self._sink = _Checksummed(handle)
+            self._sink = SummedFile(handle)
             self._writer = PageWriter(self._sink, schema, "none")
             self._opened = opened.pop_all()
 
@@ -69,7 +68,7 @@ class PartFile:
             first=first,
             last=last,
             bytes=n_bytes,
-            crc32=self._sink.crc32,
+            crc32=self._sink.sum.crc32,
             content_sha256=content_sha256(content, before),
         )
 
@@ -132,17 +131,3 @@ def _chunk(column: pa.ChunkedArray) -> Chunk:
     if pa.types.is_large_string(values.type):
         return encoded_chunk(values, "none", "PLAIN")
     return plain_chunk(values.to_numpy(), "none")
-
-
-class _Checksummed:
-    """A file that computes the CRC-32 of the bytes written to it."""
-
-    def __init__(self, handle: IO[bytes]) -> None:
-        self._handle = handle
-        self.keeps_buffers = getattr(handle, "keeps_buffers", False)
-        self.crc32 = 0
-
-    def writelines(self, buffers: Iterable[memoryview]) -> None:
-        for buffer in buffers:
-            self.crc32 = crc32(buffer, self.crc32)
-        self._handle.writelines(buffers)
