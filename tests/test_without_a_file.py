@@ -100,7 +100,7 @@ def test_plan_ingest_and_solve_take_the_same_words(at):
             ["edges.txt", "--from", "1", "--out", "r", "--set", "cutoff=5"],
             "`--set cutoff`: unknown key `cutoff`",
             "did you mean `solve.cutoff`? "
-            "Keys: version, name, graph, sources, solve, cluster, output, verify, report",
+            "Keys: version, name, graph, sources, solve, cluster, output, storage, verify, report",
         ),
         (
             [
