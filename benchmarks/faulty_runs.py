@@ -5,7 +5,8 @@
 
 `damage` takes runs of every layout, unfinished and finished, and damages one file: it is removed, cut, or made longer,
 4 KiB of it become zeros, or one bit flips. Then the same `run` follows; of a finished run also `verify` and `run`.
-`kill` ends runs by SIGKILL while batches are solved. A kill counts if the run was begun and not finished.
+`kill` ends runs by SIGKILL while batches are solved. A kill counts if the run was begun and not finished. With
+`--workers 2` worker processes solve, and each kill hits the driver, a worker, or all of them.
 
 The program prints one JSON line: how often each outcome was seen. `wrong` and `traceback` must be 0. The short form is
 `tests/faults/test_faulty_runs.py`.
@@ -23,9 +24,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import SsspError
@@ -33,6 +36,7 @@ from sssp_pipeline.pipeline import run as conductor
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.models import Workflow
 
 #: What of `output` makes each kind of run.
@@ -190,15 +194,34 @@ def damage(folder: Path, count: int, seed: int, kinds: list[str]) -> dict[str, A
     return {"damages": count, "seed": seed, "outcomes": dict(sorted(seen.items())), "bad": bad}
 
 
-def _run(folder: Path, kind: str) -> None:
-    conductor.run(workflow(folder, kind, 200, 1, 40), Quiet())
+def _run(folder: Path, kind: str, workers: int = 0) -> None:
+    spec = workflow(folder, kind, 200, 1, 40)
+    if workers:
+        cluster = Cluster(workers=workers, threads_per_worker=1)
+        spec = spec.model_copy(update={"cluster": cluster})
+    conductor.run(spec, Quiet())
+
+
+def _end(process: Any, chance: random.Random, workers: int) -> None:
+    """Kill the driver, one of its worker processes and later the driver, or all of them."""
+    children = psutil.Process(process.pid).children(recursive=True) if process.is_alive() else []
+    target = chance.choice(["driver", "worker", "all"]) if workers else "driver"
+    hit = {"driver": [], "worker": chance.sample(children, min(1, len(children))), "all": children}
+    for child in hit[target]:
+        with suppress(psutil.Error):
+            child.kill()
+    if target == "worker":
+        process.join(chance.uniform(0, 5))
+    process.kill()
+    process.join()
+    psutil.wait_procs(children, timeout=60)
 
 
 def _commits(run: Path) -> int:
     return len(list(run.glob("_run/*.commit")))
 
 
-def kill(folder: Path, count: int, seed: int, kinds: list[str]) -> dict[str, Any]:
+def kill(folder: Path, count: int, seed: int, kinds: list[str], workers: int = 0) -> dict[str, Any]:
     """Return how many of `count` kills hit a run under way, how many runs were finished, and which went wrong."""
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload([conductor.__name__])
@@ -215,15 +238,14 @@ def kill(folder: Path, count: int, seed: int, kinds: list[str]) -> dict[str, Any
             kind = chance.choice(kinds)
             shutil.rmtree(run)
         before = _commits(run)
-        process = processes.Process(target=_run, args=(folder, kind))
+        process = processes.Process(target=_run, args=(folder, kind, workers))
         process.start()
         if chance.random() < 0.7:  # while batches are solved; else also while they are read, or gathered
             while process.is_alive() and _commits(run) == before:
                 time.sleep(0.001)
         time.sleep(chance.uniform(0, 0.3))
         under_way = process.is_alive() and (run / "_run").exists() and not (run / "run.json").exists()
-        process.kill()
-        process.join()
+        _end(process, chance, workers)
         if process.exitcode not in (0, -signal.SIGKILL):
             bad.append([kind, "exit code", process.exitcode])
         seen["kills"] += under_way and process.exitcode != 0
@@ -243,10 +265,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default=",".join(OUTPUTS), help="of: %(default)s")
+    parser.add_argument("--workers", type=int, default=0, help="worker processes of each run that is killed")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        act = damage if given.what == "damage" else kill
-        found = act(Path(folder), given.count, given.seed, given.kinds.split(","))
+        what = Path(folder), given.count, given.seed, given.kinds.split(",")
+        found = damage(*what) if given.what == "damage" else kill(*what, given.workers)
     print(json.dumps(found))
     raise SystemExit(bool(found["bad"]))
 

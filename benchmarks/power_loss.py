@@ -62,7 +62,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Named:
-    """Names of a folder changed, all at once: each is now that of a file or folder, or of none."""
+    """Names in a folder changed in one step. Each now leads to a file or folder, by its number, or to nothing."""
 
     folder: int
     changes: tuple[tuple[str, int | None], ...]

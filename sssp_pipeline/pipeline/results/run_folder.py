@@ -260,12 +260,9 @@ class RunFolder(RunBatches):
     def abandon(self) -> None:
         """Remove all that an unfinished run wrote. The holder of the lease removes the folder itself if it is empty."""
         self.remove()
-        for folder in (
-            "distances",
-            UNFINISHED,
-            "",
-        ):  # or else files may come back to a folder that is no run's
-            files.sync(self.path(folder) if folder else self.url)
+        # Or else a power loss may bring files back to a folder that is no run's.
+        for name in ("distances", UNFINISHED):
+            files.sync(self.path(name))
         files.remove(self.path(IDENTITY))
         files.remove_if_empty(self.path(UNFINISHED))
 

@@ -166,7 +166,7 @@ def read_if_there(url: str) -> bytes | None:
 
 
 def write_atomic(url: str, content: bytes, *, synced: bool = False) -> None:
-    """Write `content` to `url`, whole or not at all; `synced` and errors are those of `open_atomic`."""
+    """Write `content` to `url`, whole or not at all. `open_atomic` explains `synced` and the errors."""
     with open_atomic(url, plain=True, synced=synced) as handle:
         handle.write(content)
 

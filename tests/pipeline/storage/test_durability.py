@@ -57,6 +57,7 @@ def test_nothing_is_synced_when_it_is_off(tmp_path, steps):
 
 def test_a_missing_folder_is_left_out(tmp_path):
     files.sync(f"{tmp_path}/gone/further")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP])

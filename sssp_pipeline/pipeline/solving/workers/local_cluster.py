@@ -27,8 +27,8 @@ from sssp_pipeline.pipeline.solving.workers.memory import limit_here, needed_lim
 from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.cluster import Cluster
 
-#: Open files that the client and the scheduler need, and those that they need for each worker. With fewer, Dask waits
-#: for ever, or logs the same error without end. Measured: 44 for two workers, at most 128 for eight.
+#: How many files are open with no worker, and how many more with each worker. If the limit is lower, Dask waits for
+#: ever, or logs the same error without end. Measured: two workers need 44 files, and eight need at most 128.
 _FILES, _FILES_A_WORKER = 32, 16
 
 
