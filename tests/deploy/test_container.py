@@ -86,8 +86,9 @@ def test_the_makefile_locks_these_extras():
 
 
 def test_the_image_is_not_root_and_of_a_named_release():
-    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)[0].count(":") == 1
-    assert fnmatch(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)[0], "nvidia/cuda:12.*-ubuntu24.04")
+    name, _, digest = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)[0].partition("@sha256:")
+    assert fnmatch(name, "nvidia/cuda:12.*-ubuntu24.04")
+    assert re.fullmatch("[0-9a-f]{64}", digest)
     user, _, group = re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE)[-1].partition(":")
     assert int(user) > 0
     assert int(group) > 0
