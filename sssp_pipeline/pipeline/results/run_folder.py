@@ -283,7 +283,9 @@ class RunFolder(RunBatches):
     def finish(self, run: dict[str, Any]) -> None:
         """Write `run.json`, which commits the run, and remove the files that only an unfinished run needs."""
         names = [name for name in files.list_files(self.url) if OURS.fullmatch(name)]
-        files.sync(self.url, [name for name in names if not name.startswith(f"{UNFINISHED}/")])
+        # A late worker may remove its temporary file at any time.
+        passing = f"{UNFINISHED}/", files.TEMP_PREFIX, f"distances/{files.TEMP_PREFIX}"
+        files.sync(self.url, [name for name in names if not name.startswith(passing)])
         files.write_atomic(self.path(RUN_FILE), record_bytes(run), synced=True)
         # The identity goes first, so that a late task sees that the run is over.
         files.remove(self.path(IDENTITY))
