@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from sssp_pipeline.errors import InputError, UnsolvableError
+from sssp_pipeline.errors import UnsolvableError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened, write_table
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
-from sssp_pipeline.pipeline.results.run_files import REPAIR, VERTICES_FILE
+from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.shown import parquet_files
 
 if TYPE_CHECKING:
@@ -96,26 +96,13 @@ class Answer(FileOutput):
     def in_tasks(self) -> Self:
         return replace(self, noted=None)
 
-    def for_solving(self, noted: Callable[[], np.ndarray]) -> Self:
-        return self if self.digest is None else replace(self, noted=noted())
+    def for_solving(self, noted: Callable[[str], np.ndarray]) -> Self:
+        return self if self.digest is None else replace(self, noted=noted(self.digest))
 
     def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
     ) -> Self:
-        """Return this with what is noted; `digest` confirms it.
-
-        Raises
-        ------
-        InputError
-            The file is gone, or holds something else.
-        """
-        whole = self.for_solving(noted)
-        if whole.noted is not None and vertex_ids.digest_of(whole.noted) != self.digest:
-            raise InputError(
-                "`_output.u32` in the run folder is damaged: it has not what the run was asked for",
-                hint=REPAIR,
-            )
-        return whole
+        return self.for_solving(noted)
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         table = self.table(sources, solution.distances, ids, ids.n_vertices)
@@ -243,9 +230,9 @@ class Reduced(Answer):
         return over_sources.OverSources("nearest_source" in self.vertex_values, has_sums, radii)
 
     def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
     ) -> Self:
-        """Return this with what is noted, and without what it keeps of vertices; raises as `Answer.for_verifying`."""
+        """Return this with what is noted, and without what it keeps of vertices."""
         whole = super().for_verifying(urls, ids, n_sources, noted)
         return replace(whole, vertex_values=(), vertex_within=())
 

@@ -186,11 +186,11 @@ class TargetDistances(VertexDistances):
     def in_tasks(self) -> RowOutput:
         return replace(self, vertices=None)
 
-    def for_solving(self, noted: Callable[[], np.ndarray]) -> RowOutput:
-        return replace(self, vertices=noted())
+    def for_solving(self, noted: Callable[[str], np.ndarray]) -> RowOutput:
+        return replace(self, vertices=noted(self.digest))
 
     def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
     ) -> RowOutput:
         """Return this with the vertices that the files hold; `digest` confirms them.
 

@@ -137,13 +137,13 @@ class RowOutput(ABC):
         """Return this without what `note` returns."""
         return self
 
-    def for_solving(self, noted: Callable[[], np.ndarray]) -> RowOutput:
-        """Return the whole of what `in_tasks` shortened; `noted` reads what `note` returned."""
+    def for_solving(self, noted: Callable[[str], np.ndarray]) -> RowOutput:
+        """Return the whole of what `in_tasks` shortened; `noted` reads what `note` returned, which has a digest."""
         del noted
         return self
 
     def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
     ) -> RowOutput:
         """Return the whole of what `in_tasks` shortened, from the files `urls` of the first `n_sources` sources.
 

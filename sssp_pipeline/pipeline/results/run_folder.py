@@ -16,6 +16,7 @@ from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.batches import RunBatches
 from sssp_pipeline.pipeline.results.distance_files import WRITER
 from sssp_pipeline.pipeline.results.run_files import (
+    AGAIN,
     BATCH,
     IDENTITY,
     METRICS_FILE,
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from sssp_pipeline import vertex_ids
     from sssp_pipeline.pipeline.results import commits
     from sssp_pipeline.pipeline.storage import file_sums
 else:  # `inspect` needs none of them
     np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
+    vertex_ids = LazyModule("sssp_pipeline.vertex_ids")
     commits = LazyModule("sssp_pipeline.pipeline.results.commits")
     file_sums = LazyModule("sssp_pipeline.pipeline.storage.file_sums")
 
@@ -226,9 +229,16 @@ class RunFolder(RunBatches):
         if stays:
             self.sums[name] = of_file
 
-    def noted_output(self, *, stays: bool) -> np.ndarray:
-        """Return what `note_output` kept; raises `InputError` if it is gone."""
-        return np.frombuffer(files.read_bytes(self.path(OUTPUT_NOTE if stays else TARGETS)), "<u4")
+    def noted_output(self, digest: str, *, stays: bool) -> np.ndarray:
+        """Return what `note_output` kept; raises `InputError` if it is gone, or `digest` is not its digest."""
+        path = self.path(OUTPUT_NOTE if stays else TARGETS)
+        content = files.read_bytes(path)
+        note = np.frombuffer(content, "<u4", len(content) // 4)
+        if len(content) % 4 or vertex_ids.digest_of(note) != digest:
+            raise InputError(
+                f"`{files.redacted(path)}` is damaged: it has not what the run was asked for", hint=AGAIN
+            )
+        return note
 
     def noted(self) -> dict[str, Any]:
         """Return what `note_start` stored at the last start of an unfinished run; empty if that is gone or damaged."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -93,10 +93,10 @@ class SolveTask(Task):
 
 
 @lru_cache(maxsize=1)
-def _noted(run: str, identity: str, stays: bool) -> np.ndarray:
+def _noted(run: str, identity: str, stays: bool, digest: str) -> np.ndarray:
     """Return what is noted of the output of a run; this process keeps that of one run."""
     del identity  # tells apart two runs in the same folder
-    return RunFolder(run).noted_output(stays=stays)
+    return RunFolder(run).noted_output(digest, stays=stays)
 
 
 def solve_task(task: SolveTask) -> TaskDone:
@@ -120,7 +120,7 @@ def _solved(task: SolveTask) -> TaskDone:
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
-    output = task.output.for_solving(lambda: _noted(task.run, str(task.identity), task.output.note_stays))
+    output = task.output.for_solving(partial(_noted, task.run, str(task.identity), task.output.note_stays))
     solver = solver_named(task.solver, task.tuning)
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
     commits = _Commits(task, output, Place(_worker(), device, task.attempt), ids)

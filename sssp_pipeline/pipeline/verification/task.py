@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,6 @@ def _output_of(task: VerifyTask, ids: VertexIds) -> RowOutput:
             urls = folder.wide_paths() or [folder.batch_path(0)]
             _outputs.clear()
             _outputs[task.verification] = task.output.for_verifying(
-                urls, ids, task.identity["batch"], lambda: folder.noted_output(stays=True)
+                urls, ids, task.identity["batch"], partial(folder.noted_output, stays=True)
             )
         return _outputs[task.verification]

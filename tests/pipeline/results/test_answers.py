@@ -15,7 +15,9 @@ from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.plan_facts import describe_plan
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.solving import dispatch
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
@@ -39,6 +41,7 @@ output:
     quantiles: [0.9, 0, 0.5]
 """
 NEAREST = "output: {path: run, distances: nearest, nearest: {k: 3, of: {file: shops.txt}}}\n"
+TARGETS = "output: {path: run, layout: wide, targets: {file: shops.txt}}\n"
 KINDS = pytest.mark.parametrize("output", [REDUCED, NEAREST], ids=["reduced", "nearest"])
 JOBS = {3: (10, 0.5), 17: (-4, 2.25), 38: (100, 0.125)}
 SHOPS = [38, 5, 11, 39]
@@ -261,11 +264,31 @@ def test_a_damaged_note_is_an_error(output, recorded_anew):
     assert note.read_bytes() == whole
     note.write_bytes(whole[:-4] + b"\1\0\0\0")
     recorded_anew(folder)
-    with pytest.raises(InputError, match=r"`_output\.u32` in the run folder is damaged"):
+    with pytest.raises(InputError, match=r"_output\.u32` is damaged"):
         verify_run("run", None, "sample", Quiet())
     note.unlink()
     with pytest.raises(InputError, match=r"_output\.u32"):
         verify_run("run", None, "sample", Quiet())
+
+
+@pytest.mark.parametrize("how", ["flip", "cut"])
+@pytest.mark.parametrize("output", [REDUCED, NEAREST, TARGETS], ids=["reduced", "nearest", "targets"])
+def test_no_batch_is_solved_with_a_damaged_note(output, how, monkeypatch):
+    workflow = workflow_of(output, "verify=off")
+    real = RunFolder.note_output
+
+    def damaged(folder, note, *, stays):
+        real(folder, note, stays=stays)
+        path = Path("run", "_output.u32" if stays else "_run/targets.u32")
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] if how == "cut" else bytes([content[0] ^ 1]) + content[1:])
+
+    dispatch._noted.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "note_output", damaged)
+        with pytest.raises(InputError, match=r"\.u32` is damaged: it has not what the run was asked for"):
+            run(workflow, Quiet())
+    assert run(workflow_of(output), Quiet())[1]["verify"]["refuted"] is None
 
 
 def test_with_a_scale_answers_are_in_the_unit_of_the_input():

@@ -55,7 +55,7 @@ def test_tasks_carry_no_targets_and_workers_read_them():
     output = TargetDistances.of(LONG, VERTICES)
     sent = output.in_tasks()
     assert sent.vertices is None
-    assert sent.for_solving(lambda: VERTICES).kept.vertices.tolist() == [5, 2, 7]
+    assert sent.for_solving(lambda _: VERTICES).kept.vertices.tolist() == [5, 2, 7]
     assert AllDistances(LONG).note() is None
 
 
