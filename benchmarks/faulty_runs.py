@@ -204,7 +204,9 @@ def _run(folder: Path, kind: str, workers: int = 0) -> None:
 
 def _end(process: Any, chance: random.Random, workers: int) -> None:
     """Kill the driver, one of its worker processes and later the driver, or all of them."""
-    children = psutil.Process(process.pid).children(recursive=True) if process.is_alive() else []
+    children = []
+    with suppress(psutil.NoSuchProcess):  # it may just have ended
+        children = psutil.Process(process.pid).children(recursive=True)
     target = chance.choice(["driver", "worker", "all"]) if workers else "driver"
     hit = {"driver": [], "worker": chance.sample(children, min(1, len(children))), "all": children}
     for child in hit[target]:
