@@ -31,3 +31,4 @@ def test_killed_runs_give_the_same_bytes(tmp_path, benchmark_module):
     found = faulty_runs.kill(tmp_path, 10, SEED, ["long", "wide", "reduced"])
     assert found["bad"] == []
     assert found["kills"] == 10
+    assert found["finished"] > 0  # or nothing was compared
