@@ -16,8 +16,10 @@ from sssp_pipeline.pipeline.formats.columns.edge_columns import (
 
 #: Cells that hold no number: there is no edge.
 MISSING = frozenset({"", "-", "nan", "inf", "+inf", "infinity", "+infinity"})
+_ZERO = re.compile(r"[-+]?0+([.,]0*)?([eE][-+]?[0-9]+)?")
 _NUMBER = re.compile(r"[-+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][-+]?[0-9]+)?")
-#: A smaller matrix without names may be a list of edges: three columns are source, target and weight.
+#: A smaller matrix without names may be a list of edges: three columns are source, target and weight. A list of edges
+#: hardly has a diagonal of zeros.
 _LEAST_UNNAMED = 4
 
 
@@ -82,6 +84,12 @@ def _of_entries(
     return None
 
 
+def _has_empty_diagonal(rows: Sequence[list[str]]) -> bool:
+    """Return whether the diagonal of the first columns of `rows` holds zeros, or no numbers."""
+    diagonal = [row[i] for i, row in enumerate(rows[: len(rows[0])])]
+    return all(cell.lower() in MISSING or _ZERO.fullmatch(cell) for cell in diagonal)
+
+
 def may_lack_header(rows: Sequence[list[str]], layout: MatrixLayout) -> bool:
     """Return whether the header of a matrix may be its first row: names are numbers, and the diagonal is missing."""
     if layout.names is None or not layout.has_names or len(rows[0]) == layout.n:
@@ -102,7 +110,9 @@ def refuse_matrix(
     if found is None:
         return
     has_both = found.has_names and found.has_header
-    if found.n < (2 if has_both else 3 if found.has_names or found.has_header else _LEAST_UNNAMED):
+    is_marked = found.has_names or found.has_header or _has_empty_diagonal(rows)
+    least = 2 if has_both else 3 if is_marked else _LEAST_UNNAMED
+    if found.n < least:
         return
     n_rows = len(rows) - found.has_header
     if not (n_rows == found.n if is_whole else n_rows <= found.n):

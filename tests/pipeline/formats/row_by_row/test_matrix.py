@@ -78,9 +78,20 @@ def test_a_matrix_of_more_rows_than_a_sample(write, read, refused):
     assert len(read(file, format="matrix").weights) == n * (n - 1)
 
 
+@pytest.mark.parametrize("zero", ["0", "0.0", "-0", "0.000e+00", "inf"])
+def test_three_columns_with_a_diagonal_of_zeros_are_a_matrix(write, read, refused, zero):
+    file = write("m", f"{zero} 3 4\n6 {zero} 5\n7 8 {zero}\n")
+    assert "a 3 x 3 matrix" in refused(file)[0]
+    assert read(file, format="matrix").rows() == [
+        *((0, 1, 3), (0, 2, 4), (1, 0, 6), (1, 2, 5), (2, 0, 7), (2, 1, 8)),
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "edges"),
     [
+        ("0 3 4\n3 0 5\n4 5 1\n", [(0, 3, 4), (3, 0, 5), (4, 5, 1)]),
+        ("0 3 4\n3 0 5\n", [(0, 3, 4), (3, 0, 5)]),
         ("0 1 5\n1 2 6\n2 0 7\n", [(0, 1, 5), (1, 2, 6), (2, 0, 7)]),  # as many rows as columns
         ("0 1\n1 2\n", [(0, 1), (1, 2)]),
         ("a b 5\nb c 6\nc a 7\n", [("a", "b", 5), ("b", "c", 6), ("c", "a", 7)]),
