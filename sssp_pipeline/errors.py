@@ -48,21 +48,27 @@ class PathTooLongError(UnsolvableError):
         The name of the type.
     wider
         The name of the 64-bit type of the same kind; None if `dtype` has 64 bits.
+    scale
+        The scale of the weights. An integer type that is asked for holds decimals only with a scale.
     """
 
-    def __init__(self, source: int | str, vertex: int | str, dtype: str, wider: str | None) -> None:
+    def __init__(
+        self, source: int | str, vertex: int | str, dtype: str, wider: str | None, scale: int | None = None
+    ) -> None:
+        and_scale = f" and `graph.weights.scale: {scale}`" if scale is not None else ""
         super().__init__(
             f"the shortest path from `{source}` to `{vertex}` is {self.beyond} than {dtype} holds",
-            hint=f"set `graph.weights.dtype: {wider}`{', or a cutoff' * self.cutoff_helps}"
+            hint=f"set `graph.weights.dtype: {wider}`{and_scale}{', or a cutoff' * self.cutoff_helps}"
             if wider
             else f"scale the weights down{', or set a cutoff' * self.cutoff_helps}",
         )
         self.source, self.vertex, self.dtype, self.wider = source, vertex, dtype, wider
+        self.scale = scale
 
     beyond, cutoff_helps = "longer", True
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.source, self.vertex, self.dtype, self.wider)
+        return type(self), (self.source, self.vertex, self.dtype, self.wider, self.scale)
 
 
 class ScaledTooLongError(UnsolvableError):

@@ -172,11 +172,14 @@ class Named(Protocol):
         ...
 
 
-def error_in_ids(error: SsspError, ids: Named) -> SsspError:
-    """Return `error` with the ids of the input in place of vertex numbers; `error` itself if it names no vertex."""
+def error_in_ids(error: SsspError, ids: Named, scale: int | None) -> SsspError:
+    """Return `error` with the ids of the input in place of vertex numbers; `error` itself if it names no vertex.
+
+    `scale` is the scale of the weights, if they have one.
+    """
     if isinstance(error, PathTooLongError):
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
-        return type(error)(*ends, error.dtype, error.wider)
+        return type(error)(*ends, error.dtype, error.wider, scale)
     if isinstance(error, NegativeCycleError):
         cycle = [ids.original(int(vertex)) for vertex in error.cycle]
         return NegativeCycleError(ids.original(int(error.source)), cycle, error.length)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import PathTooLongError
+from sssp_pipeline.errors import PathTooLongError, SsspError
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store.store import read_newest
 from sssp_pipeline.pipeline.run import run
@@ -165,6 +165,40 @@ def test_a_path_that_is_too_long_gets_a_wider_type(listener, weights, wide, tota
 def test_a_type_that_was_asked_for_stays():
     with pytest.raises(PathTooLongError):
         run(workflow(chain(["4294967294", "1"]), [0], graph={"weights": {"dtype": "uint32"}}), Quiet())
+
+
+@pytest.mark.parametrize(
+    ("weights", "total", "hint", "followed"),
+    [
+        (
+            ["4000000000"] * 2,
+            8 * 10**9,
+            """set `weights={"dtype": "uint64"}` of `sp.ingest`, or a cutoff""",
+            {"dtype": "uint64"},
+        ),
+        (
+            ["400000000.5"] * 2,
+            800000001.0,
+            """set `weights={"dtype": "uint64", "scale": 10}` of `sp.ingest`, or a cutoff""",
+            {"dtype": "uint64", "scale": 10},
+        ),
+        (
+            ["4000000000.000001"] * 3,
+            12000000000.000004,
+            """lower `weights={"scale": …}` of `sp.ingest`, or set it to `None` to compute with float64""",
+            {"scale": None},
+        ),
+    ],
+)
+def test_the_hint_for_a_store_with_a_long_path_helps(weights, total, hint, followed):
+    Path("e.csv").write_text(chain(weights))
+    last, calls = len(weights), (sp.solve, lambda *of: sp.reduce(*of, values=["max_distance"]))
+    for call in calls:
+        with pytest.raises(SsspError) as caught:
+            call(sp.ingest("e.csv", "graph"), 0)
+        assert caught.value.hint == hint
+    found = sp.solve(sp.ingest("e.csv", "again", weights=followed), 0, targets=[last])
+    assert found.numpy().tolist() == [[total]]
 
 
 def test_nothing_is_wider_than_64_bits():

@@ -243,7 +243,7 @@ def _solve(
     try:
         solve_sources(named.graph, sources, solve_options, options.get("solver", "auto"), take)
     except SsspError as error:
-        if (in_ids := error_in_ids(error, named.ids)) is error:
+        if (in_ids := error_in_ids(error, named.ids, named.scale)) is error:
             raise
         raise in_ids from error
 

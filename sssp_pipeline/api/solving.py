@@ -140,7 +140,7 @@ def solve(
         try:
             of_each = solve_sources(csr, of_sources, options, solver, take)
         except SsspError as error:
-            if (in_ids := error_in_ids(error, ids)) is error:
+            if (in_ids := error_in_ids(error, ids, scale)) is error:
                 raise
             raise in_ids from error
         return Distances(

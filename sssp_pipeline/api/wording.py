@@ -28,6 +28,7 @@ _SENTENCES = (
     ("set `graph.ids: string` to read both as strings", "convert one of them to the type of the other"),
     (", separated by white space, a comma, a semicolon, `|` or tab; `graph.delimiter` says which", ""),
     ("set fewer threads a block among `solve.options`, or take another solver", "take another solver"),
+    ("or set it to `null` to compute", "or set it to `None` to compute"),
     ("a distance times `graph.weights.scale`", "a distance times the scale of the weights"),
     ("name another `graph.store`, or leave it out", "name another folder"),
     ("use the release that wrote it, or choose another `output.path`", "use the release that wrote it"),
@@ -68,7 +69,9 @@ def of_solve(text: str) -> str:
 
 def of_store(text: str) -> str:
     """Return `text` for `solve` with a graph store, whose weights are settled: it names the arguments of `ingest`."""
-    return _KEY.sub(_argument, _KEY_OF_GRAPH.sub(_argument_of_ingest, _without_files(text)))
+    text = _KEY_OF_GRAPH.sub(_argument_of_ingest, _without_files(text))
+    # Two keys of one section are one dictionary.
+    return _KEY.sub(_argument, text.replace("}` of `sp.ingest` and `weights={", ", "))
 
 
 def of_dijkstra(text: str) -> str:
@@ -96,7 +99,7 @@ def _argument(found: re.Match[str]) -> str:
 
 def _argument_of_ingest(found: re.Match[str]) -> str:
     section, name, value = found.groups()
-    shown = "…" if value is None else _quoted(value)
+    shown = "…" if value is None else value if value.isdecimal() else _quoted(value)
     return f"`{section}={{{_quoted(name)}: {shown}}}` of `sp.ingest`"
 
 

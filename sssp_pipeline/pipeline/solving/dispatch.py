@@ -133,7 +133,7 @@ def _solved(task: SolveTask) -> TaskDone:
                 del part  # its memory is given back when it is written
     except SsspError as error:
         if task.limit_s is None:
-            if (in_ids := error_in_ids(error, ids)) is not error:
+            if (in_ids := error_in_ids(error, ids, stored.manifest.weights.scale)) is not error:
                 raise in_ids from error
             raise
         # The solver of a trial was too slow or had too little memory: the run continues with another solver.
