@@ -19,12 +19,13 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.answers import Answer, Reduced
+from sssp_pipeline.pipeline.results.damage import check_files
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones, isochrones_of_run
 from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
-from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
+from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE, batch_file
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import listed
@@ -78,7 +79,7 @@ class StoredRun:
 
         Raises `InputError` if the file is gone or damaged.
         """
-        return self._folder.read_metrics()
+        return self._folder.read_metrics(self.record)
 
     @property
     def overall(self) -> dict[str, Any]:
@@ -165,7 +166,9 @@ class StoredRun:
         wanted = self._wanted(sources)
         holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=wanted))
         parts = []
-        for batch in pc.unique(holding["batch"]).to_pylist() or [0]:
+        numbers = pc.unique(holding["batch"]).to_pylist() or [0]
+        check_files(self._folder.url, self.record, map(batch_file, numbers))
+        for batch in numbers:
             with opened(self._folder.batch_path(batch)) as file:
                 rows = file.read(use_threads=False)
             parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
@@ -184,6 +187,7 @@ class StoredRun:
                 f"`{self.url}` holds nothing of each vertex over all sources",
                 hint="run it with `output.reduce.per_vertex`",
             )
+        check_files(self._folder.url, self.record, [VERTICES_FILE])
         with opened(self._folder.path(VERTICES_FILE)) as file:
             return file.read()
 

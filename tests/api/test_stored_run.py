@@ -195,6 +195,30 @@ def test_a_damaged_file_is_named(workflow, tmp_path):
         run.distances(2)
 
 
+REDUCED = {
+    "distances": "reduced",
+    "reduce": {"values": ["reached"], "per_vertex": {"values": ["reached_by"]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "read"),
+    [
+        ("metrics.parquet", "reached", lambda run: run.metrics),
+        ("vertices.parquet", "reached_by", lambda run: run.per_vertex()),
+        ("distances/batch-00001.parquet", "reached", lambda run: run.answers()),
+    ],
+)
+def test_a_whole_file_with_other_numbers_is_an_error(workflow, tmp_path, name, column, read):
+    run = sp.run(workflow(**REDUCED))
+    file = tmp_path / "run" / name
+    table = pq.read_table(file)
+    place = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(place, column, pa.array([9] * len(table), table[column].type)), file)
+    with pytest.raises(InputError, match=r"\.parquet` was altered"):
+        read(sp.open_run(run.url))
+
+
 def test_a_store_is_made_once(workflow, tmp_path):
     workflow()
     made = [

@@ -6,13 +6,20 @@ lengths: such a file must begin and end as a Parquet file does, and its footer m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, SNAPPED_FILE, VERTICES_FILE, batch_file
+from sssp_pipeline.pipeline.results.run_files import (
+    METRICS_FILE,
+    REPAIR,
+    SNAPPED_FILE,
+    VERTICES_FILE,
+    batch_file,
+)
 from sssp_pipeline.pipeline.storage import file_sums
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.pipeline.storage.file_sums import FileSum
@@ -81,6 +88,23 @@ def damage_of(folder: str, record: dict[str, Any], *, content: bool) -> dict[str
     with ThreadPoolExecutor(_READERS) as readers:
         names = expected_files(record)
         return {name: found for name, found in zip(names, readers.map(fault, names), strict=True) if found}
+
+
+def check_files(folder: str, record: dict[str, Any], names: Iterable[str] | None = None) -> None:
+    """Read files of the finished run in `folder` whole, all if there are no `names`, before they are parsed.
+
+    The checksums of pages do not cover the footer of a Parquet file. With a damaged footer Arrow may give other rows,
+    or end the process. A run of release 0.1.0 has no checksums and is not checked.
+
+    Raises
+    ------
+    InputError
+        A file is damaged.
+    """
+    sums = recorded_sums(record) or {}
+    wanted = sums if names is None else {name: sums[name] for name in names if name in sums}
+    for name, fault in file_sums.file_faults(folder, wanted, content=True).items():
+        raise InputError(f"`{storage.redacted(storage.join(folder, name))}` {fault}", hint=REPAIR)
 
 
 def _fault_without_sum(folder: str, name: str, size: int | None, wanted: int | None) -> str | None:

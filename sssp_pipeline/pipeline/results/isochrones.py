@@ -20,6 +20,7 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.ordered import map_in_order
+from sssp_pipeline.pipeline.results.damage import check_files
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.geoparquet import (
     BOUNDS,
@@ -214,6 +215,7 @@ def _stored_rows(
     sources: pa.Array | None,
 ) -> Iterator[StoredRow]:
     """Yield the id of each source and its distances (V,) in the type of the weights, in the order of the run."""
+    check_files(folder.url, record)
     metrics, dtype = folder.read_metrics(), stored.manifest.traits.weight_dtype
     wide_paths = folder.wide_paths() if output.form.layout == "wide" else []
     # Release 0.1.0 has a wide file for each batch.

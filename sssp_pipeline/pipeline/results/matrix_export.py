@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.results.damage import check_files
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
 from sssp_pipeline.pipeline.results.outputs import recorded_output
@@ -109,6 +110,7 @@ def export_matrix(
         raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
     dtype = output.form.dtype(np.dtype(record["graph"]["weights"]["dtype"]))
     _check_stand_in(unreached, dtype)
+    check_files(folder.url, record)
     stored = _blocks(folder, record, output, dtype)
     blocks = _counted(
         (_with_null(block, output.form.unreached) for block in stored), record["sources"], progress

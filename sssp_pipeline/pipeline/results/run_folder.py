@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from sssp_pipeline import vertex_ids
-    from sssp_pipeline.pipeline.results import commits
+    from sssp_pipeline.pipeline.results import commits, damage
     from sssp_pipeline.pipeline.storage import file_sums
 else:  # `inspect` needs none of them
     np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
     vertex_ids = LazyModule("sssp_pipeline.vertex_ids")
+    damage = LazyModule("sssp_pipeline.pipeline.results.damage")
     commits = LazyModule("sssp_pipeline.pipeline.results.commits")
     file_sums = LazyModule("sssp_pipeline.pipeline.storage.file_sums")
 
@@ -276,14 +277,21 @@ class RunFolder(RunBatches):
         files.remove(self.path(IDENTITY))
         files.remove_if_empty(self.path(UNFINISHED))
 
-    def read_metrics(self) -> pa.Table:
-        """Return the metrics of a finished run, one row for each source.
+    def read_metrics(self, record: dict[str, Any] | None = None) -> pa.Table:
+        """Return the metrics of a run, one row for each source.
 
-        Raises `InputError` if they are gone or damaged.
+        `record` is the content of run.json, None if this object wrote the metrics. Raises `InputError` if they are gone
+        or damaged.
         """
         url = files.redacted(self.path(METRICS_FILE))
         if (content := files.read_if_there(self.path(METRICS_FILE))) is None:
             raise InputError(f"`{url}` is gone", hint=REPAIR)
+        sums = self.sums if record is None else damage.recorded_sums(record) or {}
+        if (
+            METRICS_FILE in sums
+            and (fault := file_sums.content_fault(content, sums[METRICS_FILE])) is not None
+        ):
+            raise InputError(f"`{url}` {fault}", hint=REPAIR)
         try:
             # No threads: one that outlives this process's Python aborts it when it drops `content`.
             return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)

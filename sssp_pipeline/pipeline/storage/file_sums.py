@@ -113,6 +113,13 @@ def file_fault(url: str, wanted: FileSum) -> str | None:
     return _fault(sum_of(url), wanted)
 
 
+def content_fault(content: bytes, wanted: FileSum) -> str | None:
+    """Return what is wrong with the `content` of a file, None if nothing is."""
+    from isal.isal_zlib import crc32
+
+    return _fault(FileSum(len(content), crc32(content)), wanted)
+
+
 def _fault(found: FileSum | None, wanted: FileSum) -> str | None:
     if found is None:
         return "is gone"

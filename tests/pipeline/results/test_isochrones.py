@@ -553,7 +553,7 @@ def test_a_damaged_run_leaves_nothing(make_run):
     pq.write_table(pa.concat_tables([table.slice(5), table.slice(0, 5)]), path)
     done = CliRunner().invoke(app, ["isochrones", "run", "areas.parquet", "--limits", "4"])
     assert done.exit_code == 2
-    assert "batch-00000.parquet` is damaged" in done.stderr
+    assert "batch-00000.parquet` was altered" in done.stderr
     assert not list(Path().glob("*areas*"))
 
 

@@ -10,6 +10,7 @@ import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results import matrix_export
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Workflow
@@ -157,10 +158,13 @@ def test_a_run_without_distances_has_no_matrix(tmp_path):
 @pytest.mark.parametrize(
     ("name", "unreached"), [("m.parquet", None), ("m.npy", 2**32 - 1), ("m.zarr", 2**32 - 1)]
 )
-def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path, name, unreached):
+def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path, name, unreached, recorded_anew):
     found = stored(tmp_path)
     path = tmp_path / "run" / "distances" / "batch-00001.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
+    with pytest.raises(InputError, match=r"batch-00001\.parquet` was altered"):
+        found.export(tmp_path / name, unreached=unreached)
+    recorded_anew(RunFolder(found.url))
     with pytest.raises(
         InputError, match=r"batch-00001\.parquet` is damaged: it has 3279 rows, not 2 times 1640"
     ):
