@@ -103,6 +103,14 @@ class Reading:
         return {name: text for name, text in found.items() if text is not None}
 
 
+#: More characters of an id are not shown.
+_ID_CHARACTERS = 40
+
+
 def _edge_text(edge: tuple) -> str:
-    ends = f"{edge[0]} -> {edge[1]}"
+    ends = " -> ".join(_id_text(str(end)) for end in edge[:2])
     return f"{ends} ({edge[2]})" if len(edge) > 2 else ends
+
+
+def _id_text(text: str) -> str:
+    return text if len(text) <= _ID_CHARACTERS else f"{text[:_ID_CHARACTERS]}…"

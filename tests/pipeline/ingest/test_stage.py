@@ -396,3 +396,9 @@ def test_the_manifest_says_what_was_read(tmp_path):
         "edges": "both ways",
         "first edges": "A -> B (2.5); B -> A (3.0)",
     }
+
+
+def test_long_ids_are_shown_in_part(tmp_path):
+    """An input of some kilobytes can hold ids of megabytes, which would fill the terminal."""
+    manifest, _ = ingested(tmp_path, f"from,to,w\n{'x' * 5000},{'y' * 40},2\n")
+    assert manifest.reading.facts()["first edges"] == f"{'x' * 40}… -> {'y' * 40} (2)"
