@@ -97,11 +97,18 @@ def running(kind: str, cluster_class: Any, options: dict[str, Any]) -> Iterator[
         raise
     except Exception as error:  # each of these packages has its own exceptions
         raise SsspError(
-            f"the {NAMES.get(kind, 'local')} cluster does not start: {error.__cause__ or error}",
+            f"the {NAMES.get(kind, 'local')} cluster does not start: {_cause_text(error)}",
             hint=_START_HINTS.get(kind, _LOCAL_START_HINT),
         ) from error
     with cluster:
         yield cluster
+
+
+def _cause_text(error: BaseException) -> str:
+    """Return the text of the first cause of `error`, or its type if it has no text."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error) or type(error).__name__
 
 
 def _silence() -> Callable[[], None]:

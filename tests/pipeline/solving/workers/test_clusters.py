@@ -131,12 +131,29 @@ def test_no_other_user_of_the_machine_enters_a_local_cluster():
         assert address.startswith("tls://127.0.0.1:")
         workers = client.scheduler_info()["workers"]
         assert all(worker.startswith("tls://127.0.0.1:") for worker in workers)
-        for entrance in (address, *workers):
+        nannies = [info["nanny"] for info in workers.values()]
+        for entrance in (address, *workers, *nannies):
             refused = entered(entrance.replace("tls://", "tcp://"))
             assert refused.returncode != 0
             stranger = Security.temporary()
             with pytest.raises(OSError, match=r"TLS|Timed out|in time"):
                 Client(entrance, security=stranger, timeout=3)
+
+
+def test_a_cluster_that_does_not_start_says_why():
+    from sssp_pipeline.pipeline.solving.workers.dask_start import running
+
+    def start():
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise RuntimeError("Nanny failed to start.") from error
+
+    with (
+        pytest.raises(SsspError, match=r"^the local cluster does not start: MemoryError$"),
+        running("auto", start, {}),
+    ):
+        pass
 
 
 def test_tls_and_the_dashboards_host_can_be_chosen(jobs):
