@@ -173,10 +173,12 @@ def recorded_anew() -> Callable[[Any], None]:
 
     def record_anew(folder: Any) -> None:
         from sssp_pipeline.pipeline.results.damage import recorded_files
-        from sssp_pipeline.pipeline.storage.file_sums import sum_of
+        from sssp_pipeline.pipeline.storage.file_sums import write_summed
 
-        record = folder.read_run()
-        sums = {name: sum_of(folder.path(name)) for name in record["files"]}
+        record, sums = folder.read_run(), {}
+        for name in record["files"]:
+            content = Path(folder.path(name)).read_bytes()
+            sums[name] = write_summed(folder.path(name), lambda file, content=content: file.write(content))
         folder.finish({**record, **recorded_files(sums)})
 
     return record_anew

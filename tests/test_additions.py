@@ -112,8 +112,8 @@ class Nearby(FileOutput):
         counts = pa.array(solution.distances[:, 0])
         pq.write_table(pa.table({"source": ids.originals(sources), "nearby": counts}), handle)
 
-    def read(self, urls, places, ids, dtype):
-        with opened(urls[0]) as file:
+    def read(self, stored, places, ids, dtype):
+        with opened(stored[0]) as file:
             for row in file.read().take(places).to_pylist():
                 yield row["source"], row["nearby"]
 
@@ -158,7 +158,7 @@ def true_counts() -> list[int]:
 
 
 @pytest.mark.usefixtures("toys")
-def test_a_toy_format_solver_and_output_run_end_to_end():
+def test_a_toy_format_solver_and_output_run_end_to_end(recorded_anew):
     workflow = load_workflow("w.yaml")
     plan = describe_plan(workflow, 0, Quiet())
     assert (plan["solver"], plan["batches"], plan["written_bytes"]) == ("sweeps", 6, 40 * 8)
@@ -174,6 +174,7 @@ def test_a_toy_format_solver_and_output_run_end_to_end():
     table = pq.read_table(folder.batch_path(0))
     wrong = table.set_column(1, "nearby", pa.array([c + 1 for c in table["nearby"].to_pylist()]))
     pq.write_table(wrong, folder.batch_path(0))
+    recorded_anew(folder)
     first = true_counts()[0]
     with pytest.raises(RefutedError, match=f"^source `0`: stored {first + 1} nearby, true {first}$"):
         verify_run("run", None, "sample", Quiet())

@@ -98,7 +98,6 @@ def test_what_killed_processes_leave_is_no_other_file(tmp_path):
     (folder / "_run").mkdir(parents=True)
     (folder / "distances").mkdir()
     left = [
-        "_run/metrics-00000.npy",
         "_run/started.json",
         "_run/targets.u32",
         "distances/wide-00000.parquet",
@@ -367,50 +366,6 @@ def test_a_damaged_run_json_is_said_and_overwritten(tmp_path, damage):
         assert caught.value.hint == OVERWRITE
     run(made(tmp_path), Quiet(), overwrite=True)
     assert verify_run(folder.url, None, "certificate", Quiet())["verify"]["refuted"] is None
-
-
-def without_checksums(folder: RunFolder, **changes) -> dict:
-    """Return the record of a run, written again as release 0.1.0 wrote it."""
-    record = {key: value for key, value in folder.read_run().items() if key not in ("crc32", "files")}
-    record |= {"version": 1, **changes}
-    Path(folder.path("run.json")).write_text(json.dumps(record))
-    return record
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda c: b"XXXX" + c[4:],
-        lambda c: c[:-4] + b"XXXX",
-        lambda c: c[:-8] + b"\xff" * 4 + c[-4:],
-        lambda c: c[:-200] + b"\xff" * 192 + c[-8:],
-    ],
-)
-def test_a_damaged_run_without_checksums_is_said(tmp_path, damage):
-    folder, _ = run(made(tmp_path), Quiet())
-    without_checksums(folder)
-    run(made(tmp_path), Quiet())
-    without_checksums(folder)
-    path = Path(folder.batch_path(0))
-    path.write_bytes(damage(path.read_bytes()))
-    Path(folder.batch_path(1)).write_bytes(b"")
-    for use in (
-        lambda: run(made(tmp_path), Quiet()),
-        lambda: verify_run(folder.url, None, "sample", Quiet()),
-    ):
-        with pytest.raises(InputError) as caught:
-            use()
-        n = path.stat().st_size
-        assert caught.value.message == (
-            f"`{path}` is damaged: its {n} bytes are not a whole Parquet file, and 1 more of its files are damaged"
-        )
-        assert caught.value.hint == OVERWRITE
-
-
-def test_a_footer_longer_than_what_is_read_at_first_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("sssp_pipeline.pipeline.results.damage._TAIL_BYTES", 16)
-    folder, _ = run(made(tmp_path), Quiet())
-    assert damage_of(folder.url, without_checksums(folder), content=False) == {}
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])

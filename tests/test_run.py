@@ -95,6 +95,13 @@ def test_a_change_lasts_until_the_last_block_that_needs_it_ends():
     assert states == ["made", "undone"] * 2
 
 
+def metrics_of(path: Path) -> pa.Table:
+    """Return the metrics of a finished run."""
+    folder = RunFolder(str(path))
+    folder.read_run()
+    return folder.read_metrics()
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -190,7 +197,7 @@ def test_a_run_to_some_targets(tmp_path, undisturbed, cluster, layout):
         else:
             assert rows["vertex"].to_pylist() == targets * (rows.num_rows // 4)
             assert all(r["distance"] == true[r["source"], r["vertex"]] for r in rows.to_pylist())
-    metrics, all_metrics = (RunFolder(str(p)).read_metrics() for p in (tmp_path / "run", undisturbed[0]))
+    metrics, all_metrics = (metrics_of(p) for p in (tmp_path / "run", undisturbed[0]))
     for column in ("source", "reached", "max_distance", "mean_distance"):
         assert metrics[column].equals(all_metrics[column])
     assert verify_run(folder.url, None, "sample", Quiet())["verify"]["checked_sources"] == 8
@@ -209,6 +216,7 @@ def test_a_wrong_distance_to_a_target_is_named(tmp_path, recorded_anew):
     rows = table.to_pylist()
     rows[1]["distance"] += 1
     pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+    recorded_anew(folder)
     with pytest.raises(RefutedError, match=f"source `{rows[1]['source']}`, vertex `3`: stored distance"):
         verify_run(folder.url, None, "sample", Quiet())
     pq.write_table(table.set_column(1, "vertex", pa.array([9] * table.num_rows)), path)
@@ -217,12 +225,12 @@ def test_a_wrong_distance_to_a_target_is_named(tmp_path, recorded_anew):
         verify_run(folder.url, None, "sample", Quiet())
 
 
-def test_a_run_without_distances(tmp_path, undisturbed, listener):
+def test_a_run_without_distances(tmp_path, undisturbed, listener, recorded_anew):
     workflow = made(tmp_path, output={"distances": "none"}, verify="sample")
     folder, record = run(workflow, Quiet())
     assert files(tmp_path / "run") == ["metrics.parquet", "report.html", "run.json"]
     assert (record["targets"], record["verify"]["refuted"]) == (0, None)
-    metrics, full = folder.read_metrics(), RunFolder(str(undisturbed[0])).read_metrics()
+    metrics, full = folder.read_metrics(), metrics_of(undisturbed[0])
     for column in ("source", "reached", "max_distance", "mean_distance"):
         assert metrics[column].equals(full[column])
     heard = listener()
@@ -232,6 +240,7 @@ def test_a_run_without_distances(tmp_path, undisturbed, listener):
         metrics.column_names.index("mean_distance"), "mean_distance", pa.array([1.5] * 30)
     )
     pq.write_table(changed, tmp_path / "run" / "metrics.parquet")
+    recorded_anew(folder)
     with pytest.raises(RefutedError, match=r"source `\d+`: stored mean_distance 1\.5, true mean_distance "):
         verify_run(folder.url, None, "sample", Quiet())
 
@@ -256,7 +265,7 @@ def test_a_run_without_distances_goes_on_where_it_stopped(tmp_path, monkeypatch,
     run(workflow, heard)
     assert "going on: 7 of 8 batches are committed already" in heard.lines
     assert sorted(solved) == [0, 1, 2, 3, 4, 5, 5, 6, 7]
-    assert RunFolder(str(tmp_path / "run")).read_metrics().num_rows == 30
+    assert metrics_of(tmp_path / "run").num_rows == 30
 
 
 @pytest.mark.gpu
@@ -418,7 +427,7 @@ def test_a_task_that_comes_late_writes_nothing_into_another_run(tmp_path, monkey
     assert folder.committed() == set()
 
 
-def test_a_refuted_distance_ends_the_run_and_is_recorded(tmp_path):
+def test_a_refuted_distance_ends_the_run_and_is_recorded(tmp_path, recorded_anew):
     run(made(tmp_path, verify="off"), Quiet())
     path = tmp_path / "run" / "distances" / "batch-00002.parquet"
     table = pq.read_table(path)
@@ -426,6 +435,7 @@ def test_a_refuted_distance_ends_the_run_and_is_recorded(tmp_path):
     row = next(r for r in rows if r["distance"])
     row["distance"] += 1
     pq.write_table(table.from_pylist(rows, table.schema), path)
+    recorded_anew(RunFolder(str(tmp_path / "run")))
     with pytest.raises(RefutedError) as caught:
         verify_run(str(tmp_path / "run"), None, "certificate", Quiet())
     source, vertex = row["source"], row["vertex"]
@@ -435,8 +445,8 @@ def test_a_refuted_distance_ends_the_run_and_is_recorded(tmp_path):
     )
     assert caught.value.exit_code == 3
     assert RunFolder(str(tmp_path / "run")).read_run()["verify"]["refuted"] == caught.value.message
-    assert caught.value.hint == "`sssp-pipeline run WORKFLOW` solves what is damaged again"
-    _, record = run(made(tmp_path, verify="certificate"), Quiet())
+    assert "--overwrite" in caught.value.hint
+    _, record = run(made(tmp_path, verify="certificate"), Quiet(), overwrite=True)
     assert (record["verify"]["mode"], record["verify"]["refuted"]) == ("certificate", None)
 
 

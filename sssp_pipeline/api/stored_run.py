@@ -19,13 +19,12 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.answers import Answer, Reduced
-from sssp_pipeline.pipeline.results.damage import check_files
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones, isochrones_of_run
 from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
-from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE, batch_file
+from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import listed
@@ -79,7 +78,7 @@ class StoredRun:
 
         Raises `InputError` if the file is gone or damaged.
         """
-        return self._folder.read_metrics(self.record)
+        return self._folder.read_metrics()
 
     @property
     def overall(self) -> dict[str, Any]:
@@ -87,7 +86,7 @@ class StoredRun:
 
         The diameter is the largest distance from a source to a vertex that it reaches, and the radius the least
         eccentricity of a source; both are None without sources. The histogram has a dictionary for each bucket, with
-        `from`, `to` and `count`. Runs of release 0.1.0 have none of these.
+        `from`, `to` and `count`.
         """
         return dict(self.record.get("overall", {}))
 
@@ -166,10 +165,8 @@ class StoredRun:
         wanted = self._wanted(sources)
         holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=wanted))
         parts = []
-        numbers = pc.unique(holding["batch"]).to_pylist() or [0]
-        check_files(self._folder.url, self.record, map(batch_file, numbers))
-        for batch in numbers:
-            with opened(self._folder.batch_path(batch)) as file:
+        for batch in pc.unique(holding["batch"]).to_pylist() or [0]:
+            with opened(*self._folder.stored_batch(batch)) as file:
                 rows = file.read(use_threads=False)
             parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
         return pa.concat_tables(parts)
@@ -187,8 +184,7 @@ class StoredRun:
                 f"`{self.url}` holds nothing of each vertex over all sources",
                 hint="run it with `output.reduce.per_vertex`",
             )
-        check_files(self._folder.url, self.record, [VERTICES_FILE])
-        with opened(self._folder.path(VERTICES_FILE)) as file:
+        with opened(self._folder.stored(VERTICES_FILE)) as file:
             return file.read()
 
     @naming(str)
@@ -391,7 +387,7 @@ class StoredRun:
         yield schema.empty_table()
         holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=sources))
         for batch in pc.unique(holding["batch"]).to_pylist():
-            with opened(self._folder.batch_path(batch)) as file:
+            with opened(*self._folder.stored_batch(batch)) as file:
                 for group in _groups(file, {"source": sources, "vertex": vertices}):
                     rows = file.read_row_group(group, use_threads=False)
                     for name, ids in (("source", sources), ("vertex", vertices)):
@@ -403,13 +399,10 @@ class StoredRun:
         """Yield the rows of each source and file, first none."""
         kind = self.sources.type
         yield self._schema.empty_table()
-        paths = self._folder.wide_paths() or [
-            self._folder.batch_path(b) for b in range(self.record["batches"])
-        ]
         names = sources.to_pylist()
-        parts: dict[Any, list[pa.Table]] = {name: [] for name in names}
-        for path in paths:
-            with opened(path) as file:
+        parts: dict[Any, list[pa.Table]] = {source_id: [] for source_id in names}
+        for name in self._folder.wide_names():
+            with opened(self._folder.stored(name)) as file:
                 for group in _groups(file, {"vertex": vertices}):
                     to_read = ["vertex", *map(str, names)]
                     rows = file.read_row_group(group, to_read, use_threads=False)
@@ -417,9 +410,9 @@ class StoredRun:
                     if vertices is not None:
                         is_wanted = pc.is_in(vertex, value_set=vertices)
                         rows, vertex = rows.filter(is_wanted), vertex.filter(is_wanted)
-                    for name, of_source in parts.items():
-                        source = pa.repeat(pa.scalar(name, kind), len(vertex))
-                        columns = {"source": source, "vertex": vertex, "distance": rows[str(name)]}
+                    for source_id, of_source in parts.items():
+                        source = pa.repeat(pa.scalar(source_id, kind), len(vertex))
+                        columns = {"source": source, "vertex": vertex, "distance": rows[str(source_id)]}
                         of_source.append(pa.table(columns))
         for of_source in parts.values():
             yield from of_source

@@ -101,7 +101,7 @@ def _verdict_on(
     progress: Progress,
 ) -> Verdict:
     """Return the verdict on a finished run, found by the workers of `source`; raises as `Verifying.verify_on`."""
-    metrics = folder.read_metrics(record)
+    metrics = folder.read_metrics()
     place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
     sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
     # The metrics have a row for each source, in the order of the batches.
@@ -135,7 +135,7 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
 def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *, report: bool) -> None:
     """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
     if report:
-        page = render_report(record, folder.read_metrics(record), read_sample(folder.url, record, stored))
+        page = render_report(record, folder.read_metrics(), read_sample(folder.url, record, stored))
         files.write_atomic(folder.path(REPORT_FILE), page.encode())
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:

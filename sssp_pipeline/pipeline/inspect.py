@@ -147,7 +147,7 @@ _RUN_KEYS = (
 def _run_facts(folder: RunFolder) -> dict[str, Any]:
     record = folder.read_run()
     facts: dict[str, Any] = {"kind": "run", **{key: record.get(key) for key in _RUN_KEYS}}
-    if (read := facts["graph"].pop("reading", None)) is not None:  # runs of release 0.1.0 have none
+    if (read := facts["graph"].pop("reading", None)) is not None:
         from sssp_pipeline.pipeline.formats.reading import Reading
 
         facts["graph"]["read"] = Reading.of_json(read).facts()

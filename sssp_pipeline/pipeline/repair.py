@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.results.damage import damage_of, expected_files, recorded_sums
+from sssp_pipeline.pipeline.results.damage import damage_of, recorded_sums
 from sssp_pipeline.pipeline.results.run_files import AGAIN, BATCH, OUTPUT_NOTE, OVERWRITE, SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
@@ -26,15 +26,13 @@ def noted_damage(folder: RunFolder, record: dict[str, Any]) -> InputError | None
     Raises
     ------
     InputError
-        A file in `distances` is of no run; or a file is damaged, and run.json has no checksums.
+        A file in `distances` is of no run.
     """
-    folder.check_no_strays(expected_files(record))
+    folder.check_no_strays(record["files"])
     faults = damage_of(folder.url, record, content=True)
     before = record.pop("damaged", None)
     if not faults:
         return None
-    if recorded_sums(record) is None:
-        raise _error(folder, faults, OVERWRITE)
     record["damaged"] = list(faults)
     if record["damaged"] != before:
         folder.finish(record)
@@ -67,7 +65,7 @@ def is_whole(
     Raises
     ------
     InputError
-        A file is damaged and run.json has no checksums, or another release would write the file in another way.
+        A file is damaged, and another release would write it in another way.
     SsspError
         What is written has other bytes than before; or as `solve`.
     """
@@ -78,7 +76,7 @@ def is_whole(
         progress.say(f"{url} is finished already, nothing to solve", "nothing_to_do")
         return True
     sums = recorded_sums(record)
-    if sums is None or record["identity"] != identity:
+    if record["identity"] != identity:
         raise _error(folder, faults, OVERWRITE)
     batches = {int(found[1]): name for name in faults if (found := BATCH.fullmatch(name.rpartition("/")[2]))}
     is_all = not faults.keys() <= {*batches.values(), SNAPPED_FILE, OUTPUT_NOTE}

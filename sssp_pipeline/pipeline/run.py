@@ -30,7 +30,7 @@ from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
 from sssp_pipeline.pipeline.repair import is_whole
 from sssp_pipeline.pipeline.results.answers import Reduced
-from sssp_pipeline.pipeline.results.damage import expected_files, recorded_files
+from sssp_pipeline.pipeline.results.damage import recorded_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
@@ -321,7 +321,7 @@ class _Job:
         self.folder.clean()
         if is_finished:
             record = self.folder.read_run()
-            self.folder.check_no_strays(expected_files(record))
+            self.folder.check_no_strays(record["files"])
 
             def solve(batches: list[int]) -> None:
                 with self.timings.of("solve"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -191,7 +192,7 @@ def test_a_damaged_file_is_named(workflow, tmp_path):
     file = tmp_path / "run" / "distances" / "batch-00001.parquet"
     file.write_bytes(file.read_bytes()[:-10])
     assert run.distances(0).num_rows == 5
-    with pytest.raises(InputError, match=r"batch-00001.parquet` is damaged"):
+    with pytest.raises(InputError, match=r"batch-00001.parquet` was altered"):
         run.distances(2)
 
 
@@ -229,3 +230,49 @@ def test_a_store_is_made_once(workflow, tmp_path):
     assert made[0].manifest.n_edges == 10
     assert made[0].ids.column() == pa.array([0, 1, 2, 7, 9])
     assert sp.solve(made[0], 9).numpy().tolist() == [[6, 11, 5, 4, 0]]
+
+
+KINDS = {
+    "long": ({}, lambda run: (run.distances(), run.distances(2, [7]))),
+    "wide": ({"layout": "wide"}, lambda run: (run.distances(), run.distances(2, [7]))),
+    "reached": ({"distances": "reached"}, lambda run: (run.distances(),)),
+    "answers": (REDUCED, lambda run: (run.metrics, run.answers(), run.per_vertex())),
+}
+
+
+@pytest.mark.parametrize(("output", "read"), KINDS.values(), ids=KINDS)
+def test_a_flipped_bit_of_a_footer_is_an_error(workflow, tmp_path, output, read):
+    """Arrow gave other rows, other errors, or ended the process."""
+    url = sp.run(workflow(**output)).url
+    whole, rng = read(sp.open_run(url)), random.Random(1)
+    for file in sorted((tmp_path / "run").rglob("*.parquet")):
+        content = file.read_bytes()
+        end = len(content)
+        begin = end - 8 - int.from_bytes(content[-8:-4], "little")
+        for bit in rng.sample(range(8 * begin, 8 * end), 300):
+            altered = bytearray(content)
+            altered[bit // 8] ^= 1 << bit % 8
+            file.write_bytes(altered)
+            with pytest.raises(InputError, match=rf"{file.name}` was altered: "):
+                read(sp.open_run(url))
+        file.write_bytes(content)
+    assert read(sp.open_run(url)) == whole
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_a_file_of_another_run_of_equal_length_is_an_error(workflow, tmp_path, layout):
+    """The least and the largest distance are equal, so nothing else in the footers differs."""
+    folders: dict[int, str] = {}
+    for middle in range(3, 9):
+        (tmp_path / f"{middle}.txt").write_text(f"0 1 2\n0 2 {middle}\n0 3 9\n")
+        graph = {"input": str(tmp_path / f"{middle}.txt"), "store": str(tmp_path / f"graph-{middle}")}
+        output = {"path": str(tmp_path / str(middle)), "layout": layout, "compression": "none"}
+        one = sp.run({"graph": graph, "sources": {"ids": [0]}, "output": output})
+        (file,) = (tmp_path / str(middle) / "distances").iterdir()
+        other = folders.setdefault(file.stat().st_size, one.url)
+        if other != one.url:
+            break
+    assert one.distances() != sp.open_run(other).distances()
+    next(Path(other, "distances").iterdir()).replace(file)
+    with pytest.raises(InputError, match="was altered: the CRC-32 of its footer is"):
+        sp.open_run(one.url).distances()

@@ -21,6 +21,7 @@ from sssp_pipeline import __version__
 from sssp_pipeline.pipeline.parquet import compaction, thrift
 from sssp_pipeline.pipeline.parquet.pages import Chunk
 from sssp_pipeline.pipeline.parquet.thrift import Value
+from sssp_pipeline.pipeline.storage.file_sums import PAGES_KEY
 
 #: What a file says of its writer.
 CREATED_BY = f"sssp-pipeline version {__version__}"
@@ -51,7 +52,8 @@ class PageWriter:
     ----------
     handle
         Open for writing bytes; it stays open. Its `writelines` gets many buffers at a time. If `keeps_buffers` of it is
-        true, it refers to them until it is closed.
+        true, it refers to them until it is closed. If it has a `sum`, as `SummedFile` has, the footer has the checksum
+        of all pages.
     schema
         Names and types of the columns.
     compression
@@ -102,6 +104,11 @@ class PageWriter:
         """Write the footer; return the bytes of the file."""
         names = [_schema_element(*column) for column in self._columns]
         root = thrift.struct({4: thrift.binary("schema"), 5: thrift.i32(len(names))})
+        self._flush()
+        about = []
+        if (of_pages := getattr(self._handle, "sum", None)) is not None:
+            pair = {1: thrift.binary(PAGES_KEY), 2: thrift.binary(f"{of_pages.crc32:08x}")}
+            about.append(thrift.struct(pair))
         by_type = thrift.struct({1: thrift.struct({})})
         _, footer = thrift.struct(
             {
@@ -109,6 +116,7 @@ class PageWriter:
                 2: thrift.list_of([root, *names]),
                 3: thrift.i64(self._n_rows),
                 4: thrift.list_of(self._groups) if self._groups else (9, b"\x0c"),
+                5: thrift.list_of(about) if about else None,
                 6: thrift.binary(CREATED_BY),
                 7: thrift.list_of([by_type] * len(names)),
             }

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sssp_pipeline.errors import UnsolvableError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened, write_table
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
+from sssp_pipeline.pipeline.storage.file_sums import StoredFile, write_parquet
 from sssp_pipeline.shown import parquet_files
 
 if TYPE_CHECKING:
@@ -100,20 +101,20 @@ class Answer(FileOutput):
         return self if self.digest is None else replace(self, noted=noted(self.digest))
 
     def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
+        self, stored: Sequence[StoredFile], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
     ) -> Self:
         return self.for_solving(noted)
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         table = self.table(sources, solution.distances, ids, ids.n_vertices)
-        write_table(table, handle, compression=self.form.compression)
+        write_parquet(table, handle, compression=self.form.compression)
 
     def read(
-        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype
+        self, stored: Sequence[StoredFile], places: Sequence[int], ids: VertexIds, dtype: np.dtype
     ) -> Iterator[StoredRow]:
         """Yield each source and the list of its rows, each as a dictionary."""
         each = self.rows_each
-        with opened(urls[0]) as file:
+        with opened(stored[0]) as file:
             table = file.read(columns=self.names)
         for place in places:
             if rows := table.slice(place * each, each).to_pylist():
@@ -230,10 +231,10 @@ class Reduced(Answer):
         return over_sources.OverSources("nearest_source" in self.vertex_values, has_sums, radii)
 
     def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
+        self, stored: Sequence[StoredFile], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
     ) -> Self:
         """Return this with what is noted, and without what it keeps of vertices."""
-        whole = super().for_verifying(urls, ids, n_sources, noted)
+        whole = super().for_verifying(stored, ids, n_sources, noted)
         return replace(whole, vertex_values=(), vertex_within=())
 
     def _scaled(self, lengths: Sequence[float]) -> tuple[float, ...]:

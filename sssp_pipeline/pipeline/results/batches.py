@@ -17,6 +17,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     MERGED,
     METRICS_FILE,
     OURS,
+    REPAIR,
     TILES,
     UNFINISHED,
     WIDE,
@@ -31,7 +32,6 @@ from sssp_pipeline.progress import Progress
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.results import batch_metrics, commits
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from sssp_pipeline.pipeline.results.commits import Commit
     from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
     from sssp_pipeline.pipeline.storage import file_sums
-    from sssp_pipeline.pipeline.storage.file_sums import FileSum
+    from sssp_pipeline.pipeline.storage.file_sums import FileSum, StoredFile
     from sssp_pipeline.vertex_ids import VertexIds
 else:  # `inspect` needs none of them
-    pa, pq = LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
+    pa = LazyModule("pyarrow")
     batch_metrics = LazyModule("sssp_pipeline.pipeline.results.batch_metrics")
     commits = LazyModule("sssp_pipeline.pipeline.results.commits")
     file_sums = LazyModule("sssp_pipeline.pipeline.storage.file_sums")
@@ -68,16 +68,26 @@ class RunBatches:
         files.filesystem(url)  # raises here for an unknown scheme, with the URL that the user gave
         self.url = url
         self.identity = identity
-        #: Length and checksum of each file of results that this object wrote, or that a commit names.
+        #: Length and checksums of each file of results that this object wrote, or that a commit or run.json names.
         self.sums: dict[str, FileSum] = {}
 
     def path(self, *names: str) -> str:
         """Return the URL of a file in the folder."""
         return files.join(self.url, *names)
 
+    def stored(self, name: str) -> StoredFile:
+        """Return a file of results; raises `InputError` if `sums` does not have it."""
+        if name not in self.sums:
+            raise InputError(f"`{files.redacted(self.path(name))}` is no file of this run", hint=REPAIR)
+        return file_sums.StoredFile(self.path(name), self.sums[name])
+
     def batch_path(self, batch: int) -> str:
         """Return the URL of the Parquet file of a batch."""
         return self.path(batch_file(batch))
+
+    def stored_batch(self, batch: int) -> list[StoredFile]:
+        """Return the file of a batch; in the wide layout, the files with all sources."""
+        return [self.stored(name) for name in self.wide_names() or [batch_file(batch)]]
 
     def committed(self) -> set[int]:
         """Return the numbers of the committed batches of an unfinished run. Their files are not read."""
@@ -109,11 +119,11 @@ class RunBatches:
         if (words := solution.over_sources) is not None:
             part = words.astype("<u8", copy=False)
             name = part_file(batch)
-            sums[name] = file_sums.write_summed(self.path(name), lambda file: file.write(part), plain=True)
+            sums[name] = file_sums.write_summed(self.path(name), lambda file: file.write(part))
         if isinstance(output, FileOutput):
             name = output.batch_file(batch)
             sums[name] = file_sums.write_summed(
-                self.path(name), lambda file: output.write(file, sources, solution, ids), plain=True
+                self.path(name), lambda file: output.write(file, sources, solution, ids)
             )
         metrics = batch_metrics.BatchMetrics(place, solution.metrics).to_bytes()
         content = commits.Commit(batch, commits.run_digest(self.identity), sums, metrics).to_bytes()
@@ -195,9 +205,9 @@ class RunBatches:
         return table
 
     def write_table(self, name: str, table: pa.Table, **options: Any) -> None:
-        """Write the Parquet file `name` of the folder; `options` are those of `pyarrow.parquet.write_table`."""
+        """Write the Parquet file `name` of the folder; `options` are those of `file_sums.write_parquet`."""
         self.sums[name] = file_sums.write_summed(
-            self.path(name), lambda file: pq.write_table(table, file, **options)
+            self.path(name), lambda file: file_sums.write_parquet(table, file, **options)
         )
 
     # ---- the wide layout ----
@@ -243,9 +253,9 @@ class RunBatches:
         self.sums |= merged
         files.remove_files(self.path(UNFINISHED), self._named(UNFINISHED, TILES))
 
-    def wide_paths(self) -> list[str]:
-        """Return the URLs of the files that hold all sources of a run, in order; none if each batch has a file."""
-        return [self.path("distances", name) for name in self._named("distances", WIDE)]
+    def wide_names(self) -> list[str]:
+        """Return the files that hold all sources of a run, in order; none if each batch has a file."""
+        return sorted(name for name in self.sums if WIDE.fullmatch(name.rpartition("/")[2]))
 
     def _named(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
         names = files.list_files(self.path(folder), deep=False)

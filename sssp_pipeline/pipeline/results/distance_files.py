@@ -17,6 +17,7 @@ from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.run_files import REPAIR
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import StoredFile, checked_footer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,12 +63,8 @@ class DistanceFormat:
     scale: int | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Return the part of the format in the identity of a run.
-
-        A run of release 0.1.0 has no key `scale`. One whose files pyarrow encoded has no key `WRITER`.
-        """
-        kept = {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
-        return {**kept, WRITER: "tiles" if self.layout == "wide" else "pages-2"}
+        """Return the part of the format in the identity of a run."""
+        return {**asdict(self), WRITER: "tiles" if self.layout == "wide" else "pages-3"}
 
     def dtype(self, solved: np.dtype) -> np.dtype:
         """Return the type of written distances, if they are solved in the type `solved`."""
@@ -231,13 +228,13 @@ def _predecessor_chunk(predecessors: np.ndarray, ids: VertexIds, compression: st
 
 
 def read_distances(
-    url: str,
+    stored: StoredFile,
     form: DistanceFormat,
     dtype: np.dtype,
     wanted: Container[int],
     vertex: pa.Array,
 ) -> Iterator[tuple[int | str, np.ndarray]]:
-    """Yield the id and the distances (n,) of each source at the `wanted` places of the batch in the file `url`.
+    """Yield the id and the distances (n,) of each source at the `wanted` places of the batch in a file.
 
     Unreached vertices have `csr.unreached_distance(dtype)`, as a solver gives them.
 
@@ -246,44 +243,43 @@ def read_distances(
     InputError
         The file is damaged, or the ids of its vertices are not `vertex` (n,).
     """
-    with opened(url) as file:
-        for source, stored in _stored_rows(file, vertex, wanted):
-            yield source, as_solved(stored, form, dtype)
+    with opened(stored) as file:
+        for source, row in _stored_rows(file, vertex, wanted):
+            yield source, as_solved(row, form, dtype)
 
 
-def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat) -> np.ndarray:
-    """Return the vertices (T,) uint32 to which the file `url`, with `n_sources` in the long layout, has distances.
+def read_targets(stored: StoredFile, ids: VertexIds, n_sources: int, form: DistanceFormat) -> np.ndarray:
+    """Return the vertices (T,) uint32 to which a file, with `n_sources` in the long layout, has distances.
 
     Raises
     ------
     InputError
         The file is damaged, or holds other vertices than the graph.
     """
-    with opened(url) as file:
+    with opened(stored) as file:
         n_rows = file.metadata.num_rows
         n_targets = n_rows if form.layout == "wide" else n_rows // n_sources
         named = file.read(columns=["vertex"])["vertex"].slice(0, n_targets).to_pylist()
-    return ids.vertices(named, f"`{files.redacted(url)}`: vertex")
-
-
-def write_table(table: pa.Table, handle: Any, **options: Any) -> None:
-    """Write `table` as Parquet to `handle`, as `open_atomic` gives it if `plain`; `options` are Arrow's.
-
-    Arrow cannot write to the plain file of an object store, so the content is made first.
-    """
-    content = pa.BufferOutputStream()
-    pq.write_table(table, content, write_page_checksum=True, **options)
-    handle.write(content.getvalue())
+    return ids.vertices(named, f"`{files.redacted(stored.url)}`: vertex")
 
 
 @contextmanager
-def opened(url: str) -> Iterator[pq.ParquetFile]:
-    """Give the Parquet file at `url`; an error in the block is raised as `InputError` that names the file."""
+def opened(stored: StoredFile) -> Iterator[pq.ParquetFile]:
+    """Give a Parquet file; an error in the block is raised as `InputError` that names the file.
+
+    Its length and its footer are compared before Parquet sees them. The footer has the checksum of the pages, and pages
+    have checksums too. So whatever part of the file is read, it is what was written.
+    """
+    url = stored.url
     try:
         with files.open_read(url) as handle:
+            footer, fault = checked_footer(handle, stored.sum)
+            if fault is not None:
+                raise InputError(f"`{files.redacted(url)}` {fault}", hint=REPAIR)
+            metadata = pq.read_metadata(pa.BufferReader(footer))
             # On a disk it gains nothing, and its threads may outlive Python.
             ahead = not files.is_local(url)
-            yield pq.ParquetFile(handle, pre_buffer=ahead, page_checksum_verification=True)
+            yield pq.ParquetFile(handle, metadata=metadata, pre_buffer=ahead, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(
             f"`{files.redacted(url)}` is damaged: {error}",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
     from sssp_pipeline.pipeline.results import distance_files, wide_files
-    from sssp_pipeline.pipeline.storage.file_sums import FileSum
+    from sssp_pipeline.pipeline.storage.file_sums import FileSum, StoredFile
     from sssp_pipeline.vertex_ids import VertexIds
     from sssp_pipeline.workflow.models import Output
 else:  # `inspect` needs none of them
@@ -67,12 +67,12 @@ class VertexDistances(FileOutput):
             distance_files.write_distances(handle, sources, solution, ids, self.form, vertex)
 
     def read(
-        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype
+        self, stored: Sequence[StoredFile], places: Sequence[int], ids: VertexIds, dtype: np.dtype
     ) -> Iterator[StoredRow]:
         vertex = self.vertex_column(ids)
         if self._is_wide:
-            return wide_files.read_wide_files(urls, ids, self.form, dtype, places, vertex)
-        return distance_files.read_distances(urls[0], self.form, dtype, places, vertex)
+            return wide_files.read_wide_files(stored, ids, self.form, dtype, places, vertex)
+        return distance_files.read_distances(stored[0], self.form, dtype, places, vertex)
 
     def write_wide(
         self, urls: Sequence[str], batches: Sequence[np.ndarray], folder: str, ids: VertexIds, dtype: np.dtype
@@ -190,7 +190,7 @@ class TargetDistances(VertexDistances):
         return replace(self, vertices=noted(self.digest))
 
     def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
+        self, stored: Sequence[StoredFile], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
     ) -> RowOutput:
         """Return this with the vertices that the files hold; `digest` confirms them.
 
@@ -200,11 +200,11 @@ class TargetDistances(VertexDistances):
             The files hold other vertices.
         """
         vertices = np.concatenate(
-            [distance_files.read_targets(url, ids, n_sources, self.form) for url in urls]
+            [distance_files.read_targets(each, ids, n_sources, self.form) for each in stored]
         )
         if vertex_ids.digest_of(vertices) != self.digest:
             raise InputError(
-                f"`{files.redacted(urls[0])}` is damaged: it has not the targets that the run was asked for",
+                f"`{files.redacted(stored[0].url)}` is damaged: it has not the targets that the run was asked for",
                 hint=REPAIR,
             )
         return replace(self, vertices=vertices)

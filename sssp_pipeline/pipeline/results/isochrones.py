@@ -20,7 +20,6 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.results.damage import check_files
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.geoparquet import (
     BOUNDS,
@@ -215,27 +214,25 @@ def _stored_rows(
     sources: pa.Array | None,
 ) -> Iterator[StoredRow]:
     """Yield the id of each source and its distances (V,) in the type of the weights, in the order of the run."""
-    check_files(folder.url, record)
     metrics, dtype = folder.read_metrics(), stored.manifest.traits.weight_dtype
-    wide_paths = folder.wide_paths() if output.form.layout == "wide" else []
-    # Release 0.1.0 has a wide file for each batch.
-    urls_of = [wide_paths] if wide_paths else [[folder.batch_path(b)] for b in range(record["batches"])]
+    wide = [folder.stored(name) for name in folder.wide_names()]
+    stored_of = [wide] if wide else [folder.stored_batch(batch) for batch in range(record["batches"])]
     names = metrics["source"].combine_chunks()
-    batch = np.zeros(len(names), np.int64) if wide_paths else metrics["batch"].to_numpy()
+    batch = np.zeros(len(names), np.int64) if wide else metrics["batch"].to_numpy()
     is_wanted = np.ones(len(names), bool)
     if sources is not None:
         is_wanted = pc.is_in(names, value_set=sources).to_numpy(zero_copy_only=False)
-    for number, urls in enumerate(urls_of):
+    for number, files_of in enumerate(stored_of):
         of_batch = np.flatnonzero(batch == number)
         wanted = of_batch[is_wanted[of_batch]]
         if not len(wanted):
             continue
-        rows = output.read(urls, (wanted - of_batch[0]).tolist(), stored.ids, dtype)
+        rows = output.read(files_of, (wanted - of_batch[0]).tolist(), stored.ids, dtype)
         for place in wanted.tolist():
             name, row = next(rows, (-1, None))
             if name != names[place].as_py():
                 raise InputError(
-                    f"`{files.redacted(urls[0])}` is damaged: it holds source `{name}`, not `{names[place]}`",
+                    f"`{files.redacted(files_of[0].url)}` is damaged: it holds source `{name}`, not `{names[place]}`",
                     hint=REPAIR,
                 )
             yield name, row

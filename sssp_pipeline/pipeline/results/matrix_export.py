@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.results.damage import check_files
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
 from sssp_pipeline.pipeline.results.outputs import recorded_output
@@ -27,6 +26,7 @@ from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import StoredFile
 from sssp_pipeline.progress import Progress, Quiet
 
 #: Names of the columns of a Parquet file, unless the user names others.
@@ -110,7 +110,6 @@ def export_matrix(
         raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
     dtype = output.form.dtype(np.dtype(record["graph"]["weights"]["dtype"]))
     _check_stand_in(unreached, dtype)
-    check_files(folder.url, record)
     stored = _blocks(folder, record, output, dtype)
     blocks = _counted(
         (_with_null(block, output.form.unreached) for block in stored), record["sources"], progress
@@ -235,31 +234,29 @@ def _blocks(
     n_columns = output.n_columns(record["graph"]["n_vertices"])
     most = max(1, BLOCK_BYTES // (n_columns * dtype.itemsize))
     firsts = np.searchsorted(metrics["batch"].to_numpy(), np.arange(record["batches"] + 1)).tolist()
+    if output.form.layout == "wide":
+        yield from _wide_blocks([folder.stored(name) for name in folder.wide_names()], sources, most)
+        return
     batches = [
-        (folder.batch_path(batch), sources[first:last])
+        (*folder.stored_batch(batch), sources[first:last])
         for batch, (first, last) in enumerate(pairwise(firsts))
     ]
-    if output.form.layout == "long":
-        vertices = _first_ids(batches[0][0], n_columns).cast(sources.type) if batches else None
-        for url, of_batch in batches:
-            with opened(url) as file:
-                rows = file.read(columns=["distance"], use_threads=False)["distance"]
-                if len(rows) != len(of_batch) * n_columns:
-                    raise ValueError(f"it has {len(rows)} rows, not {len(of_batch)} times {n_columns}")
-            for first in range(0, len(of_batch), most):
-                of_block = of_batch[first : first + most]
-                values = rows.slice(first * n_columns, len(of_block) * n_columns)
-                yield Block(of_block, vertices, values)
-    else:  # release 0.1.0 has a wide file for each batch
-        wide = [(folder.wide_paths(), sources)] if folder.wide_paths() else [([u], s) for u, s in batches]
-        for urls, of_files in wide:
-            yield from _wide_blocks(urls, of_files, most)
+    vertices = _first_ids(batches[0][0], n_columns).cast(sources.type) if batches else None
+    for stored, of_batch in batches:
+        with opened(stored) as file:
+            rows = file.read(columns=["distance"], use_threads=False)["distance"]
+            if len(rows) != len(of_batch) * n_columns:
+                raise ValueError(f"it has {len(rows)} rows, not {len(of_batch)} times {n_columns}")
+        for first in range(0, len(of_batch), most):
+            of_block = of_batch[first : first + most]
+            values = rows.slice(first * n_columns, len(of_block) * n_columns)
+            yield Block(of_block, vertices, values)
 
 
-def _first_ids(url: str, n_columns: int) -> pa.Array:
+def _first_ids(stored: StoredFile, n_columns: int) -> pa.Array:
     """Return the ids of the vertices, which a file in the long layout has for each source."""
     ids: list[pa.Array] = []
-    with opened(url) as file:
+    with opened(stored) as file:
         for group in range(file.num_row_groups):
             ids += file.read_row_group(group, columns=["vertex"], use_threads=False)["vertex"].chunks
             if sum(map(len, ids)) >= n_columns:
@@ -267,9 +264,9 @@ def _first_ids(url: str, n_columns: int) -> pa.Array:
     return pa.concat_arrays(ids)[:n_columns]
 
 
-def _wide_blocks(urls: Sequence[str], sources: pa.Array, most: int) -> Iterator[Block]:
+def _wide_blocks(stored: Sequence[StoredFile], sources: pa.Array, most: int) -> Iterator[Block]:
     with ExitStack() as resources:
-        parts = [resources.enter_context(opened(url)) for url in urls]
+        parts = [resources.enter_context(opened(each)) for each in stored]
         columns = [file.read(columns=["vertex"], use_threads=False)["vertex"] for file in parts]
         ids = [chunk for column in columns for chunk in column.chunks]
         vertices = pa.concat_arrays(ids).cast(sources.type)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sssp_pipeline.kernels import kept
     from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.pipeline.storage.file_sums import StoredFile
     from sssp_pipeline.vertex_amounts import VertexAmounts
     from sssp_pipeline.vertex_ids import VertexIds
     from sssp_pipeline.workflow.answers import Amounts
@@ -143,13 +144,13 @@ class RowOutput(ABC):
         return self
 
     def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
+        self, stored: Sequence[StoredFile], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
     ) -> RowOutput:
-        """Return the whole of what `in_tasks` shortened, from the files `urls` of the first `n_sources` sources.
+        """Return the whole of what `in_tasks` shortened, from the files of the first `n_sources` sources.
 
         `noted` reads what `note` returned, if that stays.
         """
-        del urls, ids, n_sources, noted
+        del stored, ids, n_sources, noted
         return self
 
     @property
@@ -201,13 +202,13 @@ class FileOutput(RowOutput):
 
     @abstractmethod
     def read(
-        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype
+        self, stored: Sequence[StoredFile], places: Sequence[int], ids: VertexIds, dtype: np.dtype
     ) -> Iterator[StoredRow]:
         """Yield the sources at `places`, in order, and what is stored of their rows.
 
         Parameters
         ----------
-        urls
+        stored
             The file of a batch; or in the wide layout, the files that hold all sources of a run.
         dtype
             The type of the weights.

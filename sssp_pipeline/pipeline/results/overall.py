@@ -48,7 +48,7 @@ def overall_numbers(
         names = output.buckets
         counts = np.zeros(len(names), np.int64)
         for batch in range(n_batches):
-            with opened(folder.batch_path(batch)) as file:
+            with opened(*folder.stored_batch(batch)) as file:
                 table = file.read(columns=names)
             counts += [pc.sum(table[name]).as_py() or 0 for name in names]
         buckets = zip(pairwise(output.histogram), counts.tolist(), strict=True)

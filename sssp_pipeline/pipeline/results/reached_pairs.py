@@ -9,7 +9,8 @@ from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
 from sssp_pipeline.pipeline.results.outputs import StoredRow
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage import file_sums, files
+from sssp_pipeline.pipeline.storage.file_sums import StoredFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,14 +67,14 @@ class ReachedPairs(VertexDistances):
             ),
         }
         options = {"compression": self.form.compression, "row_group_size": _GROUP_ROWS}
-        distance_files.write_table(pa.table(columns), handle, **options)
+        file_sums.write_parquet(pa.table(columns), handle, **options)
 
     def read(
-        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype
+        self, stored: Sequence[StoredFile], places: Sequence[int], ids: VertexIds, dtype: np.dtype
     ) -> Iterator[StoredRow]:
         place, whole = -1, np.empty(0, dtype)
         name: Any = None
-        with distance_files.opened(urls[0]) as file:
+        with distance_files.opened(stored[0]) as file:
             for group in range(file.num_row_groups):  # one at a time: a batch may have many rows
                 table = file.read_row_group(group, columns=["source", "vertex", "distance"])
                 runs = pc.run_end_encode(table["source"].combine_chunks())
@@ -87,7 +88,7 @@ class ReachedPairs(VertexDistances):
                     if place in places:
                         rows = table.slice(begin, end - begin)
                         vertices = ids.vertices(
-                            rows["vertex"].to_pylist(), f"`{files.redacted(urls[0])}`: vertex"
+                            rows["vertex"].to_pylist(), f"`{files.redacted(stored[0].url)}`: vertex"
                         )
                         whole[vertices] = distance_files.as_solved(rows["distance"], self.form, dtype)
                     begin = end

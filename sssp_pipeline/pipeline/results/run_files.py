@@ -51,7 +51,6 @@ OURS = re.compile(
     rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_NOTE)}"
     rf"|distances/({BATCH.pattern}|{WIDE.pattern})"
     rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|{TILES.pattern}|vertices-\d{{5,}}\.u64)"
-    r"|_run/metrics-\d{5,}\.npy"  # of an earlier release
     rf"|((distances|_run)/)?{re.escape(TEMP_PREFIX)}.*"
 )
 

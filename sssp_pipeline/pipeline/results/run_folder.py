@@ -49,10 +49,21 @@ else:  # `inspect` needs none of them
     file_sums = LazyModule("sssp_pipeline.pipeline.storage.file_sums")
 
 RUN_FORMAT = "sssp-pipeline run"
-#: Version 1 has no checksums.
-RUN_VERSION = 2
-_WITHOUT_CHECKSUMS = 1
-_RUN_KEYS = ("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished")
+RUN_VERSION = 3
+_RUN_KEYS = (
+    "workflow",
+    "identity",
+    "graph",
+    "sources",
+    "batches",
+    "solver",
+    "verify",
+    "timings",
+    "finished",
+    "files",
+    "crc32",
+    "footers",
+)
 #: The identity of a run whose files are being removed.
 _REMOVED = {"removed": True}
 
@@ -145,6 +156,7 @@ class RunFolder(RunBatches):
 
     def reopen(self) -> None:
         """Make the finished run an unfinished one without batches."""
+        self.sums = {}
         self.note_identity()
         files.remove(self.path(RUN_FILE))
 
@@ -198,6 +210,7 @@ class RunFolder(RunBatches):
 
         If this is interrupted, `begin` continues it.
         """
+        self.sums = {}
         files.write_atomic(self.path(IDENTITY), record_bytes(_REMOVED), synced=True)
         files.remove(self.path(RUN_FILE))  # from here on, `begin` continues an interrupted removal
         ours = [name for name in files.list_files(self.url) if OURS.fullmatch(name) and name != IDENTITY]
@@ -226,7 +239,7 @@ class RunFolder(RunBatches):
     def note_output(self, note: np.ndarray, *, stays: bool) -> None:
         """Keep what `RowOutput.note` returns, (n,) uint32, where the workers read it; `stays` is `note_stays`."""
         name, content = OUTPUT_NOTE if stays else TARGETS, note.astype("<u4")
-        of_file = file_sums.write_summed(self.path(name), lambda file: file.write(content), plain=True)
+        of_file = file_sums.write_summed(self.path(name), lambda file: file.write(content))
         if stays:
             self.sums[name] = of_file
 
@@ -277,20 +290,12 @@ class RunFolder(RunBatches):
         files.remove(self.path(IDENTITY))
         files.remove_if_empty(self.path(UNFINISHED))
 
-    def read_metrics(self, record: dict[str, Any] | None = None) -> pa.Table:
-        """Return the metrics of a run, one row for each source.
-
-        `record` is the content of run.json, None if this object wrote the metrics. Raises `InputError` if they are gone
-        or damaged.
-        """
+    def read_metrics(self) -> pa.Table:
+        """Return the metrics of a run, one row for each source; raises `InputError` if they are gone or damaged."""
         url = files.redacted(self.path(METRICS_FILE))
         if (content := files.read_if_there(self.path(METRICS_FILE))) is None:
             raise InputError(f"`{url}` is gone", hint=REPAIR)
-        sums = self.sums if record is None else damage.recorded_sums(record) or {}
-        if (
-            METRICS_FILE in sums
-            and (fault := file_sums.content_fault(content, sums[METRICS_FILE])) is not None
-        ):
+        if (fault := file_sums.content_fault(content, self.stored(METRICS_FILE).sum)) is not None:
             raise InputError(f"`{url}` {fault}", hint=REPAIR)
         try:
             # No threads: one that outlives this process's Python aborts it when it drops `content`.
@@ -312,7 +317,7 @@ class RunFolder(RunBatches):
         files.remove_if_empty(self.path(UNFINISHED))
 
     def read_run(self) -> dict[str, Any]:
-        """Return the content of `run.json`.
+        """Return the content of `run.json`. From then on, `sums` has those of its files.
 
         Raises
         ------
@@ -334,7 +339,9 @@ class RunFolder(RunBatches):
                 if is_unfinished
                 else "name an `output.path`",
             )
-        return _run_content(url)
+        run = _run_content(url)
+        self.sums = damage.recorded_sums(run)
+        return run
 
 
 def _run_content(url: str) -> dict[str, Any]:
@@ -347,14 +354,13 @@ def _run_content(url: str) -> dict[str, Any]:
         if CHECKSUM in run:
             run = record_content(content)
         _check_keys(run, ("format", "version"))
-        if run["format"] != RUN_FORMAT or run["version"] not in (_WITHOUT_CHECKSUMS, RUN_VERSION):
+        if (run["format"], run["version"]) != (RUN_FORMAT, RUN_VERSION):
             raise InputError(
                 f"`{files.redacted(url)}` is of format {run['format']!r} {run['version']}, "
-                f"this release reads {RUN_FORMAT!r} {_WITHOUT_CHECKSUMS} and {RUN_VERSION}",
+                f"this release reads {RUN_FORMAT!r} {RUN_VERSION}",
                 hint="use the release that wrote it, or choose another `output.path`",
             )
-        if run["version"] != _WITHOUT_CHECKSUMS:
-            run = record_content(content)
+        run = record_content(content)
         _check_keys(run, _RUN_KEYS)
     except (ValueError, RecursionError) as error:
         raise InputError(f"`{files.redacted(url)}` is damaged: {error}", hint=OVERWRITE) from error

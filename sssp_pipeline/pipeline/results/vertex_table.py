@@ -20,6 +20,7 @@ from sssp_pipeline.kernels import over_sources
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE, part_file
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import StoredFile
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.vertex_ids import VertexIds
 
@@ -71,9 +72,7 @@ def write_vertex_table(
         )
     table = vertex_table(output, words, np.arange(traits.n_vertices, dtype=np.uint32), ids, traits)
     compression = output.form.compression
-    folder.write_table(
-        VERTICES_FILE, table, row_group_size=_GROUP, compression=compression, write_page_checksum=True
-    )
+    folder.write_table(VERTICES_FILE, table, row_group_size=_GROUP, compression=compression)
 
 
 def vertex_table(
@@ -111,15 +110,15 @@ def vertex_table(
     return pa.table(columns)
 
 
-def read_vertex_rows(url: str, vertices: np.ndarray, n_vertices: int) -> pa.Table:
-    """Return the rows of some `vertices` (n,), which rise, of the table of `n_vertices` at `url`.
+def read_vertex_rows(stored: StoredFile, vertices: np.ndarray, n_vertices: int) -> pa.Table:
+    """Return the rows of some `vertices` (n,), which rise, of the table of `n_vertices` in a file.
 
     Raises
     ------
     InputError
         The file is missing or damaged.
     """
-    with opened(url) as file:
+    with opened(stored) as file:
         if file.metadata.num_rows != n_vertices:
             raise ValueError(f"it has {file.metadata.num_rows} rows, not {n_vertices}")
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]

@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import InputError, UnsolvableError
@@ -45,7 +44,7 @@ from sssp_pipeline.pipeline.results.distance_files import (
 )
 from sssp_pipeline.pipeline.results.run_files import AGAIN
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import FileSum, write_summed
+from sssp_pipeline.pipeline.storage.file_sums import FileSum, StoredFile, write_parquet, write_summed
 from sssp_pipeline.vertex_ids import VertexIds
 
 #: Vertices of a tile. Another number needs another `writer` in the identity of a run.
@@ -151,7 +150,7 @@ def write_wide_files(
         table = pa.table([vertex[first:last], *columns], ["vertex", *names])
         options, name = _options(table.schema, form.compression), f"wide-{first // step:05d}.parquet"
         url = files.join(folder, name)
-        return last, name, write_summed(url, lambda file: pq.write_table(table, file, **options))
+        return last, name, write_summed(url, lambda file: write_parquet(table, file, **options))
 
     # Mapped rows take no memory. With NULL and stand-ins a file is in memory about twice, and so is one to upload.
     n_writers = min(usable_cores(), free_memory_bytes() // (4 * PART_BYTES)) if files.is_local(folder) else 1
@@ -174,7 +173,7 @@ def _columns(block: np.ndarray, form: DistanceFormat) -> Iterator[pa.Array]:
 
 
 def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
-    """Return the options of `pyarrow.parquet.write_table` for a table in the wide layout."""
+    """Return the options of `write_parquet` for a table in the wide layout."""
     integer_ids = pa.types.is_integer(schema.field("vertex").type)
     encoding = {"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}
     return {
@@ -182,12 +181,11 @@ def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
         "use_dictionary": False,
         "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
         "row_group_size": row_facts.SEGMENT,
-        "write_page_checksum": True,
     }
 
 
 def read_wide_files(
-    urls: Sequence[str],
+    stored: Sequence[StoredFile],
     ids: VertexIds,
     form: DistanceFormat,
     dtype: np.dtype,
@@ -206,14 +204,14 @@ def read_wide_files(
     if not wanted:
         return
     first, parts = 0, []
-    for url in urls:
-        with opened(url) as file:
+    for each in stored:
+        with opened(each) as file:
             names = file.schema_arrow.names[1:]
             part = file.read(columns=["vertex", *(names[place] for place in wanted)])
             check_vertices(part["vertex"], vertex.slice(first, part.num_rows))
             first += part.num_rows
             parts.append(part.drop_columns("vertex"))
-    with opened(urls[-1]):  # so that an error names the file
+    with opened(stored[-1]):  # so that an error names the file
         check_vertices(pa.chunked_array([vertex.slice(0, first)]), vertex)
         table = pa.concat_tables(parts)
         for name in table.column_names:

@@ -23,7 +23,7 @@ from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.distance_files import GROUP_ROWS
 from sssp_pipeline.pipeline.results.metrics_output import OF_DISTANCES
 from sssp_pipeline.pipeline.results.outputs import FileOutput
-from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
+from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE, batch_file
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
@@ -148,8 +148,8 @@ class Verifying(TaskStage):
         assert isinstance(self.output, Reduced), "it has numbers of vertices"
         found: list[CheckedVertices] = []
         cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
-        of_run = tuple(enumerate(self.batches))
-        task = VertexTask(*self.for_tasks, of_run, self.output.in_tasks(), cutoff, vertices)
+        of_run, stored = tuple(enumerate(self.batches)), self.folder.stored(VERTICES_FILE)
+        task = VertexTask(*self.for_tasks, of_run, self.output.in_tasks(), cutoff, vertices, stored)
         failed = scatter(workers, [task], self.retries, found.append, self.progress, work=verify_vertices)
         if failed:
             raise SsspError(
@@ -184,6 +184,7 @@ class Verifying(TaskStage):
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:
         """Yield the tasks, each with `n_each` of the `chosen` batches; `wanted` has the places of every batch."""
         metrics = {} if isinstance(self.output, FileOutput) else self._metrics(wanted)
+        sums, wide = self.folder.sums, self.folder.wide_names()
         task_bytes, verification = self.task_bytes, uuid.uuid4().hex
         cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
         for first in range(0, len(chosen), n_each):
@@ -198,6 +199,7 @@ class Verifying(TaskStage):
                 verification,
                 task_bytes,
                 {number: metrics[number] for number in numbers if metrics},
+                {name: sums[name] for name in (wide or map(batch_file, {0, *numbers})) if name in sums},
             )
 
     def _metrics(self, wanted: list[Sequence[int]]) -> dict[int, list[dict[str, Any]]]:

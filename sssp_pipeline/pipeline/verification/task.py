@@ -32,6 +32,7 @@ from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import FileSum
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.vertex_ids import VertexIds
 
@@ -54,6 +55,14 @@ class VerifyTask(Task):
     n_bytes: int
     #: The stored metrics of the sources by the number of their batch, for a run without distances.
     metrics: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    #: Those of the files that it reads, as `RunFolder.sums` has them.
+    sums: dict[str, FileSum] = field(default_factory=dict)
+
+    def folder(self) -> RunFolder:
+        """Return the run folder, which knows the sums."""
+        folder = RunFolder(self.run)
+        folder.sums = self.sums
+        return folder
 
 
 @dataclass(frozen=True)
@@ -160,15 +169,14 @@ class _Check:
 
     def _stored_rows(self, number: int, places: Sequence[int]) -> tuple[str, Iterator[StoredRow]]:
         """Return the URL of the file, or of the first file, with the rows at `places` of a batch, and these rows."""
-        folder = RunFolder(self.task.run)
+        folder = self.task.folder()
         if not isinstance(self.output, FileOutput):
             return folder.path(METRICS_FILE), ((row["source"], row) for row in self.task.metrics[number])
-        wide_paths = folder.wide_paths() if self.output.form.layout == "wide" else []
-        if wide_paths:
+        if folder.wide_names():
             places = [number * self.task.identity["batch"] + place for place in places]
-        urls = wide_paths or [folder.batch_path(number)]
+        stored = folder.stored_batch(number)
         dtype = self.graph.weight_dtype
-        return urls[0], self.output.read(urls, places, self.ids, dtype)
+        return stored[0].url, self.output.read(stored, places, self.ids, dtype)
 
     def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
         options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept)
@@ -192,10 +200,10 @@ def _output_of(task: VerifyTask, ids: VertexIds) -> RowOutput:
     """Return the whole output of a task; the first thread that needs it reads it from the files of the run."""
     with _reading_output:
         if task.verification not in _outputs:
-            folder = RunFolder(task.run)
-            urls = folder.wide_paths() or [folder.batch_path(0)]
+            folder = task.folder()
+            stored = folder.stored_batch(0) if isinstance(task.output, FileOutput) else []
             _outputs.clear()
             _outputs[task.verification] = task.output.for_verifying(
-                urls, ids, task.identity["batch"], partial(folder.noted_output, stays=True)
+                stored, ids, task.identity["batch"], partial(folder.noted_output, stays=True)
             )
         return _outputs[task.verification]

@@ -24,6 +24,7 @@ from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.vertex_table import read_vertex_rows, vertex_table
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import StoredFile
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.pipeline.verification.task import ROOM, memory_limit, oracle_for
 from sssp_pipeline.progress import in_bytes
@@ -42,6 +43,8 @@ class VertexTask(Task):
     cutoff: float | None
     #: (n,) uint32, rising.
     vertices: np.ndarray
+    #: `vertices.parquet`.
+    stored: StoredFile
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
     for row, source in zip(rows, sources.tolist(), strict=True):
         accumulator.add(row, source)
     exact = vertex_table(task.output, accumulator.words, task.vertices, stored.ids, graph.traits)
-    found_rows = read_vertex_rows(files.join(task.run, VERTICES_FILE), task.vertices, graph.n_vertices)
+    found_rows = read_vertex_rows(task.stored, task.vertices, graph.n_vertices)
     return CheckedVertices(_difference(found_rows, exact))
 
 

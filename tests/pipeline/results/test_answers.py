@@ -136,12 +136,13 @@ def test_a_run_is_planned_inspected_read_and_verified_again(output):
 
 
 @KINDS
-def test_a_wrong_value_is_refuted(output):
+def test_a_wrong_value_is_refuted(output, recorded_anew):
     folder, _ = run(workflow_of(output), Quiet())
     table = pq.read_table(folder.batch_path(0))
     name = "closeness" if output is REDUCED else "distance"
     wrong = pa.array([None if v is None else v + 1 for v in table[name].to_pylist()], table[name].type)
     pq.write_table(table.set_column(table.column_names.index(name), name, wrong), folder.batch_path(0))
+    recorded_anew(folder)
     first, true = wrong[0].as_py(), table[name][0].as_py()
     rank = "" if output is REDUCED else ", rank 1"
     with pytest.raises(RefutedError) as caught:

@@ -1,3 +1,4 @@
+import io
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,6 +20,7 @@ from sssp_pipeline.pipeline.results.distance_files import (
     write_distances,
 )
 from sssp_pipeline.pipeline.results.wide_files import read_wide_files
+from sssp_pipeline.pipeline.storage.file_sums import StoredFile, SummedFile
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 INF = 2**32 - 1
@@ -42,12 +44,19 @@ def written(solution: Solution, ids: VertexIds, how: DistanceFormat) -> pq.Parqu
         return pq.ParquetFile(pa.BufferReader(path.read_bytes()))
 
 
+def stored(url) -> StoredFile:
+    """Return a file with its present sum."""
+    summed = SummedFile(io.BytesIO())
+    summed.write(Path(url).read_bytes())
+    return StoredFile(str(url), summed.with_footer())
+
+
 def read_back(url, ids: VertexIds, how: DistanceFormat, vertex: pa.Array, wanted=range(2)) -> list:
     """Return what is read of the sources at the places `wanted`."""
     dtype = np.dtype(np.uint32)
     if how.layout == "wide":
-        return list(read_wide_files([str(url)], ids, how, dtype, wanted, vertex))
-    return list(read_distances(str(url), how, dtype, wanted, vertex))
+        return list(read_wide_files([stored(url)], ids, how, dtype, wanted, vertex))
+    return list(read_distances(stored(url), how, dtype, wanted, vertex))
 
 
 @pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
@@ -157,7 +166,7 @@ def test_targets_are_written_and_read_in_their_order(tmp_path, layout, unreached
     read = read_back(url, ids, how, ids.originals(targets))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], some.distances)
-    np.testing.assert_array_equal(read_targets(url, ids, 2, how), targets)
+    np.testing.assert_array_equal(read_targets(stored(url), ids, 2, how), targets)
     with pytest.raises(InputError, match="column vertex does not list the expected vertices in order"):
         read_back(url, ids, how, ids.originals(targets[::-1]))
 

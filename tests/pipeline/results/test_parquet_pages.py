@@ -36,6 +36,7 @@ from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import SummedFile
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 N = 50
@@ -372,7 +373,7 @@ def test_packed_rows_of_any_shape_give_the_same_bytes(data):
             sink = io.BytesIO()
             write_distances(sink, np.arange(n_sources), solution, ids, form, vertex)
             contents.append(sink.getvalue())
-            ReachedPairs(form).write(sink := io.BytesIO(), np.arange(n_sources), solution, ids)
+            ReachedPairs(form).write(SummedFile(sink := io.BytesIO()), np.arange(n_sources), solution, ids)
             pairs.append(sink.getvalue())
     assert contents[0] == contents[1]
     assert pairs[0] == pairs[1]

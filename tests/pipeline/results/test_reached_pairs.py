@@ -70,7 +70,7 @@ def test_with_a_scale_distances_are_in_the_unit_of_the_input():
 
 
 @pytest.mark.parametrize("fault", ["wrong", "missing", "more"])
-def test_a_wrong_row_is_refuted(fault):
+def test_a_wrong_row_is_refuted(fault, recorded_anew):
     folder, _ = run(load_workflow("w.yaml"), Quiet())
     rows = pq.read_table(folder.batch_path(0)).to_pylist()
     first = rows[1]
@@ -82,6 +82,7 @@ def test_a_wrong_row_is_refuted(fault):
         rows.insert(2, {**first, "vertex": "v49", "distance": 12})
     schema = pq.read_schema(folder.batch_path(0))
     pq.write_table(pa.Table.from_pylist(rows, schema), folder.batch_path(0))
+    recorded_anew(folder)
     stored, true = {
         "wrong": (first["distance"] + 1, first["distance"]),
         "missing": ("unreached", first["distance"]),

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -381,12 +380,3 @@ def test_a_run_without_sources():
     page = rendered(run_record(sources=0, batches=0), metrics(0))
     assert "There was nothing to solve." in page.text
     assert "Sources compared" not in page.text
-
-
-def test_the_run_of_release_0_1_0_can_be_shown(request):
-    folder = request.path.parents[2] / "data" / "release-0.1.0" / "run"
-    import pyarrow.parquet as pq
-
-    run = json.loads((folder / "run.json").read_text())
-    page = rendered(run, pq.read_table(folder / "metrics.parquet"))
-    assert dict(page.tables["Solving"])["sources"] == "10"

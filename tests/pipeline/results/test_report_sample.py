@@ -133,7 +133,7 @@ def test_a_damaged_file_is_a_sentence_and_no_error(tmp_path):
     Path(url, "distances", "batch-00000.parquet").write_bytes(b"no Parquet")
     missing = read_sample(url, record, stored).missing
     assert re.fullmatch(
-        r"There is no histogram of distances, because they cannot be read: `.*00000\.parquet` is damaged: .*[^.]\.",
+        r"There is no histogram of distances, because they cannot be read: `.*00000\.parquet` was altered: .*[^.]\.",
         missing,
     )
 

@@ -54,11 +54,12 @@ def test_what_is_committed_is_read_back_as_the_solver_gave_it(tmp_path, layout, 
     if layout == "wide":
         folder.merge([SOURCES], output, ids, np.dtype(np.uint32), Quiet())
         assert folder.committed() == {0}
-    urls = folder.wide_paths() or [folder.batch_path(0)]
-    read = list(output.read(urls, range(2), ids, np.dtype(np.uint32)))
+    else:
+        folder.sums |= folder.commit(0).files
+    read = list(output.read(folder.stored_batch(0), range(2), ids, np.dtype(np.uint32)))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], DISTANCES)
-    (only,) = output.read(urls, [1], ids, np.dtype(np.uint32))
+    (only,) = output.read(folder.stored_batch(0), [1], ids, np.dtype(np.uint32))
     assert only[0] == ids.original(2)
 
 

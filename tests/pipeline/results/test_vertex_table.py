@@ -210,7 +210,7 @@ ALL = "sources={all: true}"
     ],
     ids=["few", "few-floats", "all", "cutoff", "symmetric", "scale", "64-bits", "process"],
 )
-def test_verify_finds_a_wrong_number_of_a_vertex(scale, overrides):
+def test_verify_finds_a_wrong_number_of_a_vertex(scale, overrides, recorded_anew):
     write_edges(scale)
     table = solved("output.reduce.values=[reached]", *overrides)
     verdict = verified()
@@ -223,6 +223,7 @@ def test_verify_finds_a_wrong_number_of_a_vertex(scale, overrides):
         rows = [*table.to_pylist()[:-1], {**last, name: "v07" if name == "nearest_source" else 12345}]
         altered = pa.Table.from_pylist(rows, table.schema)
         pq.write_table(altered, "run/vertices.parquet", row_group_size=7)
+        recorded_anew(RunFolder("run"))
         wrong = altered[name][-1].as_py()
         refuted = f"vertex `v39`: stored {name} {wrong}, true {name} {value}"
         with pytest.raises(RefutedError) as caught:
@@ -235,13 +236,15 @@ def verified():
     return verify_run("run", None, "sample", Quiet())["verify"]
 
 
-def test_verify_finds_a_vertex_under_another_id_and_a_column_that_is_missing():
+def test_verify_finds_a_vertex_under_another_id_and_a_column_that_is_missing(recorded_anew):
     table = solved()
     ids = table["vertex"].to_pylist()
     pq.write_table(table.set_column(0, "vertex", pa.array(["v99", *ids[1:]])), "run/vertices.parquet")
+    recorded_anew(RunFolder("run"))
     with pytest.raises(RefutedError, match="vertex `v00`: stored vertex v99, true vertex v00"):
         verified()
     pq.write_table(table.drop_columns(["reached_by"]), "run/vertices.parquet")
+    recorded_anew(RunFolder("run"))
     with pytest.raises(RefutedError, match="stored columns"):
         verified()
     pq.write_table(table.slice(1), "run/vertices.parquet")

@@ -70,7 +70,7 @@ def test_the_folder_is_one_table_with_a_column_a_source(tmp_path, several, unrea
     for read in (
         lambda: ds.dataset(tmp_path / "run" / "distances").to_table(),
         lambda: pq.read_table(tmp_path / "run" / "distances"),
-        lambda: pa.concat_tables(map(pq.read_table, folder.wide_paths())),
+        lambda: pa.concat_tables(map(pq.read_table, map(folder.path, folder.wide_names()))),
     ):
         table = read()
         assert table.column_names == ["vertex", *map(str, sources)]
@@ -83,7 +83,7 @@ def test_targets_are_read_from_the_files(tmp_path, several):
     folder, _ = run(made(tmp_path), Quiet())
     vertices = [int(v) for v in np.random.default_rng(0).permutation(1640)]
     to, _ = run(made(tmp_path, "to", targets={"ids": vertices}), Quiet())
-    assert len(to.wide_paths()) == 3
+    assert len(to.wide_names()) == 3
     table, everything = (pq.read_table(f.path("distances")) for f in (to, folder))
     assert table == everything.take(vertices)
     assert verify_run(to.url, None, "sample", Quiet())["verify"]["refuted"] is None
@@ -178,7 +178,7 @@ def test_a_batch_that_is_written_once_more_after_the_merge_is_removed(tmp_path, 
 
 def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several, recorded_anew):
     folder, _ = run(made(tmp_path), Quiet())
-    path = Path(folder.wide_paths()[1])
+    path = Path(folder.path(folder.wide_names()[1]))
     table = pq.read_table(path)
     name = table.column_names[9]
     values = table[name].to_pylist()
@@ -186,6 +186,7 @@ def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several,
     values[row] += 1
     column = pa.array(values, table[name].type)
     pq.write_table(table.set_column(9, name, column), path)
+    recorded_anew(folder)
     with pytest.raises(RefutedError) as caught:
         verify_run(folder.url, None, "certificate", Quiet())
     assert f"source `{name}`, vertex `{600 + row}`: stored distance {values[row]}" in caught.value.message

@@ -18,6 +18,7 @@ from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import stored_graph
 from sssp_pipeline.pipeline.results import distance_files, wide_files
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.verification import stage
 from sssp_pipeline.pipeline.verification import task as verify
@@ -96,12 +97,15 @@ def test_workers_verify_and_the_driver_reads_nothing(tmp_path, address, driver_r
 
 
 @pytest.mark.parametrize("mode", ["sample", "certificate"])
-def test_the_first_wrong_distance_is_named_by_a_worker(tmp_path, address, driver_reads_nothing, mode):
+def test_the_first_wrong_distance_is_named_by_a_worker(
+    tmp_path, address, driver_reads_nothing, mode, recorded_anew
+):
     run(made(tmp_path, cluster=address, verify="off"), Quiet())
     tamper(tmp_path, 7, -1)  # the last source, which the sample holds too
     expected = tamper(tmp_path, 7, 2100)
     if mode == "certificate":
         expected = tamper(tmp_path, 2, 1500)
+    recorded_anew(RunFolder(str(tmp_path / "run")))
     with pytest.raises(RefutedError) as caught:
         verify_run(str(tmp_path / "run"), None, mode, Quiet())
     assert (caught.value.message, caught.value.exit_code) == (expected, 3)
@@ -179,7 +183,7 @@ def test_threads_of_this_process_verify_without_dask(tmp_path):
 
 
 @pytest.mark.medium
-def test_a_cluster_that_is_gone_can_be_replaced(tmp_path, address):
+def test_a_cluster_that_is_gone_can_be_replaced(tmp_path, address, recorded_anew):
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         gone = {"kind": "address", "address": cluster.scheduler_address, "wait_s": 1}
         run(made(tmp_path, cluster=gone, verify="off"), Quiet())
@@ -190,6 +194,7 @@ def test_a_cluster_that_is_gone_can_be_replaced(tmp_path, address):
     )
     assert "`--cluster here` verifies with threads of this process" in " ".join(verify_here.stderr.split())
     tamper(tmp_path, 0, 5)
+    recorded_anew(RunFolder(str(tmp_path / "run")))
     for where in ("here", address["address"]):
         done = CliRunner().invoke(app, ["verify", str(tmp_path / "run"), "--certificate", "--cluster", where])
         assert done.exit_code == 3

@@ -15,8 +15,10 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
+from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
+from sssp_pipeline.pipeline.storage.file_sums import write_summed
 from sssp_pipeline.pipeline.verification.stage import Verifying
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
@@ -33,6 +35,7 @@ def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
     for batch, sources in enumerate(BATCHES):
         solution = Dijkstra().solve(GRAPH, sources, SolveOptions(cutoff=cutoff))
         folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, AllDistances(form))
+        folder.sums |= {} if form.layout == "wide" else folder.commit(batch).files
     if form.layout == "wide":
         folder.merge(BATCHES, AllDistances(form), IDS, GRAPH.weight_dtype, Quiet())
     return folder
@@ -69,6 +72,13 @@ def verdict(folder, form, mode, cutoff=None):
         return verifying.verify_on(source)
 
 
+def record(folder: RunFolder, batch: int) -> None:
+    """Record the file of a batch as it is now."""
+    path = folder.batch_path(batch)
+    content = Path(path).read_bytes()
+    folder.sums[batch_file(batch)] = write_summed(path, lambda file: file.write(content))
+
+
 def tamper(folder: RunFolder, batch: int, source: int, vertex: int, distance: int | None) -> int | None:
     """Change one stored distance of the long layout; return the true one."""
     path = folder.batch_path(batch)
@@ -77,6 +87,7 @@ def tamper(folder: RunFolder, batch: int, source: int, vertex: int, distance: in
     (row,) = (r for r in rows if (r["source"], r["vertex"]) == (source, vertex))
     true, row["distance"] = row["distance"], distance
     pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+    record(folder, batch)
     return true
 
 
@@ -129,7 +140,7 @@ def test_a_file_cut_short_is_said(tmp_path):
     folder = committed(tmp_path, LONG)
     path = Path(folder.batch_path(2))
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(InputError, match=r"batch-00002\.parquet` is damaged"):
+    with pytest.raises(InputError, match=r"batch-00002\.parquet` was altered"):
         verdict(folder, LONG, "certificate")
 
 
@@ -139,6 +150,8 @@ def test_swapped_files_are_said(tmp_path):
     swapped = b.read_bytes()
     b.write_bytes(a.read_bytes())
     a.write_bytes(swapped)
+    for batch in (1, 2):
+        record(folder, batch)
     with pytest.raises(InputError, match="holds source `15` at place 0, not `8`"):
         verdict(folder, LONG, "certificate")
 
@@ -147,5 +160,6 @@ def test_missing_vertices_are_said(tmp_path):
     folder = committed(tmp_path, LONG)
     table = pq.read_table(folder.batch_path(0))
     pq.write_table(table.slice(1), folder.batch_path(0))
+    record(folder, 0)
     with pytest.raises(InputError, match="is damaged: it has 923 rows, no multiple of 132 vertices"):
         verdict(folder, LONG, "certificate")

@@ -99,7 +99,7 @@ def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]
 
 
 def _skipped(run: dict[str, Any]) -> Iterable[str]:
-    skipped = run.get("skipped", {})  # release 0.1.0 skips none
+    skipped = run.get("skipped", {})
     for name, ids in skipped.get("first", {}).items():
         some = ", ".join(ids) + (" and others" if skipped[name] > len(ids) else "")
         one = "vertex" if name == "vertices" else name.removesuffix("s")
@@ -112,7 +112,7 @@ def _input_facts(run: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     own = next((weight["input"] for weight in several if weight["name"] == run.get("weight")), None)
     given = own or asked["input"]
     yield "input", given if isinstance(given, str) else ", ".join(given)
-    if graph.get("reading") is not None:  # runs of release 0.1.0 have none
+    if graph.get("reading") is not None:
         yield from Reading.of_json(graph["reading"]).facts().items()
 
 

@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.loading import load_coordinates
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.damage import recorded_sums
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.file_sums import StoredFile
 
 #: The most sources of a sample.
 MOST_SOURCES = 8
@@ -70,18 +72,21 @@ def read_sample(url: str, record: dict[str, Any], stored: StoredGraph) -> Sample
     The sources are spread evenly over the files, or in the wide layout over the columns. What cannot be read is left
     out, and `Sample.missing` says why: a run does not fail because of its report.
     """
-    names = [name for name in record.get("files", {}) if name.startswith("distances/")]
-    n_targets = record.get("targets")  # release 0.1.0 has none
+    stored_files = [
+        StoredFile(files.join(url, name), of_file)
+        for name, of_file in recorded_sums(record).items()
+        if name.startswith("distances/")
+    ]
+    n_targets = record["targets"]
     n_each = record["graph"]["n_vertices"] if n_targets is None else n_targets
-    if not names or not n_each:
+    if not stored_files or not n_each:
         return _without("the run stores none")
     if n_each > _MOST_VALUES:
         return _without(f"a source has {n_each:,} of them")
     n_sources = max(1, min(MOST_SOURCES, _FEW_VALUES // n_each))
-    urls = [files.join(url, name) for name in names]
     try:
         read = _wide if record["identity"].get("layout") == "wide" else _long
-        rows = list(read(urls, n_sources))
+        rows = list(read(stored_files, n_sources))
     except InputError as error:
         return _without(f"they cannot be read: {error.message.rstrip('.')}")
     if not rows:
@@ -106,10 +111,10 @@ def _spread(n: int, most: int) -> list[int]:
     return sorted(set(np.linspace(0, n - 1, min(n, most)).astype(int).tolist()))
 
 
-def _long(urls: list[str], n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArray]]:
+def _long(stored: list[StoredFile], n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArray]]:
     """Yield the first source of some files, and its distances."""
-    for number in _spread(len(urls), n_sources):
-        with opened(urls[number]) as file:
+    for number in _spread(len(stored), n_sources):
+        with opened(stored[number]) as file:
             if "distance" not in file.schema_arrow.names:
                 return
             source, parts = None, []
@@ -125,14 +130,14 @@ def _long(urls: list[str], n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArra
                 yield source.as_py(), pa.chunked_array(parts)
 
 
-def _wide(urls: list[str], n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArray]]:
+def _wide(stored: list[StoredFile], n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArray]]:
     """Yield some sources of files that hold all sources, and their distances."""
-    with opened(urls[0]) as file:
+    with opened(stored[0]) as file:
         names = file.schema_arrow.names[1:]
     names = [names[number] for number in _spread(len(names), n_sources)]
     parts = []
-    for url in urls:
-        with opened(url) as file:
+    for each in stored:
+        with opened(each) as file:
             parts.append(file.read(columns=names))
     table = pa.concat_tables(parts)
     yield from zip(table.column_names, table.columns, strict=True)
