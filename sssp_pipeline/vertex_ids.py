@@ -195,7 +195,7 @@ def digest_of(*vertices: np.ndarray) -> str:
     digest = hashlib.sha256()
     for some in vertices:
         digest.update(some.astype("<u4").tobytes())
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
 
 
 def listed(ids: Sequence[int | str], n: int | None = None) -> str:

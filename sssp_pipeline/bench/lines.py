@@ -140,7 +140,7 @@ class Line(_Record):
 
 def digest_of(*asked: Any) -> str:
     """Return a digest of plain JSON values."""
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def circumstances(besides: Path) -> Circumstances:

@@ -133,10 +133,10 @@ def _read_into(store: str, arrays: Arrays, into: dict[str, np.ndarray]) -> None:
 def _content_id(arrays: Arrays) -> str:
     """Return a digest of the content of some arrays."""
     facts = [
-        (name, array.dtype, [(part.rows, part.content) for part in array.parts])
+        (name, array.dtype, [(part.rows, part.content_sha256) for part in array.parts])
         for name, array in sorted(arrays.items())
     ]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 class HierarchyWriter(StoreWriter):

@@ -173,7 +173,7 @@ def edges_id(graph: CsrGraph) -> str:
     digest = hashlib.sha256()
     for array in (graph.row_offsets, graph.col_indices):
         digest.update(array.data)
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
 
 
 def read_record(store: str) -> HierarchyRecord:

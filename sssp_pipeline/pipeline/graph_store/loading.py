@@ -94,10 +94,7 @@ def load_graph(
 
 
 def altered_part(manifest: Manifest, graph: CsrGraph) -> str | None:
-    """Return the path of the first part whose values are not those in `graph`; None if there is none.
-
-    Parts of earlier releases, which have no SHA-256, are not compared.
-    """
+    """Return the path of the first part whose values are not those in `graph`; None if there is none."""
     begins = [0, *accumulate(part.rows for part in manifest.edges)]
     columns = [(graph.col_indices[begin:end], graph.weights[begin:end]) for begin, end in pairwise(begins)]
     arrays: list[tuple[Part, tuple[np.ndarray, ...]]] = [
@@ -109,7 +106,7 @@ def altered_part(manifest: Manifest, graph: CsrGraph) -> str | None:
         digest = hashlib.sha256()
         for each in values:
             digest.update(each.data)
-        return part.content_sha256 not in (None, digest.hexdigest())
+        return part.content_sha256 != digest.hexdigest()
 
     with ThreadPoolExecutor(usable_cores()) as pool:
         altered = pool.map(lambda one: one[0].path if is_altered(*one) else None, arrays)
@@ -122,7 +119,7 @@ def check_store(store: str, manifest: Manifest) -> None:
 
     def check(part: Part, ends: Part | None = None) -> None:
         preceding = None if ends is None else _table(store, ends, ["col_index"])["col_index"].to_numpy()
-        if part.content_sha256 not in (None, content_sha256(_table(store, part), preceding)):
+        if part.content_sha256 != content_sha256(_table(store, part), preceding):
             url = files.redacted(files.join(store, part.path))
             raise InputError(f"`{url}` has other values than the manifest says", hint=INGEST_AGAIN)
 

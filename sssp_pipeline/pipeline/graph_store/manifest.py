@@ -70,28 +70,13 @@ class Part(BaseModel):
     #: The CRC-32 of the file, which is checked whenever the file is read.
     crc32: int
     #: The SHA-256 of the values in the file. It does not depend on the release of pyarrow that wrote them.
-    content_sha256: str | None = None
-    #: Instead of it, what earlier releases wrote: a CRC-32, which different values may share.
-    content_crc32: int | None = None
+    content_sha256: str
 
     @model_validator(mode="after")
-    def _has_content(self) -> Self:
-        if (self.content_sha256 is None) == (self.content_crc32 is None):
-            raise ValueError("a part has one checksum of its content")
+    def _rows_fit(self) -> Self:
         if self.rows > MOST_ROWS_A_BYTE * self.bytes:
             raise ValueError(f"{self.rows} rows do not fit a file of {self.bytes} bytes")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_other_checksum(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = handler(self)
-        plain.pop("content_crc32" if self.content_crc32 is None else "content_sha256")
-        return plain
-
-    @property
-    def content(self) -> str | int:
-        """The checksum of the values in the file."""
-        return self.content_crc32 if self.content_sha256 is None else self.content_sha256  # type: ignore[return-value]
 
 
 class WeightFacts(BaseModel):
@@ -247,12 +232,12 @@ class Manifest(BaseModel):
         """
         edges = self.edges if self.edge_weights is None else self.edge_weights
         in_content = [*self.row_offsets, *edges, *self.vertices]
-        parts = [(p.first, p.last, p.content) for p in in_content]
+        parts = [(p.first, p.last, p.content_sha256) for p in in_content]
         # The type is included, because the same bytes of another type are other weights.
         facts: list[Any] = [parts, self.ids.model_dump(), self.weights.dtype]
         if self.weights.scale is not None:
             facts.append(self.weights.scale)
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     @property
     def parts(self) -> list[Part]:
@@ -307,7 +292,7 @@ class SeveralManifest(BaseModel):
     def content_id(self) -> str:
         """A digest of the graphs and their names."""
         facts = {name: graph.content_id for name, graph in self.graphs.items()}
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     @property
     def parts(self) -> list[Part]:

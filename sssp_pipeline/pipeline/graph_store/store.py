@@ -43,8 +43,8 @@ MANIFEST = "manifest.json"
 #: File with the first rows of the input that were left out because they are not edges.
 SKIPPED = "skipped.txt"
 #: Raise this number when a release makes another graph of the same input and options. Stores with
-#: another number are then ingested again. Release 0.1.0 counts as 1.
-READER = 3
+#: another number are then ingested again.
+READER = 4
 #: The hint for a damaged store.
 INGEST_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
 #: What begins the name of the folder of an ingest by tasks in the store. It is removed as a half-written file is.
@@ -52,7 +52,7 @@ INGEST_FOLDER = f"{files.TEMP_PREFIX}ingest-"
 PART_FOLDERS = ("row_offsets", "edges", "edge_weights", "vertices", hierarchy_record.FOLDER)
 PART_PATH = re.compile(PART_PATTERN)
 VERSIONS_FOLDER = "versions"
-_VERSION_FILE = re.compile(r"versions/([0-9a-f]{16})\.json")
+_VERSION_FILE = re.compile(r"versions/([0-9a-f]{64})\.json")
 _ANOTHER_FOLDER = "name another `graph.store`, or leave it out"
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from fnmatch import fnmatch
 from typing import Any
 
 from sssp_pipeline.errors import InputError
@@ -20,8 +19,8 @@ from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow import models as workflow
 
-#: Options in a manifest that do not belong to the identity of the graph. Only release 0.1.0 wrote `release`.
-_NOT_OF_THE_GRAPH = ("reader", "release", "max_line_bytes")
+#: Options in a manifest that do not belong to the identity of the graph.
+_NOT_OF_THE_GRAPH = ("reader", "max_line_bytes")
 #: From this `READER` on the default of `graph.weights.scale` is `auto`.
 _CHOOSES_SCALES = 3
 #: Options that are URLs.
@@ -96,19 +95,7 @@ def _stored_options(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
     there = _merged(defaults, manifest.options)
     if manifest.options.get("reader", 1) < _CHOOSES_SCALES and there["weights"]["scale"] is None:
         there["weights"]["scale"] = "auto"  # the default of its time
-    if "input" in there:
-        return there
-    # Release 0.1.0 stored only the files: for a glob the files that it matched, and the file of coordinates last.
-    files = [str(given["url"]) for given in manifest.inputs]
-    there["coordinates"] = files.pop() if manifest.coordinates and len(files) > 1 else None
-    matched = all(
-        any(
-            _absolute(file) == _absolute(url) or fnmatch(_absolute(file), _absolute(url))
-            for url in here["input"]
-        )
-        for file in files
-    )
-    return there | {"input": here["input"] if matched else files}
+    return there
 
 
 def _merged(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Snapper:
             return None
         # Without the metres, which may differ in the last bit from machine to machine.
         rows = table.drop_columns(["distance_m"]).to_pylist()
-        return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()[:16]
+        return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()
 
     def sentences(self) -> Iterator[str]:
         """Yield a sentence for the log about the sources and about the targets that were points."""

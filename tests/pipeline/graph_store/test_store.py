@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sssp_pipeline as sp
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.graph_store import loading
@@ -197,7 +198,7 @@ def written_files(store, graph, bounds, layout, threads):
     with StoreWriter(str(store)) as writing:
         written = write_edges(writing, rows, layout, threads)
         listed = [*written.row_offsets, *written.edges, *(written.edge_weights or ())]
-    return [(Path(store, part.path).read_bytes(), part.content) for part in listed], written
+    return [(Path(store, part.path).read_bytes(), part.content_sha256) for part in listed], written
 
 
 @pytest.mark.parametrize("layout", [Layout(), Layout(several_weights=True), Layout(False, True)])
@@ -524,3 +525,36 @@ def test_ctrl_c_ends_the_wait_for_another_ingest(tmp_path):
         process.communicate(timeout=20)
         assert process.returncode == 130
         assert list((tmp_path / "graph").iterdir()) == []
+
+
+def test_identities_have_all_digits_of_their_sha256(tmp_path):
+    """Two graphs with 16 equal digits can be made with about 2^32 hashes."""
+    (tmp_path / "e.txt").write_text("0 1 5\n1 2 6\n")
+    asked = {
+        "graph": {"input": str(tmp_path / "e.txt"), "store": str(tmp_path / "g")},
+        "sources": {"all": True},
+    }
+    record = sp.run(asked | {"output": {"path": str(tmp_path / "r"), "targets": {"ids": [1]}}}).record
+    before = read_manifest(str(tmp_path / "g"))
+    named = {key: record["identity"][key] for key in ("graph", "sources", "targets")}
+    assert named["graph"] == before.content_id
+    assert {len(digest) for digest in named.values()} == {64}
+    (tmp_path / "e.txt").write_text("0 1 5\n1 2 7\n")
+    sp.ingest(str(tmp_path / "e.txt"), str(tmp_path / "g"))
+    assert [path.stem for path in (tmp_path / "g" / "versions").iterdir()] == [before.content_id]
+    assert read_manifest(str(tmp_path / "g"), before.content_id) == before
+
+
+def test_a_store_and_a_run_with_shorter_identities(tmp_path, monkeypatch):
+    (tmp_path / "e.txt").write_text("0 1 5\n1 2 6\n")
+    graph = {"input": str(tmp_path / "e.txt"), "store": str(tmp_path / "g")}
+    asked = {"graph": graph, "sources": {"all": True}, "output": {"path": str(tmp_path / "r")}}
+    with monkeypatch.context() as patched:
+        patched.setattr("sssp_pipeline.pipeline.ingest.graph_identity.READER", 3)
+        patched.setattr("sssp_pipeline.pipeline.results.run_folder.RUN_VERSION", 2)
+        patched.setattr("sssp_pipeline.pipeline.run.RUN_VERSION", 2)
+        sp.run(asked)
+    with pytest.raises(InputError, match="is of format 'sssp-pipeline run' 2, this release reads") as caught:
+        sp.run(asked)
+    assert read_manifest(str(tmp_path / "g")).options["reader"] == 4  # made again
+    assert caught.value.hint.startswith("use the release that wrote it")
