@@ -23,10 +23,10 @@ from graphs import checked_names, load
 from record import record
 from sources import far_reaching_sources
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.kernels.contract.solver import TRACE, SolveOptions, Solver, SourceMetrics
 from sssp_pipeline.kernels.gpu.adds.adds import STATIC_DELTA, TWO_BUCKETS, Adds, pick_delta
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
-from sssp_pipeline.kernels.solver import TRACE, SolveOptions, Solver, SourceMetrics
 
 VARIANTS: dict[str, Solver] = {
     "near-far": NearFar(),

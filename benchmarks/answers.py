@@ -26,14 +26,14 @@ from graphs import checked_names, load
 from record import record
 from sources import LARGE_REACH
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.kept import Kept, Nothing, Targets
-from sssp_pipeline.kernels.nearest import Nearest
-from sssp_pipeline.kernels.over_sources import OverSources
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.machine import this_machine
+from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.pipeline.planning.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver
 from sssp_pipeline.workflow.models import Solve
 

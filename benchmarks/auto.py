@@ -25,20 +25,20 @@ import graphs
 import numpy as np
 from record import record
 
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import DeadlineError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.bench.cases import stored, with_hashed_weights
 from sssp_pipeline.bench.spec import BenchGraph
 from sssp_pipeline.bench.variants import load_bench
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.kept import Nothing
-from sssp_pipeline.kernels.solver import DEADLINE_S, SolveOptions, metrics_column
-from sssp_pipeline.pipeline.machine import this_machine
+from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels.contract.solver import DEADLINE_S, SolveOptions, metrics_column
+from sssp_pipeline.pipeline.planning.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Trials
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Solve
 
 MOST_TIMES = 2.0

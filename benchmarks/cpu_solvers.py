@@ -14,13 +14,13 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.cli import app
-from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.forecast import Forecast, core_s
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
-from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.solver import SolveOptions
 
 
 class ScipySearch(Search):

@@ -31,7 +31,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError, PathTooLongError, ScaledTooLongError
+from sssp_pipeline.base.errors import InputError, PathTooLongError, ScaledTooLongError
 
 Edges = list[tuple[int, int, str]]
 Distances = dict[tuple[int, int], Any]

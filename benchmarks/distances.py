@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from record import record
 
-from sssp_pipeline.csr import unreached_distance
-from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.base.csr import unreached_distance
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
-from sssp_pipeline.pipeline.storage.files import open_atomic
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.storage.files import open_atomic
 
 ROUNDS = 5
 

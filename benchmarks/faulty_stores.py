@@ -36,18 +36,18 @@ from unittest import mock
 import numpy as np
 from faulty_runs import DAMAGES, damaged, results
 
-from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store import hierarchies, machine_cache
 from sssp_pipeline.pipeline.graph_store.loading import check_store, load_graph
 from sssp_pipeline.pipeline.graph_store.store import read_newest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
-from sssp_pipeline.pipeline.hierarchy_stage import make_for_all
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, notes, read_by_tasks
-from sssp_pipeline.pipeline.run_each import run_each
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.hierarchy_stage import make_for_all
+from sssp_pipeline.pipeline.run.run_each import run_each
 from sssp_pipeline.workflow.models import Workflow
 
 #: What of `graph` makes each kind of store; `{0}` is the folder of the inputs.

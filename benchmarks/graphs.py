@@ -20,8 +20,8 @@ import numpy as np
 from papers.cnr_2000 import adjacency_list
 from scipy.spatial import Delaunay, cKDTree
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.ingest.rows import sorted_rows

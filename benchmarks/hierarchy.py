@@ -30,15 +30,15 @@ from graphs import checked_names, load
 from record import record
 from scipy.sparse import csgraph
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.kept import Nothing, Targets
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy.completion import complete
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
 from sssp_pipeline.kernels.hierarchy.shared import share_hierarchy
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.kernels.kept import Nothing, Targets
-from sssp_pipeline.kernels.solver import SolveOptions
 
 
 def prepared(graph: CsrGraph) -> dict[str, Any]:

@@ -32,24 +32,24 @@ from typing import Any
 import numpy as np
 from record import RESULTS, record
 
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.bench.cases import stored, with_hashed_weights
 from sssp_pipeline.bench.spec import BenchGraph, RandomSources
 from sssp_pipeline.bench.variants import load_bench
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.forecast import CORES_EXPONENT
-from sssp_pipeline.kernels.kept import Nothing
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.contract.forecast import CORES_EXPONENT
+from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.hierarchies import load_hierarchy
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import FOLDER
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.hierarchy_stage import known_traits, prepare
-from sssp_pipeline.pipeline.machine import Machine, this_machine
+from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver, has_hierarchy
 from sssp_pipeline.pipeline.planning.sources import select_sources
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, prepare
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Solve
 
 MATRIX = Path(__file__).parent / "papers" / "matrix.yaml"

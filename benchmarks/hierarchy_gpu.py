@@ -25,15 +25,15 @@ from answers import kinds_for, sources_of
 from graphs import checked_names, load
 from record import record
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.solver import SolveOptions, metrics_column
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import Holding
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import PhastGpu
-from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing, Targets
-from sssp_pipeline.kernels.solver import SolveOptions, metrics_column
 
 ROUNDS = 5
 #: Device batches that are enqueued together.

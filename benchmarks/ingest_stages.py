@@ -97,11 +97,11 @@ def main() -> None:
     )
     given = parser.parse_args()
     clock = Clock()
-    from sssp_pipeline.lazy import leave_out_optional_packages
+    from sssp_pipeline.base.lazy import leave_out_optional_packages
 
     leave_out_optional_packages()  # as the command line does
+    from sssp_pipeline.base.progress import Progress
     from sssp_pipeline.pipeline.ingest import reading, stage
-    from sssp_pipeline.progress import Progress
     from sssp_pipeline.workflow import models
 
     if given.threads:

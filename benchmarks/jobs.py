@@ -40,7 +40,7 @@ import pandas as pd
 from record import record
 
 import sssp_pipeline as sp
-from sssp_pipeline.generators import random_edges, road_like
+from sssp_pipeline.base.generators import random_edges, road_like
 
 #: Bytes of the rows that a program may return at once.
 ROWS_BYTES = 2**28

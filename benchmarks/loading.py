@@ -20,15 +20,15 @@ from statistics import median
 import numpy as np
 from record import record
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.machine_cache import GraphCache
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
 
 SOLVER = "delta-stepping"

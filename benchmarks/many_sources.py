@@ -33,11 +33,11 @@ from many_sources_page import GPU_SOLVERS, GRAPHS
 from record import record
 from sources import LARGE_REACH, solved_by_cpu
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
-from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
-from sssp_pipeline.pipeline.machine import this_machine
+from sssp_pipeline.pipeline.planning.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances

@@ -22,7 +22,7 @@ from graphs import checked_names, load
 from record import record
 
 import sssp_pipeline as sp
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
 
 

@@ -34,15 +34,15 @@ from unittest import mock
 
 from faulty_runs import results, workflow
 
-from sssp_pipeline.errors import PathTooLongError, SsspError
-from sssp_pipeline.pipeline import run as conductor
-from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.base.errors import PathTooLongError, SsspError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.loading import check_store
 from sssp_pipeline.pipeline.graph_store.store import read_newest
-from sssp_pipeline.pipeline.hierarchy_stage import make_for_all
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader
-from sssp_pipeline.pipeline.ingest_workflow import ingest_all
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run import conductor as conductor
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.hierarchy_stage import make_for_all
+from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
 from sssp_pipeline.workflow.models import Workflow
 
 PAGE = 4096

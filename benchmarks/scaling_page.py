@@ -16,11 +16,11 @@ import numpy as np
 from many_sources_page import GPU_SOLVERS, newest
 from page_text import stored_lines
 
+from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.bench.layout import markdown as table
-from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.forecast import COPY_S_PER_BYTE, graph_device_bytes
-from sssp_pipeline.kernels.kept import EveryVertex, Targets
+from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, graph_device_bytes
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.pipeline.planning.plan import Work, batch_size, solve_options
 from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
 from sssp_pipeline.workflow.models import Solve

@@ -43,14 +43,14 @@ from distributed import Scheduler, Worker
 from record import record
 from tornado.iostream import IOStream
 
+from sssp_pipeline.base.progress import Level, Quiet
 from sssp_pipeline.pipeline.planning.plan import solve_options
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import ingest_stage, run, select_stage
+from sssp_pipeline.pipeline.run.conductor import ingest_stage, run, select_stage
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
 from sssp_pipeline.pipeline.solving.workers import clusters
 from sssp_pipeline.pipeline.solving.workers.dask_start import SETTINGS
 from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
-from sssp_pipeline.progress import Level, Quiet
 from sssp_pipeline.workflow.models import Workflow
 
 NAME = "scheduling"

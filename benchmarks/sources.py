@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 
 #: A source counts only if it reaches this share of the vertices.
 LARGE_REACH = 1 / 3

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from sssp_pipeline.api.workflows import ingest as ingest
     from sssp_pipeline.api.workflows import run as run
     from sssp_pipeline.api.workflows import run_each as run_each
-    from sssp_pipeline.errors import InputError as InputError
-    from sssp_pipeline.errors import SsspError as SsspError
+    from sssp_pipeline.base.errors import InputError as InputError
+    from sssp_pipeline.base.errors import SsspError as SsspError
 
 __version__ = "0.1.0"
 
 #: The module of each name.
 _MODULES = {
     "Distances": "api.distances",
-    "InputError": "errors",
-    "SsspError": "errors",
+    "InputError": "base.errors",
+    "SsspError": "base.errors",
     "StoredRun": "api.stored_run",
     "dijkstra": "api.like_scipy",
     "ingest": "api.workflows",

@@ -13,10 +13,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from sssp_pipeline import __version__, interrupts
+from sssp_pipeline import __version__
+from sssp_pipeline.base import interrupts
 from sssp_pipeline.commands import bench, first_steps, stages, stored
+from sssp_pipeline.commands.console import open_streams
 from sssp_pipeline.commands.session import PROGRAM, print_answer, process, reporting, stdout_failure
-from sssp_pipeline.console import open_streams
 
 #: The commands in the order of `--help`, each with an example.
 COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
@@ -71,7 +72,7 @@ def _top(
         print_answer(__version__)
         raise typer.Exit
     if install_completion or show_completion:
-        from sssp_pipeline import completion
+        from sssp_pipeline.commands import shell_completion as completion
 
         if install_completion:
             with reporting("text"):
@@ -107,7 +108,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
     if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" in os.environ:
-        from sssp_pipeline import completion
+        from sssp_pipeline.commands import shell_completion as completion
 
         print_answer(completion.answer(app, PROGRAM))
         return

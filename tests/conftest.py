@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from sssp_pipeline.pipeline.storage.records import CHECKSUM, record_bytes
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.storage.records import CHECKSUM, record_bytes
 
 #: Real graphs, never committed; `SSSP_TEST_DATA` names another folder.
 DATA = Path(os.environ.get("SSSP_TEST_DATA", Path(__file__).parents[1].parent / "shared" / "data"))
@@ -173,7 +173,7 @@ def recorded_anew() -> Callable[[Any], None]:
 
     def record_anew(folder: Any) -> None:
         from sssp_pipeline.pipeline.results.damage import recorded_files
-        from sssp_pipeline.pipeline.storage.file_sums import write_summed
+        from sssp_pipeline.storage.file_sums import write_summed
 
         record, sums = folder.read_run(), {}
         for name in record["files"]:

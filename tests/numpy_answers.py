@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX, unreached_distance
-from sssp_pipeline.kernels import nearest as nearest_kept
-from sssp_pipeline.kernels import over_sources as over_sources_kept
-from sssp_pipeline.kernels import reductions
+from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.kernels.answers import nearest as nearest_kept
+from sssp_pipeline.kernels.answers import reductions
+from sssp_pipeline.kernels.contract import over_sources as over_sources_kept
 
 
 def harmonic_of(row: np.ndarray) -> float:

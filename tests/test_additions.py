@@ -13,22 +13,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.errors import InputError, RefutedError
+from sssp_pipeline.base.errors import InputError, RefutedError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.forecast import Forecast
+from sssp_pipeline.kernels.contract.kept import Kept
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
-from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.kept import Kept
-from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
-from sssp_pipeline.pipeline.inspect import describe
-from sssp_pipeline.pipeline.plan_facts import describe_plan
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import FileOutput
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.storage.files import open_read
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.inspect import describe
+from sssp_pipeline.pipeline.run.plan_facts import describe_plan
+from sssp_pipeline.storage.files import open_read
 from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, code_of
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
@@ -193,7 +193,7 @@ def test_what_needs_whole_rows_is_refused_for_a_toy_output(setting):
 def test_an_interrupted_run_of_a_toy_output_goes_on(monkeypatch):
     workflow = load_workflow("w.yaml")
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("sssp_pipeline.pipeline.run.finish_run", failing)
+        patch.setattr("sssp_pipeline.pipeline.run.conductor.finish_run", failing)
         run(workflow, Quiet())
     Path("run/distances/batch-00002.parquet").unlink()
     _, record = run(workflow, Quiet())

@@ -22,95 +22,23 @@ MODULES = {
 }
 HEAVY = ("cupy", "dask", "distributed", "matplotlib", "numba", "pyarrow")
 
-#: Modules and sub-packages, lowest first. A module belongs to the longest of these names that its name begins with. It
-#: imports from its own sub-package and from those before it.
+#: The layers, lowest first. A module belongs to the longest of these names that its name begins with. It imports from
+#: its own layer and from those before it.
 ORDER = (
+    "base",
     *(
-        "__version__",
-        "errors",
-        "shown",
-        "cgroup",
-        "lazy",
-        "interrupts",
-        "progress",
-        "numba_cache",
-        "csr",
-        "vertex_ids",
-        "vertex_amounts",
+        "kernels.contract",
+        "kernels.host",
+        "kernels.answers",
+        "kernels.hierarchy",
+        "kernels.cpu",
+        "kernels.proofs",
     ),
-    "generators",
-    *("kernels.forecast", "kernels.options", "kernels.compile_notice"),
-    *("kernels.host.search_graph", "kernels.host.numba_tools", "kernels.host.kernel_threads"),
-    # What is kept of a row is reduced on the host and on the device: these compile the kernel for it.
-    *("kernels.gpu.common.cuda", "kernels.gpu.common.rows.distance_bits"),
-    *("kernels.gpu.common.rows.pinned_memory", "kernels.gpu.common.rows.transfers"),
-    *("kernels.gpu.common.rows.gather", "kernels.gpu.common.rows.lane_rows"),
-    *("kernels.gpu.common.rows.reduce", "kernels.gpu.common.rows.nearest_on_device"),
-    *("kernels.gpu.common.rows.distribution_on_device", "kernels.gpu.common.rows.over_sources_on_device"),
-    "kernels.over_sources",
-    *("kernels.kept", "kernels.row_facts", "kernels.solver", "kernels.host"),
-    *("kernels.hierarchy", "kernels.cpu", "kernels.proofs"),
-    *("kernels.distribution", "kernels.reductions", "kernels.nearest"),
-    *("kernels.gpu.common.graphs", "kernels.gpu.common.rows", "kernels.gpu.common.solvers"),
-    *("kernels.gpu.common", "kernels.gpu", "kernels.registry", "kernels"),
-    "pipeline.storage",
-    "workflow",
-    *(
-        "pipeline.host_memory",
-        "pipeline.machine",
-        "pipeline.scratch",
-        "pipeline.arrow_arrays",
-        "pipeline.ordered",
-    ),
-    "pipeline.parquet",
-    *(
-        "pipeline.formats.streams",
-        "pipeline.formats.reading",
-        "pipeline.formats.edge_list",
-        "pipeline.formats.parsing",
-        "pipeline.formats.columns",
-        "pipeline.formats.text",
-        "pipeline.formats.row_by_row",
-        "pipeline.formats.tables",
-        "pipeline.formats.binary",
-        "pipeline.formats.geometry",
-        "pipeline.formats.openstreetmap",
-        "pipeline.formats.vertex_files",
-        "pipeline.formats",
-    ),
-    "pipeline.graph_store",
-    *(
-        "pipeline.ingest.damage",
-        "pipeline.ingest.spill",
-        "pipeline.ingest.ids",
-        "pipeline.ingest.weight_types",
-        "pipeline.ingest.rows",
-        "pipeline.ingest.memory",
-        "pipeline.ingest.graph_identity",
-        "pipeline.ingest.input",
-        "pipeline.ingest.job",
-        "pipeline.ingest.edges",
-        "pipeline.ingest.reading",
-        "pipeline.ingest.tasks",
-        "pipeline.ingest",
-    ),
-    *("pipeline.results", "pipeline.planning"),
-    *("pipeline.solving.workers", "pipeline.solving", "pipeline.verification"),
-    *(
-        "pipeline.worker_imports",
-        "pipeline.checks",
-        "pipeline.repair",
-        "pipeline.completed_run",
-        "pipeline.inspect",
-        "pipeline.hierarchy_stage",
-        "pipeline.ingest_workflow",
-        "pipeline.run",
-        "pipeline.plan_facts",
-        "pipeline.run_each",
-    ),
-    "api",
-    *("networkx_info", "networkx_backend"),
-    *("bench", "completion", "console", "commands", "cli"),
+    *("kernels.gpu.common", "kernels.gpu", "kernels"),
+    *("storage", "workflow", "parquet"),
+    *("pipeline.formats", "pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),
+    *("pipeline.solving", "pipeline.verification", "pipeline.run"),
+    *("api", "networkx_backend", "bench", "commands", "cli"),
 )
 
 
@@ -167,19 +95,19 @@ def test_each_library_has_its_place(module):
     relative = module.removeprefix("sssp_pipeline.")
     if "fsspec" in roots:
         # `doctor` names the installed fsspec, it opens nothing.
-        assert relative in ("pipeline.storage.filesystems", "pipeline.machine")
+        assert relative in ("storage.filesystems", "pipeline.planning.machine")
     if roots & {"dask", "distributed"}:
         assert relative.startswith("pipeline.solving.workers.")
     if roots & {"cupy"}:
         assert relative == "kernels.gpu.common.cuda.cupy_setup"
     if roots & {"pyarrow"}:
-        assert relative.startswith(("pipeline.", "api.")) or relative in ("lazy", "vertex_ids")
+        assert relative.startswith(("pipeline.", "parquet.", "storage.", "api.", "base."))
     if roots & {"pandas", "polars", "scipy", "xarray"}:
         assert relative == "api.distances"  # inside of the methods that return what they make
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"
     if roots & {"typer", "rich"}:
-        assert relative in ("cli", "completion", "console") or relative.startswith("commands.")
+        assert relative == "cli" or relative.startswith("commands.")
 
 
 def test_every_package_that_is_imported_is_declared():
@@ -202,7 +130,7 @@ def test_every_package_that_is_imported_is_declared():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_only_the_command_line_prints(module):
-    if module in ("sssp_pipeline.cli", "sssp_pipeline.commands.session", "sssp_pipeline.console"):
+    if module in ("sssp_pipeline.cli", "sssp_pipeline.commands.session", "sssp_pipeline.commands.console"):
         return
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         is_print = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
@@ -315,14 +243,18 @@ def test_a_table_of_ids_loads_nothing_slow(tmp_path):
 
 #: What solves, and what writes and checks distances.
 AFTER_INGEST = (
-    *("sssp_pipeline.kernels.registry", "sssp_pipeline.kernels.solver", "sssp_pipeline.pipeline.run"),
+    *(
+        "sssp_pipeline.kernels.registry",
+        "sssp_pipeline.kernels.contract.solver",
+        "sssp_pipeline.pipeline.run.conductor",
+    ),
     *("sssp_pipeline.kernels.cpu", "sssp_pipeline.kernels.gpu", "sssp_pipeline.kernels.hierarchy"),
     *(
         "sssp_pipeline.pipeline.planning",
         "sssp_pipeline.pipeline.results",
         "sssp_pipeline.pipeline.verification",
     ),
-    *("sssp_pipeline.pipeline.checks", "sssp_pipeline.pipeline.machine"),
+    *("sssp_pipeline.pipeline.run.checks", "sssp_pipeline.pipeline.planning.machine"),
     *("sssp_pipeline.pipeline.solving.dispatch", "sssp_pipeline.pipeline.solving.workers.interface"),
 )
 

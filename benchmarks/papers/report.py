@@ -20,11 +20,11 @@ from papers.claims import (
     HBF_TABLE_3,
 )
 
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.bench.layout import NONE, Table, geometric_mean, percents
 from sssp_pipeline.bench.report import write_report
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import times_text
-from sssp_pipeline.progress import Quiet
 
 RESULTS = Path(__file__).parents[1] / "results"
 PAGES = Path(__file__).parents[2] / "docs" / "papers-on-an-h200"

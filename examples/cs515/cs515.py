@@ -14,20 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline.csr import GraphTraits, unreached_distance
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.csr import GraphTraits, unreached_distance
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.contract.options import Value
+from sssp_pipeline.kernels.contract.solver import SolveOptions, Solver
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
-from sssp_pipeline.kernels.options import Value
-from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.machine import cpu_name, gpu_name, this_machine
+from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name, this_machine
 from sssp_pipeline.pipeline.planning.plan import cut, make_plan
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Graph, Solve
 
 SOLVERS = {"bmf": "bellman-ford", "tpe": "work-efficient"}

@@ -17,14 +17,14 @@ from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.graphs import NamedGraph, graph_of, is_stored
 from sssp_pipeline.api.ids import Ids, vertices_of
 from sssp_pipeline.api.wording import naming, of_solve, of_store
-from sssp_pipeline.errors import InputError, SsspError, did_you_mean
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.base.errors import InputError, SsspError, did_you_mean
+from sssp_pipeline.base.vertex_amounts import VertexAmounts
+from sssp_pipeline.base.vertex_ids import digest_of, error_in_ids, listed
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.answers import Answer, NearestVertices, Reduced
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.vertex_table import vertex_table
-from sssp_pipeline.vertex_amounts import VertexAmounts
-from sssp_pipeline.vertex_ids import digest_of, error_in_ids, listed
 from sssp_pipeline.workflow.answers import ReducedValue, VertexValue, answer_contradictions
 
 #: What others call some of the values.

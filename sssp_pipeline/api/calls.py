@@ -14,12 +14,12 @@ from functools import cache
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy.shared import offered_traits
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
-from sssp_pipeline.pipeline.machine import Machine, this_machine
+from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver
 from sssp_pipeline.workflow.models import Solve
 

@@ -13,16 +13,16 @@ import pyarrow as pa
 from sssp_pipeline.api.ids import Ids, ObjectIds, vertices_of
 from sssp_pipeline.api.paths import Path, PathTree, without_coordinates
 from sssp_pipeline.api.wording import naming, of_solve
-from sssp_pipeline.csr import NO_VERTEX, unreached_distance
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
+from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
-from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import LARGEST, distances_in_input_unit
-from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
+from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
 from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
-from sssp_pipeline.vertex_ids import MAX_LISTED, listed
 
 if TYPE_CHECKING:
     import pandas

@@ -17,8 +17,9 @@ from sssp_pipeline.api.ids import Ids
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix, is_of_cupy
 from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
 from sssp_pipeline.api.wording import naming, of_store
-from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import WEIGHT_DTYPES, CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import callers_graph
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
@@ -29,7 +30,6 @@ from sssp_pipeline.pipeline.ingest.ids.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow.models import Dtype, Weights
 
 

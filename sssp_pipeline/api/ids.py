@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.vertex_ids import listed
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import listed
 
 
 class Ids(Protocol):

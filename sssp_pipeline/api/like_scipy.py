@@ -9,9 +9,9 @@ import numpy as np
 from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix
 from sssp_pipeline.api.wording import naming, of_dijkstra
-from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 
 #: "No vertex" in the predecessors and sources that SciPy returns.
 NONE = -9999

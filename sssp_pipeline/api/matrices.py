@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import MAX_VERTICES, CsrGraph
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.api.ids import Ids, ObjectIds
-from sssp_pipeline.csr import MAX_VERTICES
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds, listed
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds, listed
 
 _COUNTS_EDGES = "`weight=None` counts edges"
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from sssp_pipeline.api.paths import Path
 from sssp_pipeline.api.stored_run import StoredRun
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import typed_ids
 from sssp_pipeline.pipeline.results.isochrones import Isochrones
-from sssp_pipeline.vertex_ids import typed_ids
 
 
 def isochrones_of_words(

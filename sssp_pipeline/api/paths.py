@@ -13,12 +13,12 @@ import numpy as np
 
 from sssp_pipeline.api.graphs import open_store
 from sssp_pipeline.api.wording import naming, of_store
-from sssp_pipeline.csr import NO_VERTEX
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import MANIFEST
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import in_input_unit
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: A graph store, or its path or URL.
 Store = str | os.PathLike[str] | StoredGraph

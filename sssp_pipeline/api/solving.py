@@ -15,13 +15,13 @@ from sssp_pipeline.api.ids import vertices_of
 from sssp_pipeline.api.matrices import is_of_cupy
 from sssp_pipeline.api.paths import PathTree
 from sssp_pipeline.api.wording import naming, of_solve, of_store
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.vertex_ids import error_in_ids
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import rows_on_device
-from sssp_pipeline.kernels.kept import EveryVertex, Targets
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.vertex_ids import error_in_ids
 
 
 def solve(

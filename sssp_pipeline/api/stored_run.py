@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from sssp_pipeline.api.paths import Path, PathTree, Store
 from sssp_pipeline.api.solving import solve
 from sssp_pipeline.api.wording import naming, of_solve
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.answers import Answer, Reduced
@@ -26,8 +27,7 @@ from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import listed
+from sssp_pipeline.storage import files
 
 
 @naming(of_solve)

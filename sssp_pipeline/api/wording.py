@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import yaml
 
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.errors import SsspError
 
 #: The arguments of `solve` for the keys of a workflow.
 _ARGUMENTS = {

@@ -8,13 +8,13 @@ from typing import Any
 
 from sssp_pipeline.api.stored_run import StoredRun
 from sssp_pipeline.api.wording import naming
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.pipeline.graph_store.store import graph_with
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.ingest_workflow import ingest_all
-from sssp_pipeline.pipeline.run import run as run_pipeline
-from sssp_pipeline.pipeline.run_each import run_each as run_each_pipeline
-from sssp_pipeline.progress import Progress, Quiet
+from sssp_pipeline.pipeline.run.conductor import run as run_pipeline
+from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
+from sssp_pipeline.pipeline.run.run_each import run_each as run_each_pipeline
 from sssp_pipeline.workflow.inputs import check_exists
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.yaml_file import load_workflow, workflow_from_dict

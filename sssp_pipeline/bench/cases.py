@@ -11,21 +11,21 @@ from pathlib import Path
 
 import numpy as np
 
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import hashed_weights
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.bench.lines import GraphFacts, digest_of
 from sssp_pipeline.bench.spec import BenchGraph, RandomSources
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.planning.sources import select_sources
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.storage import files
 
 #: The solvers that find the true distances: for weights of zero or more, and for other weights.
 ORACLE, SIGNED_ORACLE = "delta-stepping", "queue-bellman-ford"

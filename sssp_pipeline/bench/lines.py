@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.bench.variants import label
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.options import Value
-from sssp_pipeline.pipeline.machine import hardware, versions
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.kernels.contract.options import Value
+from sssp_pipeline.pipeline.planning.machine import hardware, versions
+from sssp_pipeline.storage import files
 
 #: The result of a variant on a graph. `refuted`: a distance is not the true one.
 State = Literal["measured", "unsupported", "failed", "refuted"]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sssp_pipeline.base.errors import InputError, RefutedError, SsspError, did_you_mean
+from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.bench.cases import Case, check_input, content_of, prepare, stored
 from sssp_pipeline.bench.lines import (
     Circumstances,
@@ -20,8 +22,6 @@ from sssp_pipeline.bench.lines import (
 from sssp_pipeline.bench.measure import Trial, check, time_all, unsupported
 from sssp_pipeline.bench.spec import Bench, BenchGraph
 from sssp_pipeline.bench.variants import Variant, variants_of
-from sssp_pipeline.errors import InputError, RefutedError, SsspError, did_you_mean
-from sssp_pipeline.progress import Progress, plural
 
 #: In the output folder.
 LINES_FILE, GRAPHS_FOLDER = "lines.jsonl", "graphs"

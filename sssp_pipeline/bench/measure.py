@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.errors import RefutedError, SsspError
+from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.bench.cases import Case, outcome
 from sssp_pipeline.bench.lines import Timing
 from sssp_pipeline.bench.spec import Bench
 from sssp_pipeline.bench.variants import Variant
-from sssp_pipeline.errors import RefutedError, SsspError
+from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module, gpu_missing
-from sssp_pipeline.kernels.kept import Nothing
-from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
-from sssp_pipeline.progress import Progress
 
 _REPORT = "report a bug with this message, the graph and `sssp-pipeline doctor`"
 #: A timed run copies nothing from the device. Its metrics show whether it found the same as the check.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from sssp_pipeline.base.errors import InputError, did_you_mean
+from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.bench.figures import draw_all, has_matplotlib
 from sssp_pipeline.bench.layout import Table, markdown
 from sssp_pipeline.bench.lines import Line, read, writing
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import all_tables
-from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress, plural
+from sssp_pipeline.storage import files
 
 PAGE = "report.md"
 #: Tables that have a CSV file and are not on the page.

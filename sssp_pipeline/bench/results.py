@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.bench.lines import GraphFacts, Line, Timing, newest
-from sssp_pipeline.errors import InputError
 
 
 class Results:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 
 #: Options that are done once the run has begun, and the number of their values. A command that continues lacks them.
 _DONE_ONCE = {"--save-workflow": 1, "--overwrite": 0}

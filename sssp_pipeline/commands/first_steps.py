@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from sssp_pipeline.commands.console import columns
 from sssp_pipeline.commands.options import Json
 from sssp_pipeline.commands.session import print_answer, reporting
-from sssp_pipeline.console import columns
 
 
 def solvers(as_json: Json = False) -> None:
@@ -29,7 +29,7 @@ def doctor(as_json: Json = False) -> None:
     with reporting("text", as_json=as_json):
         from dataclasses import asdict
 
-        from sssp_pipeline.pipeline.machine import diagnose
+        from sssp_pipeline.pipeline.planning.machine import diagnose
 
         checks = diagnose()
         if as_json:

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from sssp_pipeline.console import LogFormat
+from sssp_pipeline.commands.console import LogFormat
 
 
 def _completions(incomplete: str) -> list[str]:
-    from sssp_pipeline.completion import overrides
+    from sssp_pipeline.commands.shell_completion import overrides
 
     return overrides(incomplete)
 

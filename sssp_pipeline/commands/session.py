@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import typer
 
-from sssp_pipeline import interrupts
+from sssp_pipeline.base import interrupts
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.shown import lines_as_text
 from sssp_pipeline.commands.command_line import check_words, resume_command
-from sssp_pipeline.console import Console, LogFormat, Loudness, console
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.storage.redaction import without_secrets
-from sssp_pipeline.shown import lines_as_text
+from sssp_pipeline.commands.console import Console, LogFormat, Loudness, console
+from sssp_pipeline.storage.redaction import without_secrets
 
 #: The exit code after Ctrl-C, as shells report it.
 EXIT_INTERRUPTED = 130
@@ -43,7 +43,7 @@ process = Process()
 def prepare_imports() -> None:
     """Leave out optional packages in a process that runs one command; importing them is slow."""
     if process.is_own:
-        from sssp_pipeline.lazy import leave_out_optional_packages
+        from sssp_pipeline.base.lazy import leave_out_optional_packages
 
         leave_out_optional_packages()
 

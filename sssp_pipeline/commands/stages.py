@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sssp_pipeline.base.shown import duckdb_command
+from sssp_pipeline.commands.console import Console, table
 from sssp_pipeline.commands.options import (
     From,
     Inputs,
@@ -22,12 +24,10 @@ from sssp_pipeline.commands.options import (
     Verbose,
 )
 from sssp_pipeline.commands.session import prepare_imports, print_answer, process, reporting
-from sssp_pipeline.console import Console, table
-from sssp_pipeline.pipeline.storage.redaction import redacted
-from sssp_pipeline.shown import duckdb_command
+from sssp_pipeline.storage.redaction import redacted
 
 if TYPE_CHECKING:
-    from sssp_pipeline.pipeline.run_each import Runs
+    from sssp_pipeline.pipeline.run.run_each import Runs
     from sssp_pipeline.workflow.models import Workflow
 
 
@@ -47,7 +47,7 @@ def run(
     """Run all stages: ingest, solve, verify, report. A second run continues where the first one stopped."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, solves=True)
-        from sssp_pipeline.pipeline.run_each import run_each
+        from sssp_pipeline.pipeline.run.run_each import run_each
 
         _show_runs(run_each(workflow, progress, overwrite=overwrite, began=process.began), quiet, as_json)
 
@@ -70,7 +70,7 @@ def solve(
         workflow = _load(
             inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False, solves=True
         )
-        from sssp_pipeline.pipeline.run_each import run_each
+        from sssp_pipeline.pipeline.run.run_each import run_each
 
         runs = run_each(
             workflow, progress, may_ingest=False, finish=False, overwrite=overwrite, began=process.began
@@ -99,7 +99,7 @@ def ingest(
     """Convert the edge lists of the workflow into a graph store, and stop."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        from sssp_pipeline.pipeline.ingest_workflow import ingest_all
+        from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
         from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 
         with OneCluster(workflow.cluster) as cluster:
@@ -134,7 +134,7 @@ def plan(
     """Show what a run would do and about how long it would take. Ingests the graph if the store does not hold it."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        from sssp_pipeline.pipeline.run_each import plan_each
+        from sssp_pipeline.pipeline.run.run_each import plan_each
 
         facts = plan_each(workflow, probe, progress)
         print_answer(json.dumps(facts) if as_json else table(facts))

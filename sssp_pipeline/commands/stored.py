@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.commands.console import path_text, table
 from sssp_pipeline.commands.options import (
     Coordinates,
     Json,
@@ -18,9 +20,7 @@ from sssp_pipeline.commands.options import (
     Verbose,
 )
 from sssp_pipeline.commands.session import prepare_imports, print_answer, reporting
-from sssp_pipeline.console import path_text, table
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage.redaction import redacted
+from sssp_pipeline.storage.redaction import redacted
 
 
 def verify(
@@ -45,8 +45,8 @@ def verify(
     """Read the distances of a finished run and check them. The exit code is 3 if one is wrong."""
     with reporting(log, quiet, verbose, as_json) as progress:
         prepare_imports()
-        from sssp_pipeline.pipeline.completed_run import verify_run
         from sssp_pipeline.pipeline.results.outputs import recorded_output
+        from sssp_pipeline.pipeline.run.completed_run import verify_run
         from sssp_pipeline.workflow.cluster import cluster_named
 
         progress.about(run=redacted(run_folder))
@@ -68,7 +68,7 @@ def inspect(
 ) -> None:
     """Show the content of a graph store or a run folder, or how an edge list would be read. --set is for edge lists."""
     with reporting(log, as_json=as_json):
-        from sssp_pipeline.pipeline.inspect import describe
+        from sssp_pipeline.pipeline.run.inspect import describe
 
         facts = describe(url, overrides)
         print_answer(json.dumps(facts) if as_json else table(facts))

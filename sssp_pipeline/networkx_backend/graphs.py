@@ -16,8 +16,8 @@ import networkx as nx
 import numpy as np
 
 from sssp_pipeline.api.like_scipy import searched_weights
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.networkx_info import NAME
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.networkx_backend.info import NAME
 
 #: The types of weights that are added here as in NetworkX. Sums of other types, such as float32, are rounded otherwise.
 _WHOLE = frozenset({int, bool, np.int64})

@@ -15,7 +15,7 @@ from typing import Any
 
 import networkx as nx
 
-from sssp_pipeline.networkx_info import FUNCTIONS, NAME
+from sssp_pipeline.networkx_backend.info import FUNCTIONS, NAME
 
 #: NetworkX is faster on graphs with fewer nodes than this. Some calls need a row of distances from every node, others
 #: need few rows. A graph of an earlier call is converted already. `benchmarks/networkx_backend.py` measures them.

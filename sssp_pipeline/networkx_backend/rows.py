@@ -14,10 +14,10 @@ import numpy as np
 from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.like_scipy import joined_to
 from sssp_pipeline.api.wording import naming, of_solve
-from sssp_pipeline.csr import CsrGraph, unreached_distance
-from sssp_pipeline.errors import NegativeCycleError
+from sssp_pipeline.base.csr import CsrGraph, unreached_distance
+from sssp_pipeline.base.errors import NegativeCycleError
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.host.search_order import settled_order
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.networkx_backend.graphs import BackendGraph, WeightedGraph
 
 #: Rows of the first batch. Each batch has twice as many as the one before, up to `_BATCH_BYTES`. So a caller that takes

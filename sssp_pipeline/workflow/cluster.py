@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.workflow.section import Auto, Positive, Section, Text
 
 #: The kinds whose number of workers can change during a run.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sssp_pipeline.pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read_only, redacted
+from sssp_pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read_only, redacted
 from sssp_pipeline.workflow.answers import answer_contradictions
 from sssp_pipeline.workflow.cluster import ELASTIC_KINDS, KINDS, address_fault
 from sssp_pipeline.workflow.registries import FORMATS, FORMATS_WITH_POSITIONS, NAMES_WITH_POSITIONS

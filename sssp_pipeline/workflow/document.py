@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import yaml
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage.files import redacted
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage.files import redacted
 from sssp_pipeline.workflow.section import Path
 from sssp_pipeline.workflow.variables import expand
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage.pipes import is_pipe
-from sssp_pipeline.pipeline.storage.redaction import redacted
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage.pipes import is_pipe
+from sssp_pipeline.storage.redaction import redacted
 
 if TYPE_CHECKING:
     from sssp_pipeline.workflow.models import Workflow

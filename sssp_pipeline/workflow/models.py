@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from sssp_pipeline.pipeline.storage.files import join
-from sssp_pipeline.pipeline.storage.redaction import without_password
+from sssp_pipeline.storage.files import join
+from sssp_pipeline.storage.redaction import without_password
 from sssp_pipeline.workflow.answers import Nearest, Reduce
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import contradictions

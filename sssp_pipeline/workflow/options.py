@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage.files import redacted
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage.files import redacted
 from sssp_pipeline.workflow.document import Document
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.yaml_file import build_workflow, file_name

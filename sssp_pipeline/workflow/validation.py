@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.storage.redaction import without_password
+from sssp_pipeline.base.errors import InputError, did_you_mean
+from sssp_pipeline.storage.redaction import without_password
 from sssp_pipeline.workflow.document import Document, Fault, value_at
 from sssp_pipeline.workflow.schema import choices, properties, schema_at, wanted
 from sssp_pipeline.workflow.section import Path, Section, dotted

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage.redaction import redacted, without_password
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage.redaction import redacted, without_password
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 #: A name in braces that is not the name of an environment variable.

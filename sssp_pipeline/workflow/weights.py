@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sssp_pipeline.errors import SsspError, did_you_mean
+from sssp_pipeline.base.errors import SsspError, did_you_mean
 from sssp_pipeline.workflow.section import Path
 
 #: Path, text and hint of a contradiction.

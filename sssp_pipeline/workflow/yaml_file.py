@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage.files import STANDARD_INPUT, open_read, reading, redacted
-from sssp_pipeline.pipeline.storage.pipes import is_of_process
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage.files import STANDARD_INPUT, open_read, reading, redacted
+from sssp_pipeline.storage.pipes import is_of_process
 from sssp_pipeline.workflow.contradictions import contradictions, files_read
 from sssp_pipeline.workflow.document import Document, Fault, decoded
 from sssp_pipeline.workflow.models import Workflow

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage.files import redacted
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage.files import redacted
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.section import Path, dotted
 from sssp_pipeline.workflow.variables import escaped, has_secret

@@ -12,10 +12,10 @@ import scipy.sparse as ss
 
 import sssp_pipeline as sp
 from sssp_pipeline.api.distances import Distances
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.gpu.common.cuda import cupy_setup
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
-from sssp_pipeline.kernels.solver import Solution
 
 MATRIX = ss.csr_array([[0, 1, 2, 0], [0, 0, 0, 1], [0, 0, 0, 3], [0, 0, 0, 0]])
 ROADS = pd.DataFrame({"from": ["a", "b", "c"], "to": ["b", "c", "d"], "km": [0.5, 1.5, 2.0]})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csgraph
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError, NegativeCycleError, PathTooLongError
+from sssp_pipeline.base.errors import InputError, NegativeCycleError, PathTooLongError
 
 EXAMPLE = [[0, 1, 2, 0], [0, 0, 0, 1], [0, 0, 0, 3], [0, 0, 0, 0]]
 

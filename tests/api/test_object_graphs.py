@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 
 U32 = 2**32 - 1
 

@@ -10,7 +10,7 @@ import pytest
 
 import sssp_pipeline as sp
 from sssp_pipeline.api import stored_run
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 
 #: Ties, parallel edges, edges of length zero, and a vertex 9 that nothing leads to. `minutes` differs from `km`.
 ROADS = """\

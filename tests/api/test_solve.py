@@ -16,14 +16,14 @@ import pytest
 import scipy.sparse as ss
 
 import sssp_pipeline as sp
-from sssp_pipeline import interrupts
 from sssp_pipeline.api import calls
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import InputError, NegativeCycleError, PathTooLongError
-from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.base import interrupts
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import InputError, NegativeCycleError, PathTooLongError
+from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import metis
-from sssp_pipeline.kernels.solver import SolveOptions
 
 MATRIX = ss.csr_array([[0, 1, 2, 0], [0, 0, 0, 1], [0, 0, 0, 3], [0, 0, 0, 0]])
 ROADS = pd.DataFrame({"from": ["a", "b", "c"], "to": ["b", "c", "d"], "km": [0.5, 1.5, 2.0]})

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.results import distance_files
-from sssp_pipeline.progress import Progress
 
 NUMBERS = "0 1 5\n1 2 6\n2 0 1\n2 7 1\n7 9 4\n"
 NAMES = "a b 5\nb c 6\nc a 1\nc h 1\nh j 4\n"

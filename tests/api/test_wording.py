@@ -14,14 +14,14 @@ import scipy.sparse as ss
 
 import sssp_pipeline as sp
 from sssp_pipeline.api.wording import of_dijkstra, of_solve, of_store
-from sssp_pipeline.errors import DeadlineError, NegativeCycleError, SsspError
+from sssp_pipeline.base.errors import DeadlineError, NegativeCycleError, SsspError
 
 PACKAGE = Path(sp.__file__).parent
 #: The modules whose errors a call of `solve` or `dijkstra` may raise, beside those of `api/`.
 REACHED = sorted(
     [
         *(PACKAGE / "kernels").rglob("*.py"),
-        *(PACKAGE / name for name in ("csr.py", "errors.py", "vertex_ids.py")),
+        *(PACKAGE / name for name in ("base/csr.py", "base/errors.py", "base/vertex_ids.py")),
         *(
             PACKAGE / "pipeline" / name
             for name in (

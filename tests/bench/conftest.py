@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.options import Tunable
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
-from sssp_pipeline.kernels.options import Tunable
 
 # Modules beside this one are found by name only when they are loaded already.
 _spec = importlib.util.spec_from_file_location("made_lines", Path(__file__).with_name("made_lines.py"))

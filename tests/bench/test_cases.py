@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import hashed_weights, path
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.bench.cases import diameter_at_least, prepare, stored
 from sssp_pipeline.bench.spec import BenchGraph, RandomSources
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.generators import hashed_weights, path
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 
 GRID = {"input": "generated:grid?rows=20&cols=30"}
 

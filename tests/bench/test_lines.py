@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from made_lines import LINES, ON, facts, line
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.bench.lines import append, newest, read, resume
-from sssp_pipeline.errors import InputError
 
 
 def dated(day: int, *arguments, **other):

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.bench import lines, measure
 from sssp_pipeline.bench.lines import read
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
-from sssp_pipeline.kernels.kept import Nothing
 
 BENCH = """\
 name: tiny

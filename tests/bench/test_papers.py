@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from made_lines import LINES
 
+from sssp_pipeline.base.generators import GENERATORS
 from sssp_pipeline.bench.cases import check_input
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import SPEEDUP_ENDS, WORK_ENDS, all_tables
 from sssp_pipeline.bench.variants import load_bench, variants_of
-from sssp_pipeline.generators import GENERATORS
 from sssp_pipeline.pipeline.formats import generated
 
 PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"

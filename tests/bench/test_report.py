@@ -9,6 +9,7 @@ import pytest
 from made_lines import LINES, ON, line
 from typer.testing import CliRunner
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.bench import report
 from sssp_pipeline.bench.figures import has_matplotlib
 from sssp_pipeline.bench.layout import range_names, shares
@@ -16,7 +17,6 @@ from sssp_pipeline.bench.lines import append
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import all_tables
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError
 
 FBF = "frontier-bellman-ford"
 VARIANTS = (

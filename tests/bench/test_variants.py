@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.bench.spec import RandomSources
 from sssp_pipeline.bench.variants import load_bench, variants_of
-from sssp_pipeline.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("tuned")
 

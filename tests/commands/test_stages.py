@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sssp_pipeline.commands import stages
 from sssp_pipeline.commands.command_line import resume_command
+from sssp_pipeline.commands.console import console
 from sssp_pipeline.commands.session import process
-from sssp_pipeline.console import console
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 WORKFLOW = """\

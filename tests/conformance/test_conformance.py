@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import (
+from sssp_pipeline.base.csr import (
     NO_VERTEX,
     WEIGHT_DTYPES,
     GraphTraits,
@@ -26,14 +26,15 @@ from sssp_pipeline.csr import (
     unreached_distance,
     wider_dtype,
 )
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels import SOLVERS, reductions
-from sssp_pipeline.kernels.kept import Nothing, Targets
-from sssp_pipeline.kernels.nearest import Nearest
-from sssp_pipeline.kernels.over_sources import OverSources
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.answers import reductions
+from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import Nothing, Targets
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.proofs.certificate import find_fault
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]

@@ -12,26 +12,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import (
+from sssp_pipeline.base.csr import (
     NO_VERTEX,
     WEIGHT_DTYPES,
     GraphTraits,
     csr_from_edges,
     unreached_distance,
 )
-from sssp_pipeline.errors import (
+from sssp_pipeline.base.errors import (
     InputError,
     NegativeCycleError,
     PathTooLongError,
     PathTooShortError,
 )
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.kept import Nothing, Targets
-from sssp_pipeline.kernels.nearest import Nearest
-from sssp_pipeline.kernels.over_sources import OverSources
+from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import Nothing, Targets
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.proofs.certificate import find_fault
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sssp_pipeline.generators import rmat
-from sssp_pipeline.pipeline import machine
+from sssp_pipeline.base.generators import rmat
+from sssp_pipeline.pipeline.planning import machine
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "cs515" / "cs515.py"
 _spec = importlib.util.spec_from_file_location("cs515", PROGRAM)

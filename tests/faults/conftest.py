@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.models import Workflow
 
 #: How the clusters of these tests are set: Dask's defaults are for other networks and other patience.

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sssp_pipeline.pipeline.storage.durability import syncing
+from sssp_pipeline.storage.durability import syncing
 
 SEED = int(os.environ.get("SSSP_KILL_SEED", "0"))
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 #: A driver as the command line starts it, whose lease is short and whose batches are slow.
 DRIVER = """
 import time
-from sssp_pipeline.pipeline.storage import lease
+from sssp_pipeline.storage import lease
 from sssp_pipeline.pipeline.solving import dispatch
 lease.BEAT_S, lease.LEASE_S, solve_task = 0.5, 4.0, dispatch.solve_task
 dispatch.solve_task = lambda task: (time.sleep(0.6), solve_task(task))[1]

@@ -42,13 +42,13 @@ from reference_graph import Graph, Refused, stored_edges, weight_types
 from reference_reader import understood
 from stored import graph_spec, weights_of
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import WrittenEdges
 from sssp_pipeline.pipeline.ingest import stage as ingest_module
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.storage import files
 
 #: An input may take so long; the first of a process compiles and loads, which `warm_up` does before.
 LIMIT_S = 5.0
@@ -149,14 +149,14 @@ def _at_once(items: Iterable) -> Iterator:
 FORMATS = Path(importlib.import_module("sssp_pipeline.pipeline.formats").__file__ or "").parent
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
-    "sssp_pipeline.pipeline.ordered",
+    "sssp_pipeline.base.ordered",
     "sssp_pipeline.pipeline.ingest.edges",
     "sssp_pipeline.pipeline.ingest.reading",
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.rows.reverses",
     "sssp_pipeline.pipeline.ingest.ids.id_mapping",
     "sssp_pipeline.pipeline.ingest.ids.id_runs",
-    *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems")),
+    *(f"sssp_pipeline.storage.{name}" for name in ("files", "filesystems")),
     *(
         "sssp_pipeline.pipeline.formats." + ".".join(path.relative_to(FORMATS).with_suffix("").parts)
         for path in FORMATS.rglob("[a-z]*.py")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
 
 

@@ -15,11 +15,11 @@ import scipy.sparse
 from stored import graph_spec, ingested
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.formats.binary import scipy_npz
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.storage import files
 
 MIB = 2**20
 

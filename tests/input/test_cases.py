@@ -25,8 +25,8 @@ from stored import Stored, ingested
 from typer.testing import CliRunner
 from writers import csv, parquet_of, zipped
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 pytestmark = pytest.mark.medium

@@ -7,7 +7,7 @@ import pytest
 from pbf_writer import Block, block, data, header, number, varint
 from stored import ingested
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 
 STREET = [("highway", "service")]
 NODES = [(i, 10_000 * i, 0, True) for i in (1, 2, 3)]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from sssp_pipeline.networkx_backend import interface
-from sssp_pipeline.networkx_info import FUNCTIONS
+from sssp_pipeline.networkx_backend.info import FUNCTIONS
 
 #: No two paths have the same length.
 GRAPH = nx.Graph(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.networkx_backend import interface
-from sssp_pipeline.networkx_info import FUNCTIONS, NAME, get_info
+from sssp_pipeline.networkx_backend.info import FUNCTIONS, NAME, get_info
 
 
 def backend_graph(*weights, kind=nx.DiGraph):

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from sssp_pipeline.networkx_info import FUNCTIONS
+from sssp_pipeline.networkx_backend.info import FUNCTIONS
 
 #: The modules, and how many tests of each must pass; NetworkX 3.3, the oldest release that is supported, has as many.
 MODULES = {
@@ -27,7 +27,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from sssp_pipeline.networkx_backend import interface
-from sssp_pipeline.networkx_info import FUNCTIONS
+from sssp_pipeline.networkx_backend.info import FUNCTIONS
 
 calls, outcomes = Counter(), defaultdict(Counter)
 

@@ -11,7 +11,7 @@ import networkx as nx
 import pytest
 
 from sssp_pipeline.networkx_backend import interface
-from sssp_pipeline.networkx_info import FUNCTIONS
+from sssp_pipeline.networkx_backend.info import FUNCTIONS
 
 MEASURES = FUNCTIONS[FUNCTIONS.index("eccentricity") :]
 CLASSES = (nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph)

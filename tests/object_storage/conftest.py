@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sssp_pipeline.generators import road_like
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.storage import files, lease, retries
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.base.generators import road_like
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.storage import files, lease, retries
 
 for _name in ("stores", "runs"):  # the modules beside this one, which tests import by these names
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).with_name(f"{_name}.py"))

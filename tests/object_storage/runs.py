@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
 
 N_BATCHES = 12

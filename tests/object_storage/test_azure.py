@@ -3,11 +3,11 @@
 import pytest
 from runs import N_BATCHES, AtBatch, Stop, digests, made, stop
 
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.lease import exclusive
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.lease import exclusive
 
 pytestmark = pytest.mark.slow
 

@@ -3,8 +3,8 @@
 import pytest
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage import files, parts_upload
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage import files, parts_upload
 
 pytestmark = pytest.mark.slow
 

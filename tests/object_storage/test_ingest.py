@@ -10,13 +10,13 @@ import pytest
 from distributed import LocalCluster
 from stores import OWNER, STRANGER
 
+from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks
 from sssp_pipeline.pipeline.ingest.tasks.notes import Notes
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow import models as workflow
 from sssp_pipeline.workflow.cluster import Cluster
 

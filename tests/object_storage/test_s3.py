@@ -15,12 +15,12 @@ import yaml
 from runs import N_BATCHES, AtBatch, Stop, digests, made, stop, workflow_at
 from stores import GUEST, OWNER, STRANGER
 
-from sssp_pipeline.errors import InputError, SsspError, StoreUnavailableError
-from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.base.errors import InputError, SsspError, StoreUnavailableError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.storage import files, lease, parts_upload, retries
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.storage import files, lease, parts_upload, retries
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 DRIVER = """
 import time
 from collections import defaultdict
-from sssp_pipeline.pipeline.storage import lease
+from sssp_pipeline.storage import lease
 from sssp_pipeline.pipeline.solving import dispatch as scatter
 lease.BEAT_S, lease.LEASE_S, solve_task = 0.5, 4.0, scatter.solve_task
 scatter.solve_task = lambda task: (time.sleep(0.3), solve_task(task))[1]

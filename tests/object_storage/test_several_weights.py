@@ -15,10 +15,10 @@ import pytest
 from runs import AtBatch, Stop, digests, stop
 
 import sssp_pipeline as sp
-from sssp_pipeline.generators import road_like
-from sssp_pipeline.pipeline.run_each import run_each
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.base.generators import road_like
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.pipeline.run.run_each import run_each
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
 
 pytestmark = pytest.mark.slow

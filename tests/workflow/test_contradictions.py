@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.yaml_file import workflow_from_dict
 

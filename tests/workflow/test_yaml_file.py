@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.workflow import yaml_file
 from sssp_pipeline.workflow.validation import MAX_FAULTS_SHOWN
 from sssp_pipeline.workflow.yaml_file import MAX_FILE_BYTES, load_workflow

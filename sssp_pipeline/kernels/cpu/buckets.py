@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import (
     ONE,
     ZERO,
@@ -31,7 +32,6 @@ from sssp_pipeline.kernels.host.numba_tools import (
     load_relaxed,
     prefetch,
 )
-from sssp_pipeline.numba_cache import njit
 
 #: Buckets in the window. With 1,024, road graphs hardly need the levels.
 WINDOW_BITS = np.uint64(10)

@@ -12,13 +12,13 @@ from functools import cache
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import DeadlineError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import DeadlineError
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.search import Search, finish_row, search_limit
 from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.host.solver_base import WholeCalls
-from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 
 
 class CpuSolver(WholeCalls):

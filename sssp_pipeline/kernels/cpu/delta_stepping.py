@@ -39,7 +39,10 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.forecast import Forecast, core_s
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.buckets import (
     BLOCK,
     BLOCK_BITS,
@@ -51,12 +54,9 @@ from sssp_pipeline.kernels.cpu.buckets import (
     slot_of,
 )
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
-from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch
 from sssp_pipeline.kernels.host.search import Search
 from sssp_pipeline.kernels.host.search_graph import SearchGraph
-from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.numba_cache import njit
 
 #: How many vertices ahead edges are prefetched (`benchmarks/kernel_constants.md`).
 AHEAD = np.uint64(4)

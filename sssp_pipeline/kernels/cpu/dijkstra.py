@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.forecast import Forecast, core_s
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
-from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.search import Search
 from sssp_pipeline.kernels.host.search_graph import SearchGraph
-from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.numba_cache import njit
 
 NO_PLACE = np.uint32(2**32 - 1)
 CHILDREN_BITS = np.uint64(2)

@@ -53,7 +53,10 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.forecast import Forecast, core_s, depth
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.cpu.buckets import (
     BLOCK,
     BLOCK_BITS,
@@ -69,7 +72,6 @@ from sssp_pipeline.kernels.cpu.buckets import (
 )
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.cpu.delta_stepping import AHEAD, pick_delta
-from sssp_pipeline.kernels.forecast import Forecast, core_s, depth
 from sssp_pipeline.kernels.host.kernel_threads import (
     FAILED,
     LAST,
@@ -91,8 +93,6 @@ from sssp_pipeline.kernels.host.numba_tools import (
 )
 from sssp_pipeline.kernels.host.search import Search
 from sssp_pipeline.kernels.host.search_graph import SearchGraph
-from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
-from sssp_pipeline.numba_cache import njit
 
 #: Held by the search that uses the cores. Two searches at once would wait for threads that have no core.
 CORES_LOCK = threading.Lock()

@@ -33,9 +33,11 @@ from functools import cache, cached_property, partial
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance
-from sssp_pipeline.errors import DeadlineError
-from sssp_pipeline.kernels.forecast import Forecast
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unreached_distance
+from sssp_pipeline.base.errors import DeadlineError
+from sssp_pipeline.kernels.contract.forecast import Forecast
+from sssp_pipeline.kernels.contract.kept import Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
@@ -46,10 +48,8 @@ from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.mean import mean_distance
 from sssp_pipeline.kernels.host.row_memory import RowMemory
 from sssp_pipeline.kernels.host.search import refuse_overflow, search_limit
-from sssp_pipeline.kernels.host.search_graph import as_searched, largest_distance
+from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.host.solver_base import WholeCalls
-from sssp_pipeline.kernels.kept import Kept, Nothing, Targets
-from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.kernels.contract.forecast import Forecast, core_s
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
-from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.host.queue_search import QueueSearch
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.solver import SolveOptions
 
 
 class QueueBellmanFord(CpuSolver):

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.completion import Completion
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.numba_cache import njit
 
 #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
 MOST_TOP, MOST_OWN, MOST_LOW = 512, 128, 64

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX, CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
 from sssp_pipeline.kernels.hierarchy.subtrees import Division, next_range
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.numba_cache import njit
 
 #: The most lower triangles of a hierarchy: the first number, or the second for each vertex if that is more.
 #: Customization takes some nanoseconds for each. Roads have 10 to 40 a vertex, made ones of 24 million vertices 1,300.

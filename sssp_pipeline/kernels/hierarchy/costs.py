@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import isqrt
 
-from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.base.csr import GraphTraits
 
 #: Seconds to eliminate vertices of low degree and to find the width of the core: to load the compiled kernels, and for
 #: each vertex and edge.

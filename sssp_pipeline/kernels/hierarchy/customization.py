@@ -31,14 +31,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.completion import Completion
 from sssp_pipeline.kernels.hierarchy.lanes import saturating_sum
 from sssp_pipeline.kernels.hierarchy.subtrees import Division, next_range
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, atomic_min, load_relaxed
 from sssp_pipeline.kernels.host.search_graph import as_searched
-from sssp_pipeline.numba_cache import njit
 
 
 @dataclass(frozen=True, eq=False)

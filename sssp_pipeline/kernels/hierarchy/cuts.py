@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.numba_cache import njit
 
 #: The most cut edges, since finding the fewest vertices is slow. Roads have a few dozen, meshes a thousand.
 _MOST_CUT_EDGES = 2**13

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.kernels.hierarchy.cuts import Part, divided
 from sssp_pipeline.kernels.hierarchy.metis_child import ORDER, SIDES
 

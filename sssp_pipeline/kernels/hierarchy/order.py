@@ -29,12 +29,12 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.cuts import part_of
 from sssp_pipeline.kernels.hierarchy.metis import Metis
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.numba_cache import njit
 
 #: The longest list in which an eliminated vertex of degree 2 is searched.
 LONGEST_SCAN = np.uint64(32)

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, HierarchyTraits
+from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
 from sssp_pipeline.kernels.hierarchy import metis
 from sssp_pipeline.kernels.hierarchy.completion import Completion, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize

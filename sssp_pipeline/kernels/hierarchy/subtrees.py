@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.kernel_threads import KernelThreads
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, atomic_add
-from sssp_pipeline.numba_cache import njit
 
 #: Ranges for each thread. With more, threads end at about the same time, but one thread has more vertices above the
 #: ranges: on a triangulation 8 ranges made that a third of the work, 2 a tenth.

@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.lanes import (
     FACT_ROWS,
@@ -52,7 +53,6 @@ from sssp_pipeline.kernels.hierarchy.tiles import (
     turn_tile,
 )
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch_to_l2
-from sssp_pipeline.numba_cache import njit
 
 #: The most lanes of a sweep. More lanes share the reading of an arc, and take more memory.
 MOST_LANES = 64

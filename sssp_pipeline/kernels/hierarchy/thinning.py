@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.numba_cache import njit
 
 #: With more neighbours or added edges METIS gets faster still, but triangulations get more triangles.
 MOST_NEIGHBOURS: Any = np.uint32(5)

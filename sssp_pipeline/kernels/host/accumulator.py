@@ -1,4 +1,4 @@
-"""Accumulates rows over sources in host memory; `kernels/over_sources.py` describes the words."""
+"""Accumulates rows over sources in host memory; `kernels/contract/over_sources.py` describes the words."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import GraphTraits, unreached_distance
+from sssp_pipeline.base.csr import GraphTraits, unreached_distance
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.over_sources import OverSources, bits_of, low_exponent
 from sssp_pipeline.kernels.host.mean import mantissa_bits
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.kernels.over_sources import OverSources, bits_of, low_exponent
-from sssp_pipeline.numba_cache import njit
 
 _LIMB: Any = np.uint64(0xFFFFFFFF)
 _32: Any = np.uint64(32)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.numba_cache import njit
 
 _POLYNOMIAL = np.uint32(0xEDB88320)
 _ONE = np.uint32(1 << 31)

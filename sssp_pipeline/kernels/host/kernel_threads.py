@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sssp_pipeline import cgroup
+from sssp_pipeline.base import cgroup
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import (
     ONE,
     ZERO,
@@ -33,7 +34,6 @@ from sssp_pipeline.kernels.host.numba_tools import (
     store_release,
     yield_core,
 )
-from sssp_pipeline.numba_cache import njit
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.numba_cache import njit
 
 _LOWER = np.uint64(0xFFFFFFFF)
 _32: Any = np.uint64(32)

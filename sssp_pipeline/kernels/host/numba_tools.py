@@ -16,8 +16,8 @@ from llvmlite import ir
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
-from sssp_pipeline.kernels.compile_notice import compilation_began
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.compile_notice import compilation_began
 
 ZERO: Any = np.uint64(0)
 ONE: Any = np.uint64(1)

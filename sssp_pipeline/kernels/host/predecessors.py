@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, fits, sum_of
 from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
-from sssp_pipeline.numba_cache import njit
 
 
 def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: np.ndarray) -> None:

@@ -32,13 +32,14 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from sssp_pipeline.csr import (
+from sssp_pipeline.base.csr import (
     NO_VERTEX,
     CsrGraph,
     unreached_distance,
     wider_dtype,
 )
-from sssp_pipeline.errors import NegativeCycleError, PathTooShortError
+from sssp_pipeline.base.errors import NegativeCycleError, PathTooShortError
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import (
     ONE,
     ZERO,
@@ -47,7 +48,6 @@ from sssp_pipeline.kernels.host.numba_tools import (
 )
 from sssp_pipeline.kernels.host.search import Search
 from sssp_pipeline.kernels.host.search_graph import SearchGraph
-from sssp_pipeline.numba_cache import njit
 
 #: How a search ended.
 _DONE, _CYCLE, _TOO_SHORT = 0, 1, 2

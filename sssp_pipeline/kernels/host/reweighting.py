@@ -24,24 +24,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sssp_pipeline.csr import (
+from sssp_pipeline.base.csr import (
     CsrGraph,
     GraphTraits,
     unreached_distance,
     wider_dtype,
 )
-from sssp_pipeline.errors import NegativeCycleError, PathTooLongError, PathTooShortError
+from sssp_pipeline.base.errors import NegativeCycleError, PathTooLongError, PathTooShortError
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.kept import EveryVertex
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import Potentials, potentials
 from sssp_pipeline.kernels.host.search import finish_row
-from sssp_pipeline.kernels.kept import EveryVertex
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
-from sssp_pipeline.numba_cache import njit
 
 if TYPE_CHECKING:
-    from sssp_pipeline.kernels.solver import Solver
+    from sssp_pipeline.kernels.contract.solver import Solver
 
 #: At most this many bytes of rows are solved in one call of the inner solver.
 _ROWS_BYTES = 2**28

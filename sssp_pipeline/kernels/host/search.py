@@ -7,17 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, unreached_distance, wider_dtype
-from sssp_pipeline.errors import PathTooLongError
+from sssp_pipeline.base.csr import CsrGraph, distance_limit, largest_distance, unreached_distance, wider_dtype
+from sssp_pipeline.base.errors import PathTooLongError
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.mean import mantissa_bits, mean_distance, sums
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.kernels.host.search_graph import (
-    SearchGraph,
-    as_searched,
-    distance_limit,
-    largest_distance,
-)
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 
 
 class Search(ABC):

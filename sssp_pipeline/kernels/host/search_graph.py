@@ -6,12 +6,11 @@ none of their sums can turn negative. Graphs with negative weights keep their ty
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, unreached_distance
+from sssp_pipeline.base.csr import CsrGraph
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,22 +51,3 @@ def bits_of_distances(distances: np.ndarray) -> np.ndarray:
     sign = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
     negative_float = (bits >= sign) & (distances.dtype.kind == "f")
     return bits ^ np.where(negative_float, ~bits.dtype.type(0), sign)
-
-
-def distance_limit(dtype: np.dtype, cutoff: float | None) -> np.generic:
-    """Return the least distance of `dtype` above `cutoff`; a search reaches only vertices below it.
-
-    It is `unreached_distance(dtype)` if `cutoff` is None or not below the largest distance that the type holds.
-    """
-    largest = largest_distance(dtype)
-    if cutoff is None or cutoff >= largest:
-        return unreached_distance(dtype)
-    if dtype.kind != "f":
-        return dtype.type(math.floor(cutoff) + 1)
-    # The cutoff is rounded to the type like every weight. So a path of weight 0.3 is within a cutoff of 0.3.
-    return np.nextafter(dtype.type(cutoff), dtype.type(np.inf))
-
-
-def largest_distance(dtype: np.dtype) -> float:
-    """Return the largest distance of `dtype` that does not mean "unreachable"."""
-    return float(np.finfo(dtype).max) if dtype.kind == "f" else int(np.iinfo(dtype).max) - 1

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, sum_of
-from sssp_pipeline.numba_cache import njit
 
 
 def settled_order(

@@ -9,15 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.forecast import Forecast
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels.contract.forecast import Forecast
+from sssp_pipeline.kernels.contract.kept import checked_vertices
+from sssp_pipeline.kernels.contract.options import Tunable
+from sssp_pipeline.kernels.contract.solver import ANOTHER_SOLVER, Parts, Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
-from sssp_pipeline.kernels.kept import checked_vertices
-from sssp_pipeline.kernels.options import Tunable
-from sssp_pipeline.kernels.solver import ANOTHER_SOLVER, Parts, Solution, SolveOptions, SourceMetrics
 
 
 class SolverBase(ABC):

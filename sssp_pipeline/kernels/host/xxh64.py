@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import bytes_at
-from sssp_pipeline.numba_cache import njit
 
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)

@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, distance_limit, unreached_distance
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.host.numba_tools import ONE, fits, sum_of
 from sssp_pipeline.kernels.host.predecessors import walk_tight_edges
-from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched, distance_limit
-from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 
 
 @dataclass(frozen=True)

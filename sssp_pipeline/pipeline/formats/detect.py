@@ -11,7 +11,7 @@ import zipfile
 from itertools import islice
 from urllib.parse import urlsplit
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.layout import (
     SAMPLE_ROWS,
     Sample,
@@ -34,7 +34,7 @@ from sssp_pipeline.pipeline.formats.streams.magic import (
 from sssp_pipeline.pipeline.formats.tables.neo4j import is_header
 from sssp_pipeline.pipeline.formats.tables.parquet import record_batches
 from sssp_pipeline.pipeline.formats.text.dimacs import LETTERS
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.registries import FORMATS, code_of
 
 _METIS_NAME = re.compile(r"\.(graph|metis)(\.(gz|bz2|xz|zst|zip|tar|tgz))*$")

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.vertex_ids import VertexIds
 
 #: The default of `graph.max_line_bytes`.
 MAX_LINE_BYTES = 16 << 20

@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.generators import GENERATORS
+from sssp_pipeline.base.errors import InputError, did_you_mean
+from sssp_pipeline.base.generators import GENERATORS
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 SCHEME = "generated:"
 

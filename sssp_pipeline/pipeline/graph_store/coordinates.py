@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.base.errors import InputError, did_you_mean
 
 #: How many of each unit make a degree.
 UNITS = {"degrees": 1, "microdegrees": 10**6}

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.loading import row_groups
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 
 @dataclass(frozen=True, eq=False)

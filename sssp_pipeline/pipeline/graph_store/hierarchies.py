@@ -17,8 +17,8 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.csr import CsrGraph, HierarchyTraits
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.hierarchy.completion import Completion
 from sssp_pipeline.kernels.hierarchy.customization import Arcs, Hierarchy
 from sssp_pipeline.kernels.hierarchy.shared import Offer, offer
@@ -42,7 +42,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.graph_store.store import remove_parts
 from sssp_pipeline.pipeline.graph_store.writing.part_files import PART_ROWS
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 _COLUMN = "value"
 

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part, record_or_older
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.records import record_bytes
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.records import record_bytes
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from sssp_pipeline.csr import CsrGraph, HierarchyTraits
+    from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
 else:  # `inspect` reads a record without NumPy
     np = LazyModule("numpy")
 
@@ -128,7 +128,7 @@ class HierarchyRecord(BaseModel):
 
     def traits(self, manifest: Manifest) -> HierarchyTraits | None:
         """Return what is known of the hierarchy of a graph; None if nothing is."""
-        from sssp_pipeline.csr import HierarchyTraits
+        from sssp_pipeline.base.csr import HierarchyTraits
 
         if (key := self.edges_of(manifest)) is None:
             return None

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
@@ -24,8 +25,7 @@ from sssp_pipeline.pipeline.graph_store.writing.part_files import (
     ROW_GROUP_ROWS,
     content_sha256,
 )
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
 
 #: The most parts that are read at a time. An object store gives one reader only a fraction of the network's rate.
 MOST_READERS = 16

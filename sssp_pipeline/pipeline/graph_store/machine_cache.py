@@ -42,12 +42,12 @@ import numpy as np
 import pyarrow as pa
 from isal.isal_zlib import crc32
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
-from sssp_pipeline.pipeline.storage.file_locks import is_in_place
-from sssp_pipeline.pipeline.storage.records import record_bytes, record_content
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage.file_locks import is_in_place
+from sssp_pipeline.storage.records import record_bytes, record_content
 
 #: Environment variable with the folder for the caches of all users; the default is the temporary folder.
 FOLDER_VARIABLE = "SSSP_GRAPH_CACHE"

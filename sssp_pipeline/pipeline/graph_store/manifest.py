@@ -16,16 +16,16 @@ from pydantic import (
     model_validator,
 )
 
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.progress import plural
+from sssp_pipeline.base.vertex_ids import IdMapping
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.storage.records import record_content
-from sssp_pipeline.progress import plural
-from sssp_pipeline.vertex_ids import IdMapping
+from sssp_pipeline.storage.records import record_content
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from sssp_pipeline.csr import GraphTraits
+    from sssp_pipeline.base.csr import GraphTraits
 else:  # `inspect` reads a manifest without NumPy
     np = LazyModule("numpy")
 
@@ -212,7 +212,7 @@ class Manifest(BaseModel):
 
     @property
     def traits(self) -> GraphTraits:
-        from sssp_pipeline.csr import GraphTraits
+        from sssp_pipeline.base.csr import GraphTraits
 
         return GraphTraits(
             self.n_vertices,

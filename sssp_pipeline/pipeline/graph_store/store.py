@@ -24,7 +24,8 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
 
-from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.base.errors import InputError, did_you_mean
+from sssp_pipeline.base.progress import shortened
 from sssp_pipeline.pipeline.graph_store import hierarchy_record
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
@@ -36,8 +37,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import (
     StoreManifest,
     record_or_older,
 )
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import shortened
+from sssp_pipeline.storage import files
 
 MANIFEST = "manifest.json"
 #: File with the first rows of the input that were left out because they are not edges.

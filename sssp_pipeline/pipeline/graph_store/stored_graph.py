@@ -12,8 +12,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import memory_bytes
+from sssp_pipeline.base.progress import Progress, Quiet
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat, lon_lat
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import COLUMNS
 from sssp_pipeline.pipeline.graph_store.hierarchies import offer_stored
@@ -21,10 +24,7 @@ from sssp_pipeline.pipeline.graph_store.loading import altered_part, load_coordi
 from sssp_pipeline.pipeline.graph_store.machine_cache import forget_shared, shared_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN, graph_with, read_manifest
-from sssp_pipeline.pipeline.host_memory import memory_bytes
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress, Quiet
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
 
 _log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from sssp_pipeline.csr import unreached_distance
-from sssp_pipeline.errors import ScaledTooLongError
+from sssp_pipeline.base.csr import unreached_distance
+from sssp_pipeline.base.errors import ScaledTooLongError
 
 Number = TypeVar("Number", int, float)
 

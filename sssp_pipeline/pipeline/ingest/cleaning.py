@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.manifest import Cleaning, Counts
 from sssp_pipeline.pipeline.ingest.components import VertexFinder

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.numba_cache import njit
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 
 
 @dataclass(frozen=True, eq=False)

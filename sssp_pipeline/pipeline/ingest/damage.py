@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.errors import SsspError
 
 
 class DamagedFileError(SsspError):

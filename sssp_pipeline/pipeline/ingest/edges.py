@@ -13,8 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.base.scratch import Scratch
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.manifest import (
@@ -37,10 +40,7 @@ from sssp_pipeline.pipeline.ingest.weight_types import (
     WeightType,
     default_weight,
 )
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.scratch import Scratch
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
 
 
 @dataclass(frozen=True)

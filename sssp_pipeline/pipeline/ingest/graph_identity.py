@@ -12,11 +12,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import READER
-from sssp_pipeline.pipeline.storage import files as storage
-from sssp_pipeline.pipeline.storage.redaction import without_secrets
+from sssp_pipeline.storage import files as storage
+from sssp_pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow import models as workflow
 
 #: Options in a manifest that do not belong to the identity of the graph.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated
@@ -18,8 +18,8 @@ from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import (
     VertexPositions,
     is_dimacs_coordinates,
 )
-from sssp_pipeline.pipeline.storage import files as storage
-from sssp_pipeline.pipeline.storage.redaction import without_secrets
+from sssp_pipeline.storage import files as storage
+from sssp_pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow import models as workflow
 
 #: The number of edges in a sample.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import IdCollector
 from sssp_pipeline.pipeline.ingest.input import (
@@ -12,9 +14,7 @@ from sssp_pipeline.pipeline.ingest.input import (
 )
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.spill import Spill
-from sssp_pipeline.pipeline.scratch import Scratch
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow import models as workflow
 
 

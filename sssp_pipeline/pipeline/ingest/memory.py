@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sssp_pipeline.pipeline.host_memory import free_memory_bytes
+from sssp_pipeline.base.host_memory import free_memory_bytes
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "ki": 2**10} | {
     "Mi": 2**20,

@@ -14,8 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from sssp_pipeline.csr import MAX_VERTICES
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress, plural
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk
 from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import VertexPositions
@@ -41,9 +43,7 @@ from sssp_pipeline.pipeline.ingest.weight_types import (
     default_weight,
     scaled,
 )
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress, plural
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
 
 
 @contextmanager

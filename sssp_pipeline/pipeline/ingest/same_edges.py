@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.graph_store.manifest import Counts
 from sssp_pipeline.pipeline.ingest.edges import Rows
 from sssp_pipeline.pipeline.ingest.spill import Column
-from sssp_pipeline.vertex_ids import VertexIds
 
 _HINT = "every row of the input gives one edge and a value for each weight"
 

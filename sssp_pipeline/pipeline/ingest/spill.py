@@ -15,7 +15,7 @@ from typing import IO, Protocol
 import numpy as np
 
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: Bytes of the first slab of memory, and of the largest. Each slab is twice as large as the one before. The operating
 #: system gives large pages for large slabs, if it can. To get a small page takes longer than to fill its 4 KiB.

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import DiskFullError, InputError
-from sssp_pipeline.pipeline.arrow_arrays import arrow_array
+from sssp_pipeline.base.errors import DiskFullError, InputError
+from sssp_pipeline.base.progress import Progress, in_bytes, plural
+from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
@@ -46,10 +47,9 @@ from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
 from sssp_pipeline.pipeline.ingest.tasks.edge_reader import EdgeReader, IngestWorkers, edge_reader
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import EdgesOnWorkers
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.lease import exclusive
-from sssp_pipeline.pipeline.storage.redaction import without_secrets
-from sssp_pipeline.progress import Progress, in_bytes, plural
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.lease import exclusive
+from sssp_pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow import models as workflow
 from sssp_pipeline.workflow.weights import naming_weight
 

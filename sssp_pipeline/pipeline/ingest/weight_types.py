@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import unreached_distance, wider_dtype
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.csr import unreached_distance, wider_dtype
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
-from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow import models as workflow
 
 #: The largest scaled weight. Up to it, different decimals with the same number of places have different float64.

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_amounts import VertexAmounts
+from sssp_pipeline.base.vertex_ids import VertexIds, listed
 from sssp_pipeline.pipeline.planning.sources import Skipped, known_vertices
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile, table_in
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_amounts import VertexAmounts
-from sssp_pipeline.vertex_ids import VertexIds, listed
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.answers import Amounts
 
 _KEY = "output.reduce.amounts"

@@ -8,14 +8,14 @@ the run.
 
 from __future__ import annotations
 
-from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.solver import SolveOptions, Solver
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.completion import too_large
-from sssp_pipeline.kernels.solver import SolveOptions, Solver
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import Work, expected_s, has_hierarchy, refusals, seconds_text
-from sssp_pipeline.progress import in_bytes, plural
 
 #: A hierarchy must save this share of the run and these seconds, as forecasts go.
 _LEAST_SHARE, _LEAST_S = 0.1, 0.3

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.forecast import (
+from sssp_pipeline.kernels.contract.forecast import (
     COPY_S_PER_BYTE,
     CORES_EXPONENT,
     GPU_START_S,
@@ -22,11 +22,11 @@ from sssp_pipeline.kernels.forecast import (
     Forecast,
     graph_device_bytes,
 )
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Kept
+from sssp_pipeline.kernels.contract.solver import SolveOptions, Solver
 from sssp_pipeline.kernels.host import reweighting
-from sssp_pipeline.kernels.kept import EveryVertex, Kept
-from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.workflow.models import Solve
 

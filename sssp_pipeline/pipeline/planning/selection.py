@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.vertex_amounts import VertexAmounts
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.planning.amounts import read_amounts
 from sssp_pipeline.pipeline.planning.sources import Skipped, Snap, select_targets
-from sssp_pipeline.vertex_amounts import VertexAmounts
-from sssp_pipeline.vertex_ids import VertexIds
 from sssp_pipeline.workflow.answers import Amounts
 from sssp_pipeline.workflow.vertices import Vertices
 

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile, PointTable
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import plural
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.vertices import Points
 
 

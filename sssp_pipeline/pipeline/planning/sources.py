@@ -11,13 +11,13 @@ from typing import Protocol
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.progress import plural
+from sssp_pipeline.base.vertex_ids import MAX_LISTED, VertexIds, listed
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import plural
-from sssp_pipeline.vertex_ids import MAX_LISTED, VertexIds, listed
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.answers import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
 

@@ -12,34 +12,35 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from sssp_pipeline.errors import UnsolvableError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import UnsolvableError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
-from sssp_pipeline.pipeline.storage.file_sums import StoredFile, write_parquet
-from sssp_pipeline.shown import parquet_files
+from sssp_pipeline.storage.file_sums import StoredFile, write_parquet
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from sssp_pipeline import csr, vertex_ids
-    from sssp_pipeline.kernels import nearest, over_sources, reductions
-    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.base import csr, vertex_ids
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.answers import nearest, reductions
+    from sssp_pipeline.kernels.contract import over_sources
+    from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
-    from sssp_pipeline.vertex_ids import VertexIds
     from sssp_pipeline.workflow.models import Output
 else:  # `inspect` needs none of them
-    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.base.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
-    vertex_ids = LazyModule("sssp_pipeline.vertex_ids")
+    vertex_ids = LazyModule("sssp_pipeline.base.vertex_ids")
     units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
-    over_sources = LazyModule("sssp_pipeline.kernels.over_sources")
+    over_sources = LazyModule("sssp_pipeline.kernels.contract.over_sources")
     nearest, reductions = (
-        LazyModule("sssp_pipeline.kernels.nearest"),
-        LazyModule("sssp_pipeline.kernels.reductions"),
+        LazyModule("sssp_pipeline.kernels.answers.nearest"),
+        LazyModule("sssp_pipeline.kernels.answers.reductions"),
     )
 
 

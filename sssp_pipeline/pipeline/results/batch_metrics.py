@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline.kernels.solver import TRACE, MetricsColumns, SourceMetrics, metrics_column
+from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, SourceMetrics, metrics_column
 from sssp_pipeline.pipeline.results.metrics_output import OF_LENGTHS
 
 #: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput
 from sssp_pipeline.pipeline.results.run_files import (
     AGAIN,
@@ -25,27 +26,26 @@ from sssp_pipeline.pipeline.results.run_files import (
     commit_file,
     part_file,
 )
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.records import record_bytes, record_content
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.records import record_bytes, record_content
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.results import batch_metrics, commits
     from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place
     from sssp_pipeline.pipeline.results.commits import Commit
     from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
-    from sssp_pipeline.pipeline.storage import file_sums
-    from sssp_pipeline.pipeline.storage.file_sums import FileSum, StoredFile
-    from sssp_pipeline.vertex_ids import VertexIds
+    from sssp_pipeline.storage import file_sums
+    from sssp_pipeline.storage.file_sums import FileSum, StoredFile
 else:  # `inspect` needs none of them
     pa = LazyModule("pyarrow")
     batch_metrics = LazyModule("sssp_pipeline.pipeline.results.batch_metrics")
     commits = LazyModule("sssp_pipeline.pipeline.results.commits")
-    file_sums = LazyModule("sssp_pipeline.pipeline.storage.file_sums")
+    file_sums = LazyModule("sssp_pipeline.storage.file_sums")
 
 #: Files that are requested from an object store at a time.
 _READERS = 16

@@ -19,7 +19,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sssp_pipeline.pipeline.storage.file_sums import FileSum
+from sssp_pipeline.storage.file_sums import FileSum
 
 
 @dataclass(frozen=True)

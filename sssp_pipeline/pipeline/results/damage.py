@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sssp_pipeline.pipeline.storage import file_sums
-from sssp_pipeline.pipeline.storage.file_sums import FileSum
+from sssp_pipeline.storage import file_sums
+from sssp_pipeline.storage.file_sums import FileSum
 
 
 def recorded_files(sums: Mapping[str, FileSum]) -> dict[str, dict[str, Any]]:

@@ -13,11 +13,11 @@ from functools import cached_property
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
-from sssp_pipeline.errors import InputError, UnsolvableError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError, UnsolvableError
+from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.pipeline.results.run_files import REPAIR
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import StoredFile, checked_footer
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import StoredFile, checked_footer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    from sssp_pipeline import csr
-    from sssp_pipeline.kernels import row_facts
-    from sssp_pipeline.kernels.row_facts import RowFacts
-    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.base import csr
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract import row_facts
+    from sssp_pipeline.kernels.contract.row_facts import RowFacts
+    from sssp_pipeline.kernels.contract.solver import Solution
+    from sssp_pipeline.parquet import compaction, page_writer, pages
     from sssp_pipeline.pipeline.graph_store import units
-    from sssp_pipeline.pipeline.parquet import compaction, page_writer, pages
-    from sssp_pipeline.vertex_ids import VertexIds
 else:
-    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.base.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
     pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.graph_store.units")
-    pages = LazyModule("sssp_pipeline.pipeline.parquet.pages")
-    page_writer = LazyModule("sssp_pipeline.pipeline.parquet.page_writer")
-    compaction = LazyModule("sssp_pipeline.pipeline.parquet.compaction")
-    row_facts = LazyModule("sssp_pipeline.kernels.row_facts")
+    pages = LazyModule("sssp_pipeline.parquet.pages")
+    page_writer = LazyModule("sssp_pipeline.parquet.page_writer")
+    compaction = LazyModule("sssp_pipeline.parquet.compaction")
+    row_facts = LazyModule("sssp_pipeline.kernels.contract.row_facts")
 
 #: The key of an identity that says how files are written. Other bytes for the same distances need another value.
 WRITER = "writer"

@@ -7,31 +7,34 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.progress import plural
+from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.metrics_output import NO_DISTANCES
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
 from sssp_pipeline.pipeline.results.run_files import REPAIR, tiles_file
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import plural
-from sssp_pipeline.shown import parquet_files
+from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from sssp_pipeline import csr, vertex_ids
-    from sssp_pipeline.kernels import kept
-    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.base import csr, vertex_ids
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract import kept
+    from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
     from sssp_pipeline.pipeline.results import distance_files, wide_files
-    from sssp_pipeline.pipeline.storage.file_sums import FileSum, StoredFile
-    from sssp_pipeline.vertex_ids import VertexIds
+    from sssp_pipeline.storage.file_sums import FileSum, StoredFile
     from sssp_pipeline.workflow.models import Output
 else:  # `inspect` needs none of them
-    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
-    kept, vertex_ids = LazyModule("sssp_pipeline.kernels.kept"), LazyModule("sssp_pipeline.vertex_ids")
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.base.csr")
+    kept, vertex_ids = (
+        LazyModule("sssp_pipeline.kernels.contract.kept"),
+        LazyModule("sssp_pipeline.base.vertex_ids"),
+    )
     units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
     distance_files = LazyModule("sssp_pipeline.pipeline.results.distance_files")
     wide_files = LazyModule("sssp_pipeline.pipeline.results.wide_files")

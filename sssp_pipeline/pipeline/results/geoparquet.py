@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: The column with the geometry, and the column with its bounds.
 GEOMETRY, BOUNDS = "geometry", "bbox"

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.ordered import map_in_order
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.geoparquet import (
     BOUNDS,
@@ -34,8 +35,7 @@ from sssp_pipeline.pipeline.results.reached_area import ReachedAreas, shapely_mo
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_files import REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress, Quiet
+from sssp_pipeline.storage import files
 
 #: How far a place may be from a reached road, in metres.
 BUFFER_M = 100

@@ -18,16 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import StoredFile
-from sssp_pipeline.progress import Progress, Quiet
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import StoredFile
 
 #: Names of the columns of a Parquet file, unless the user names others.
 COLUMNS = ("source", "vertex", "distance")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
-from sssp_pipeline.shown import parquet_files
 
 if TYPE_CHECKING:
-    from sssp_pipeline.kernels import kept
-    from sssp_pipeline.kernels.solver import Solution
-    from sssp_pipeline.vertex_ids import VertexIds
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract import kept
+    from sssp_pipeline.kernels.contract.solver import Solution
 else:  # `inspect` needs none of them
-    kept = LazyModule("sssp_pipeline.kernels.kept")
+    kept = LazyModule("sssp_pipeline.kernels.contract.kept")
 
 #: What stands under "targets" in the identity of a run that writes no distances.
 NO_DISTANCES = "none"

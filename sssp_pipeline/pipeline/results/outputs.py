@@ -1,7 +1,7 @@
 """The contract of an output: what a run stores of each row of distances.
 
-An output knows what solvers keep of a row (`kernels/kept.py`), its part of the identity of a run, how many bytes it
-takes, how a batch is written and read, and how `verify` compares a stored row with a true one.
+An output knows what solvers keep of a row (`kernels/contract/kept.py`), its part of the identity of a run, how many
+bytes it takes, how a batch is written and read, and how `verify` compares a stored row with a true one.
 `workflow/registries.py` lists the kinds, each a class.
 """
 
@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from sssp_pipeline.base.progress import plural
+from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_files import batch_file
-from sssp_pipeline.progress import plural
-from sssp_pipeline.shown import parquet_files
 from sssp_pipeline.workflow.registries import OUTPUTS, code_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from sssp_pipeline.kernels import kept
-    from sssp_pipeline.kernels.solver import Solution
-    from sssp_pipeline.pipeline.storage.file_sums import StoredFile
-    from sssp_pipeline.vertex_amounts import VertexAmounts
-    from sssp_pipeline.vertex_ids import VertexIds
+    from sssp_pipeline.base.vertex_amounts import VertexAmounts
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract import kept
+    from sssp_pipeline.kernels.contract.solver import Solution
+    from sssp_pipeline.storage.file_sums import StoredFile
     from sssp_pipeline.workflow.answers import Amounts
     from sssp_pipeline.workflow.models import Output
     from sssp_pipeline.workflow.vertices import Vertices
@@ -155,7 +155,7 @@ class RowOutput(ABC):
 
     @property
     def reads_facts(self) -> bool:
-        """Whether `write` can use facts about distances that a GPU finds, and packed rows (`kernels/row_facts.py`)."""
+        """Whether `write` can use facts that a GPU finds, and packed rows (`kernels/contract/row_facts.py`)."""
         return False
 
     # ---- verdicts ----

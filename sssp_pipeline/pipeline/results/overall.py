@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline.kernels.solver import metrics_column
+from sssp_pipeline.kernels.contract.solver import metrics_column
 from sssp_pipeline.pipeline.graph_store.units import LARGEST
 from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.distance_files import opened

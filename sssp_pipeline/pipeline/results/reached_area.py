@@ -25,9 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.host.search_graph import distance_limit
+from sssp_pipeline.base.csr import CsrGraph, distance_limit
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 

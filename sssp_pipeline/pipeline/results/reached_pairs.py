@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
 from sssp_pipeline.pipeline.results.outputs import StoredRow
-from sssp_pipeline.pipeline.storage import file_sums, files
-from sssp_pipeline.pipeline.storage.file_sums import StoredFile
+from sssp_pipeline.storage import file_sums, files
+from sssp_pipeline.storage.file_sums import StoredFile
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from sssp_pipeline import csr
-    from sssp_pipeline.kernels import kept
-    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.base import csr
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract import kept
+    from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
-    from sssp_pipeline.vertex_ids import VertexIds
 else:  # `inspect` needs none of them
-    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.base.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
-    kept = LazyModule("sssp_pipeline.kernels.kept")
+    kept = LazyModule("sssp_pipeline.kernels.contract.kept")
     units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
 
 #: The most rows of a row group. A reader of one source skips other groups.

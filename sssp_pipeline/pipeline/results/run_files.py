@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 
-from sssp_pipeline.pipeline.storage.files import TEMP_PREFIX
+from sssp_pipeline.storage.files import TEMP_PREFIX
 
 #: What hints say: about a run that cannot be repaired, about known damage, and about a damaged file of a finished run.
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"

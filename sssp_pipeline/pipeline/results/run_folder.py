@@ -11,8 +11,9 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.progress import shortened
 from sssp_pipeline.pipeline.results.batches import RunBatches
 from sssp_pipeline.pipeline.results.distance_files import WRITER
 from sssp_pipeline.pipeline.results.run_files import (
@@ -29,24 +30,23 @@ from sssp_pipeline.pipeline.results.run_files import (
     TARGETS,
     UNFINISHED,
 )
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.records import CHECKSUM, record_bytes, record_content
-from sssp_pipeline.progress import shortened
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.records import CHECKSUM, record_bytes, record_content
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from sssp_pipeline import vertex_ids
+    from sssp_pipeline.base import vertex_ids
     from sssp_pipeline.pipeline.results import commits, damage
-    from sssp_pipeline.pipeline.storage import file_sums
+    from sssp_pipeline.storage import file_sums
 else:  # `inspect` needs none of them
     np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
-    vertex_ids = LazyModule("sssp_pipeline.vertex_ids")
+    vertex_ids = LazyModule("sssp_pipeline.base.vertex_ids")
     damage = LazyModule("sssp_pipeline.pipeline.results.damage")
     commits = LazyModule("sssp_pipeline.pipeline.results.commits")
-    file_sums = LazyModule("sssp_pipeline.pipeline.storage.file_sums")
+    file_sums = LazyModule("sssp_pipeline.storage.file_sums")
 
 RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 3

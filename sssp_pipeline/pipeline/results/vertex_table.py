@@ -1,7 +1,7 @@
 """`vertices.parquet`: what a run keeps of each vertex over all sources, merged from the parts of its batches.
 
-A part has the words of `kernels/over_sources.py`, so the order of merging changes nothing. The words of all vertices,
-and those of one part, are in memory at a time.
+A part has the words of `kernels/contract/over_sources.py`, so the order of merging changes nothing. Memory holds the
+words of all vertices and the words of one part.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline.csr import NO_VERTEX, GraphTraits
-from sssp_pipeline.errors import InputError, UnsolvableError
-from sssp_pipeline.kernels import over_sources
+from sssp_pipeline.base.csr import NO_VERTEX, GraphTraits
+from sssp_pipeline.base.errors import InputError, UnsolvableError
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.base.vertex_ids import VertexIds
+from sssp_pipeline.kernels.contract import over_sources
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE, part_file
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import StoredFile
-from sssp_pipeline.progress import Progress
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import StoredFile
 
 if TYPE_CHECKING:
     from sssp_pipeline.pipeline.results.answers import Originals, Reduced

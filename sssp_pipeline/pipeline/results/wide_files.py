@@ -29,11 +29,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.csr import unreached_distance
-from sssp_pipeline.errors import InputError, UnsolvableError
-from sssp_pipeline.kernels import row_facts
+from sssp_pipeline.base.csr import unreached_distance
+from sssp_pipeline.base.errors import InputError, UnsolvableError
+from sssp_pipeline.base.host_memory import free_memory_bytes
+from sssp_pipeline.base.vertex_ids import VertexIds
+from sssp_pipeline.kernels.contract import row_facts
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.host_memory import free_memory_bytes
 from sssp_pipeline.pipeline.results.distance_files import (
     DistanceFormat,
     as_solved,
@@ -43,9 +44,8 @@ from sssp_pipeline.pipeline.results.distance_files import (
     with_stand_in,
 )
 from sssp_pipeline.pipeline.results.run_files import AGAIN
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import FileSum, StoredFile, write_parquet, write_summed
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import FileSum, StoredFile, write_parquet, write_summed
 
 #: Vertices of a tile. Another number needs another `writer` in the identity of a run.
 TILE = 2**14

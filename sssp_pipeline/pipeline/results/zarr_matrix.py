@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage import files
 
 #: Bytes of the rows that are held until they are written. One row may be larger.
 _ROWS_BYTES = 2**24

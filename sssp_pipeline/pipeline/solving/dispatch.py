@@ -25,21 +25,23 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline import interrupts
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import (
+from sssp_pipeline.base import interrupts
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import (
     DeadlineError,
     DiskFullError,
     InputError,
     SsspError,
     StoreUnavailableError,
 )
+from sssp_pipeline.base.progress import Level, Progress, Quiet, shortened
+from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.contract.options import Value
+from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, Solver, metrics_column
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.kernels.options import Value
-from sssp_pipeline.kernels.solver import Parts, Solution, SolveOptions, Solver, metrics_column
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
-from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
+from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -48,11 +50,9 @@ from sssp_pipeline.pipeline.solving.task import Attempt, Task, TaskDone
 from sssp_pipeline.pipeline.solving.workers.interface import Workers
 from sssp_pipeline.pipeline.solving.workers.needs import most_under_way
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.redaction import error_text
-from sssp_pipeline.pipeline.storage.retries import mark_reachable
-from sssp_pipeline.progress import Level, Progress, Quiet, shortened
-from sssp_pipeline.vertex_ids import VertexIds, error_in_ids
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.redaction import error_text
+from sssp_pipeline.storage.retries import mark_reachable
 
 #: Up to this many bytes of what is kept, a task writes a batch itself: giving it to a thread would take longer.
 _SMALL_BYTES = 2**18

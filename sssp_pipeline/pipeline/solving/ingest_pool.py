@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.pipeline.ingest.tasks.tasks import TaskPool
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import Attempt
 from sssp_pipeline.pipeline.solving.workers.interface import Workers
 from sssp_pipeline.pipeline.solving.workers.needs import IngestNeeds
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
-from sssp_pipeline.progress import Progress, plural
 
 #: The least memory of a task: a part of the store takes up to 192 MiB.
 _LEAST_TASK_BYTES = 256 << 20

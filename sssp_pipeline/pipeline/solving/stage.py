@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from sssp_pipeline import interrupts
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base import interrupts
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.progress import StartUp, in_bytes, plural, shortened
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
-from sssp_pipeline.pipeline.machine import versions
+from sssp_pipeline.pipeline.planning.machine import versions
 from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
 from sssp_pipeline.pipeline.solving.task import TaskDone, TaskStage
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import StartUp, in_bytes, plural, shortened
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.progress import plural, shortened
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
@@ -30,7 +31,6 @@ from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSour
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.verification.task import Checked, VerifyTask, verify_task
 from sssp_pipeline.pipeline.verification.vertices import CheckedVertices, VertexTask, verify_vertices
-from sssp_pipeline.progress import plural, shortened
 
 #: Sources that `sample` solves again, spread evenly over all sources; and vertices whose numbers it computes again.
 SAMPLE = 8

@@ -18,23 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import memory_bytes
+from sssp_pipeline.base.vertex_ids import VertexIds
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.proofs.certificate import find_fault
-from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
-from sssp_pipeline.pipeline.host_memory import memory_bytes
 from sssp_pipeline.pipeline.results.distance_outputs import distance_fault
 from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, StoredRow
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.task import Task
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import FileSum
-from sssp_pipeline.pipeline.storage.retries import mark_reachable
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import FileSum
+from sssp_pipeline.storage.retries import mark_reachable
 
 
 @dataclass(frozen=True, eq=False)

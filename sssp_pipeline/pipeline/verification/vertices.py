@@ -12,22 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import NegativeCycleError, PathTooLongError
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.errors import NegativeCycleError, PathTooLongError
+from sssp_pipeline.base.progress import in_bytes
+from sssp_pipeline.kernels.contract.kept import Targets
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.accumulator import Accumulator
-from sssp_pipeline.kernels.kept import Targets
-from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.vertex_table import read_vertex_rows, vertex_table
 from sssp_pipeline.pipeline.solving.task import Task
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import StoredFile
-from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.pipeline.verification.task import ROOM, memory_limit, oracle_for
-from sssp_pipeline.progress import in_bytes
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import StoredFile
+from sssp_pipeline.storage.retries import mark_reachable
 
 #: Up to this many sources are all solved again: about as many searches as those of the sampled sources and vertices.
 FEW_SOURCES = 16

@@ -3,12 +3,12 @@ import pytest
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.generators import grid, rmat
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.buckets import SLOTS, slot_of
 from sssp_pipeline.kernels.cpu.delta_stepping import DELTA_FACTOR, DeltaStepping, pick_delta
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.kernels.solver import SolveOptions
 
 
 def graph_of(made, dtype="uint32"):

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.generators import rmat
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import rmat
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import NO_PLACE, Dijkstra
-from sssp_pipeline.kernels.solver import SolveOptions
 
 
 @pytest.fixture(scope="module")

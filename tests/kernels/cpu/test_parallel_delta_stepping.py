@@ -8,8 +8,9 @@ import pytest
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges, unreached_distance
-from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.base.csr import csr_from_edges, unreached_distance
+from sssp_pipeline.base.generators import grid, rmat
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import parallel_delta_stepping
 from sssp_pipeline.kernels.cpu.delta_stepping import pick_delta
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
@@ -30,7 +31,6 @@ from sssp_pipeline.kernels.host.kernel_threads import (
     wait_at_barrier,
 )
 from sssp_pipeline.kernels.host.numba_tools import ONE, atomic_add, atomic_min
-from sssp_pipeline.kernels.solver import SolveOptions
 
 FOREVER = float("inf")
 

@@ -12,17 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.errors import InputError, PathTooLongError
-from sssp_pipeline.generators import grid, path, rmat, road_like
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.errors import InputError, PathTooLongError
+from sssp_pipeline.base.generators import grid, path, rmat, road_like
+from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.hierarchy import metis, shared, sweep
-from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
-from sssp_pipeline.kernels.nearest import Nearest
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.too_slow]

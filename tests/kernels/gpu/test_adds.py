@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import SsspError
-from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.generators import grid, rmat
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.gpu.adds import adds
 from sssp_pipeline.kernels.gpu.adds import hub_chunks as _hub_chunks
@@ -33,7 +34,6 @@ from sssp_pipeline.kernels.gpu.adds.hub_chunks import (
     listed_chunks,
 )
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
-from sssp_pipeline.kernels.solver import SolveOptions
 
 KERNELS = Path(adds.__file__).parent
 DEVICE_CODE = ("adds.cu", "adds_control.cuh", "adds_manager.cuh", "adds_worker.cuh", "bucket_queue.cuh")

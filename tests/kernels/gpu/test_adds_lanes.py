@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import SsspError
-from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_lanes import incoming as _incoming
 from sssp_pipeline.kernels.gpu.adds_lanes.adds_lanes import AddsLanes, fits_narrow, pick_delta
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
-from sssp_pipeline.kernels.solver import SolveOptions
 
 KERNELS = Path(adds_lanes.__file__).parent
 DEVICE_CODE = ("adds_lanes.cu", "lane_passes.cuh", "lane_words.cuh")

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.generators import (
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.generators import (
     grid,
     path,
     rmat,
     road_like,
 )
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.gpu.adds.adds import Adds
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
@@ -30,7 +31,6 @@ from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import (
 )
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
-from sssp_pipeline.kernels.solver import SolveOptions
 
 ANY = SolveOptions()
 

@@ -1,6 +1,6 @@
 """Reductions and nearest vertices of rows on a GPU are the words that the host makes of the same rows, bit for bit.
 
-`tests/kernels/test_reductions.py` and `test_nearest.py` compare the words of the host with NumPy.
+`tests/kernels/answers/test_reductions.py` and `test_nearest.py` compare the words of the host with NumPy.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
-from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.base.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
+from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.reductions import LOWER, MAGNITUDE, REACHED, UPPER, Reductions
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY
+from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device, reduction_on_device
 from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
 from sssp_pipeline.kernels.gpu.common.rows.reduce import Amounts
 from sssp_pipeline.kernels.host.accumulator import Accumulator
-from sssp_pipeline.kernels.nearest import Nearest
-from sssp_pipeline.kernels.over_sources import OverSources
-from sssp_pipeline.kernels.reductions import LOWER, MAGNITUDE, REACHED, UPPER, Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
 
 pytestmark = pytest.mark.gpu
 
@@ -89,7 +90,7 @@ def assert_same_on_device(kept, rows):
     for lane_bits, on_device in in_each_layout(rows):
         if lane_bits and not kept.takes_lanes:
             continue
-        reduce = kept.on_device(len(rows), rows.shape[1], rows.dtype, lane_bits)
+        reduce = reduction_on_device(kept, len(rows), rows.shape[1], rows.dtype, lane_bits)
         for n_rows in (len(rows), 1, len(rows)):  # memory of an earlier call is used again
             found = reduce(on_device[:n_rows], summaries).get()
             assert_array_equal(found, expected[:n_rows])
@@ -173,7 +174,7 @@ def test_what_is_kept_over_sources(dtype, shape, over):
         expected.add(row, int(source))
     cut = len(rows) // 2
     for lane_bits, bits in in_each_layout(rows):
-        on_device = over.on_device(traits, sources, lane_bits)
+        on_device = over_sources_on_device(over, traits, sources, lane_bits)
         for _ in range(2):  # the second time begins anew
             if cut:
                 on_device.add(bits[:cut], 0)

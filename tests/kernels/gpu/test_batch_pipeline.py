@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.generators import road_like
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
 from sssp_pipeline.kernels.gpu.common.solvers.batch_pipeline import WordsOfParts
-from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
-from sssp_pipeline.kernels.over_sources import OverSources
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
 
 
 @given(n_sources=st.integers(1, 60), size=st.integers(1, 20), data=st.data())

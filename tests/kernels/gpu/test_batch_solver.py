@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import SsspError
-from sssp_pipeline.generators import road_like
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver, gpu_solver
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import (
@@ -23,7 +24,6 @@ from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import (
     GpuBatchSolver,
     device_batch,
 )
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
 
 EACH = 1000 + _SUMMARY_BYTES
 NEEDS = BatchNeeds(fixed_bytes=500, bytes_a_source=1000, full=100)

@@ -14,9 +14,9 @@ from scipy.sparse import csr_array
 import sssp_pipeline as sp
 from sssp_pipeline.api.graphs import graph_of
 from sssp_pipeline.api.matrices import edges_of_matrix
-from sssp_pipeline.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.generators import rmat, road_like
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import rmat, road_like
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs import callers_graph as callers_graphs
 from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import CallersGraph, traits_of_arrays

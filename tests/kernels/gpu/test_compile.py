@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import WEIGHT_DTYPES
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import WEIGHT_DTYPES
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.solver import tuned
 from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
@@ -32,7 +33,6 @@ from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import over_sources_unit
 from sssp_pipeline.kernels.gpu.common.rows.reduce import harmonic_unit, reduce_unit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
-from sssp_pipeline.kernels.solver import tuned
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
 nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))

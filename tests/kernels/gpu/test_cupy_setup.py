@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.kernels.gpu.common.cuda import cupy_setup
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Driver, first_line
-from sssp_pipeline.pipeline.machine import diagnose
+from sssp_pipeline.pipeline.planning.machine import diagnose
 
 H200 = Driver(0, 1, (12, 4), "NVIDIA H200", (9, 0))
 CUDA12 = [("cupy-cuda12x", "14.2.0")]

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import SsspError
-from sssp_pipeline.generators import rmat
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.generators import rmat
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, drop_others
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver
-from sssp_pipeline.kernels.solver import SolveOptions
 
 
 def path_graph(n_edges: int):

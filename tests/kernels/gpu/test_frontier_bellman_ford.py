@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.base.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import kernel_options
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford import FrontierBellmanFord
-from sssp_pipeline.kernels.solver import SolveOptions
 
 NAME = "frontier-bellman-ford"
 ANY = SolveOptions()

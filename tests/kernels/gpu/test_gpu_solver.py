@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import GraphTraits, csr_from_edges, unreached_distance
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.base.csr import GraphTraits, csr_from_edges, unreached_distance
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.contract.kept import Nothing, Targets
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY, SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
 from sssp_pipeline.kernels.host.mean import mantissa_bits, sums
-from sssp_pipeline.kernels.kept import Nothing, Targets
-from sssp_pipeline.kernels.solver import SolveOptions
 
 EVERY_GPU_SOLVER = pytest.mark.parametrize(
     "solver", [pytest.param(s, id=n) for n, s in SOLVERS.items() if s.device == "gpu"]

@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import NO_VERTEX
-from sssp_pipeline.kernels import SOLVERS, gpu, over_sources, reductions
-from sssp_pipeline.kernels.gpu.adaptive_threads import adaptive_threads
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.kernels import SOLVERS, gpu
+from sssp_pipeline.kernels.answers import distribution, nearest, reductions
+from sssp_pipeline.kernels.contract import over_sources
+from sssp_pipeline.kernels.contract.solver import TRACE
 from sssp_pipeline.kernels.gpu.adds import adds, hub_chunks
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
-from sssp_pipeline.kernels.gpu.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options
 from sssp_pipeline.kernels.gpu.common.rows import (
     device_rows,
@@ -38,10 +39,11 @@ from sssp_pipeline.kernels.gpu.common.rows import (
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
 from sssp_pipeline.kernels.gpu.near_far import near_far
+from sssp_pipeline.kernels.gpu.papers.adaptive_threads import adaptive_threads
+from sssp_pipeline.kernels.gpu.papers.bellman_ford import bellman_ford
+from sssp_pipeline.kernels.gpu.papers.work_efficient import work_efficient
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, phast_gpu
-from sssp_pipeline.kernels.gpu.work_efficient import work_efficient
 from sssp_pipeline.kernels.hierarchy import chunks
-from sssp_pipeline.kernels.solver import TRACE
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
 nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
@@ -187,9 +189,9 @@ MIRRORED = {
             "kThreads": distribution_on_device._BLOCK,
             "kCounters": distribution_on_device._COUNTERS,
             "kAhead": distribution_on_device._AHEAD,
-            "kMostLimits": distribution_on_device.MOST_BUCKETS + 1,
-            "kMostShares": distribution_on_device.MOST_SHARES,
-            "kUnit": distribution_on_device.UNIT,
+            "kMostLimits": distribution.MOST_BUCKETS + 1,
+            "kMostShares": distribution.MOST_SHARES,
+            "kUnit": distribution.UNIT,
         },
     ),
     "edge-classes": Mirrored(
@@ -212,7 +214,7 @@ MIRRORED = {
         nearest_on_device.NEAREST,
         numbers={
             "kThreads": nearest_on_device._BLOCK,
-            "kMost": nearest_on_device.MOST_NEAREST,
+            "kMost": nearest.MOST_NEAREST,
             "kNoVertex": NO_VERTEX,
         },
     ),

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.generators import grid, path, road_like, star
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.generators import grid, path, road_like, star
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
@@ -19,11 +24,6 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import lanes_for
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
 from sssp_pipeline.kernels.hierarchy.completion import completion_of
-from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
-from sssp_pipeline.kernels.nearest import Nearest
-from sssp_pipeline.kernels.over_sources import OverSources
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
 
 TOLD = ("source", "reached", "max_distance", "mean_distance")
 

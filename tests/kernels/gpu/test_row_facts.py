@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import unreached_distance
-from sssp_pipeline.kernels import row_facts
+from sssp_pipeline.base.csr import unreached_distance
+from sssp_pipeline.kernels.contract import row_facts
 from sssp_pipeline.kernels.gpu.common.rows import facts_on_device
 from sssp_pipeline.kernels.host.crc32 import appended
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.generators import rmat, road_like
+from sssp_pipeline.base.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.generators import rmat, road_like
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.rows import transfers
 from sssp_pipeline.kernels.gpu.common.solvers import batch_pipeline, batch_solver
-from sssp_pipeline.kernels.kept import EveryVertex, Targets
-from sssp_pipeline.kernels.over_sources import OverSources
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
 
 ON_GPU = [pytest.param(solver, id=name) for name, solver in SOLVERS.items() if solver.device == "gpu"]
 

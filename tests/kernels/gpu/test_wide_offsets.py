@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.generators import grid
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.generators import grid
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.forecast import MOST_EDGES_IN_32_BITS
+from sssp_pipeline.kernels.contract.forecast import MOST_EDGES_IN_32_BITS
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, obtainable_bytes
-from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Edges of vertex 0 to itself. They come first, so the rows of all other vertices begin beyond 2^32.
 N_PADDED = 2**32 + 2**21

@@ -28,17 +28,17 @@ from unittest import mock
 import numpy as np
 import pymetis
 
-from sssp_pipeline.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import chunks, completion, customization, metis, order
 from sssp_pipeline.kernels.hierarchy.cuts import Part
 from sssp_pipeline.kernels.hierarchy.metis_child import found_by
-from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing, Targets
-from sssp_pipeline.kernels.nearest import Nearest
-from sssp_pipeline.kernels.over_sources import OverSources
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
 
 Pairs = list[tuple[int, int]]
 Random = np.random.Generator

@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import NO_VERTEX, csr_from_edges
-from sssp_pipeline.generators import dense, grid, path, road_like, star
+from sssp_pipeline.base.csr import NO_VERTEX, csr_from_edges
+from sssp_pipeline.base.generators import dense, grid, path, road_like, star
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import HostHierarchy
 from sssp_pipeline.kernels.hierarchy import chunks
 from sssp_pipeline.kernels.hierarchy.chunks import cut
 from sssp_pipeline.kernels.hierarchy.completion import completion_of
 from sssp_pipeline.kernels.hierarchy.customization import customize
-from sssp_pipeline.kernels.solver import SolveOptions
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]

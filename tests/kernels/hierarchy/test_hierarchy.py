@@ -17,15 +17,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import NO_VERTEX, csr_from_edges
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.generators import dense, grid, path, road_like, star
+from sssp_pipeline.base.csr import NO_VERTEX, csr_from_edges
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.generators import dense, grid, path, road_like, star
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.hierarchy import completion, cuts, metis, order
 from sssp_pipeline.kernels.hierarchy.completion import complete, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
-from sssp_pipeline.kernels.solver import SolveOptions
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.hierarchy import metis, shared
 from sssp_pipeline.kernels.hierarchy.customization import customize
-from sssp_pipeline.kernels.solver import SolveOptions
 
 pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
 

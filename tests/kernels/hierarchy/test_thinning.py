@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.generators import dense, grid, path, road_like, star
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.generators import dense, grid, path, road_like, star
 from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of
 from sssp_pipeline.kernels.hierarchy.thinning import MOST_ADDED, MOST_NEIGHBOURS, PLACES, thinned
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import WEIGHT_DTYPES
+from sssp_pipeline.base.csr import WEIGHT_DTYPES
 from sssp_pipeline.kernels.host.mean import (
     mantissa_bits,
     mean_distance,

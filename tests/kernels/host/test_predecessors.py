@@ -1,11 +1,11 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import NO_VERTEX, csr_from_edges
+from sssp_pipeline.base.csr import NO_VERTEX, csr_from_edges
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import SolveOptions
 
 DIJKSTRA = Dijkstra()
 

@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import NO_VERTEX, CsrGraph, csr_from_edges, unreached_distance
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, csr_from_edges, unreached_distance
 from sssp_pipeline.kernels.host.search_order import settled_order
 
 

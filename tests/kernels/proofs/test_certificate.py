@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import csr_from_edges, unreached_distance
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.generators import grid
+from sssp_pipeline.base.csr import csr_from_edges, unreached_distance
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import grid
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.proofs.certificate import Fault, find_fault
-from sssp_pipeline.kernels.solver import SolveOptions
 
 RELAXABLE = "an edge into it can be relaxed"
 NOT_TIGHT = "no path of tight edges leads to it"

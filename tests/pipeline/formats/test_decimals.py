@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
@@ -21,7 +22,6 @@ from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, scaled
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
 
 INEXACT_HINT = "set `graph.weights.dtype: float64` to round it, or scale the weights down"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 

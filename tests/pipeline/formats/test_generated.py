@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.generators import GENERATORS
+from sssp_pipeline.base.generators import GENERATORS
 
 
 def test_the_edges_are_those_of_the_generator(read):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.coordinates import lon_lat
 
 CONVERT = "convert them to degrees of WGS 84, x to the east and y to the north"

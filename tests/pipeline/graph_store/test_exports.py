@@ -13,12 +13,12 @@ import scipy.sparse
 from typer.testing import CliRunner
 
 import sssp_pipeline as sp
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store import edge_stream
 from sssp_pipeline.pipeline.graph_store.exports import exported_graph, parquet
 from sssp_pipeline.pipeline.graph_store.writing import part_files
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: A file of each format, and the name of the format where its ending does not tell.
 FILES = {

@@ -14,22 +14,22 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.hierarchy import metis, shared
 from sssp_pipeline.kernels.hierarchy.completion import completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Arcs, customize
-from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store import hierarchies, hierarchy_record, machine_cache
 from sssp_pipeline.pipeline.graph_store.hierarchies import load_completion, load_hierarchy
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record
 from sssp_pipeline.pipeline.graph_store.store import read_manifest, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, resident_graph
-from sssp_pipeline.pipeline.hierarchy_stage import known_traits, make_for_all, make_hierarchy
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, make_for_all, make_hierarchy
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Graph, NamedWeight, Weights
 
 pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
@@ -77,7 +77,7 @@ def make(store: str) -> StoredGraph:
 @pytest.fixture
 def made(monkeypatch):
     """The names of what is made, in order, by the stage or by a solver."""
-    from sssp_pipeline.pipeline import hierarchy_stage
+    from sssp_pipeline.pipeline.run import hierarchy_stage
 
     names = []
     for module, name in (
@@ -238,8 +238,8 @@ def test_a_killed_process_leaves_no_hierarchy(store, made):
         "from sssp_pipeline.pipeline.graph_store import hierarchies\n"
         "from sssp_pipeline.pipeline.graph_store.store import read_manifest\n"
         "from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph\n"
-        "from sssp_pipeline.pipeline.hierarchy_stage import make_hierarchy\n"
-        "from sssp_pipeline.progress import Quiet\n"
+        "from sssp_pipeline.pipeline.run.hierarchy_stage import make_hierarchy\n"
+        "from sssp_pipeline.base.progress import Quiet\n"
         "hierarchies.HierarchyWriter.commit_record = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "store = sys.argv[1]\n"
         "make_hierarchy(StoredGraph(store, read_manifest(store)), lambda _: None, Quiet())\n"

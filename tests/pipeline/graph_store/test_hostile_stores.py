@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline import run as conductor
-from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store import machine_cache
 from sssp_pipeline.pipeline.graph_store.loading import check_store, load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run import conductor as conductor
+from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.workflow.models import Graph, Workflow
 
 

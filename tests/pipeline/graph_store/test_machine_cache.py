@@ -20,17 +20,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store import machine_cache
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import GraphCache, shared_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Graph, NamedWeight, Weights
 
 
@@ -86,7 +86,7 @@ def assert_same_graph(found, expected):
 CHILD = """
 import sys
 from pathlib import Path
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sssp_pipeline as sp
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_readers
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
@@ -23,10 +25,8 @@ from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.parquet.page_writer import PageWriter
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.lease import exclusive
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow import models as workflow
 
 
@@ -552,7 +552,7 @@ def test_a_store_and_a_run_with_shorter_identities(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("sssp_pipeline.pipeline.ingest.graph_identity.READER", 3)
         patched.setattr("sssp_pipeline.pipeline.results.run_folder.RUN_VERSION", 2)
-        patched.setattr("sssp_pipeline.pipeline.run.RUN_VERSION", 2)
+        patched.setattr("sssp_pipeline.pipeline.run.conductor.RUN_VERSION", 2)
         sp.run(asked)
     with pytest.raises(InputError, match="is of format 'sssp-pipeline run' 2, this release reads") as caught:
         sp.run(asked)

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store import stored_graph
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
@@ -18,7 +19,6 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import (
     share_with_tasks,
 )
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
 
 

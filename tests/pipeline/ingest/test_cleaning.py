@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import connected_components
 from typer.testing import CliRunner
 
 import sssp_pipeline as sp
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.ingest.components import VertexFinder
 
 

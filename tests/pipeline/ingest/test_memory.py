@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pa_csv
 
-from sssp_pipeline.errors import DiskFullError, InputError
+from sssp_pipeline.base.errors import DiskFullError, InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
@@ -25,7 +26,6 @@ from sssp_pipeline.pipeline.ingest.ids import id_runs
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
 
 N = 3000
@@ -242,7 +242,7 @@ PEAK = """\
 import resource, sys
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
 part_files.PART_EDGES = 1 << 20
 peaks = []

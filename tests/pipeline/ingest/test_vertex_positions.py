@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress
 
 ROADS = "from,to,km\nAyr,Bude,4\nBude,Cork,5\n"
 PLACES = "id,lat,lon\nCork,51.9,-8.5\nAyr,55.5,-4.6\nBude,50.8,-4.5\n"

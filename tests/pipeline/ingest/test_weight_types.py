@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight, scaled
 from sssp_pipeline.workflow.models import Weights

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_amounts import VertexAmounts
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.pipeline.planning.amounts import read_amounts
 from sssp_pipeline.pipeline.planning.sources import Skipped
-from sssp_pipeline.vertex_amounts import VertexAmounts
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow.answers import Amounts
 
 NUMBERS = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, 4)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import GraphTraits, HierarchyTraits
+from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
+from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs, metis
-from sssp_pipeline.kernels.kept import Nothing
-from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.planning.hierarchy import why_never, why_not
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver, has_hierarchy
 from sssp_pipeline.workflow.models import Solve
 

@@ -3,14 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.forecast import graph_device_bytes
-from sssp_pipeline.kernels.kept import Nothing
-from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
+from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import (
     BATCH_BYTES,
     BATCH_SOURCES,

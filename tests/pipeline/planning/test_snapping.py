@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat

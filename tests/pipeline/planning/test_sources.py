@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow.models import Sources, Vertices
 
 # A path 0-1-…-9, and 10 to 19 on their own; vertex 4 has edges to all of the path.

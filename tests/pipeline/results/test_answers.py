@@ -11,14 +11,14 @@ import pytest
 from pyarrow.csv import read_csv
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError, RefutedError
-from sssp_pipeline.pipeline.completed_run import verify_run
-from sssp_pipeline.pipeline.inspect import describe
-from sssp_pipeline.pipeline.plan_facts import describe_plan
+from sssp_pipeline.base.errors import InputError, RefutedError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.inspect import describe
+from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.pipeline.solving import dispatch
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 N_VERTICES = 40
@@ -156,7 +156,7 @@ def test_an_interrupted_run_goes_on(output, monkeypatch):
     whole = pq.read_table(run(workflow, Quiet())[0].path("distances"))
     workflow = workflow_of(output, "output.path=again")
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("sssp_pipeline.pipeline.run.finish_run", failing)
+        patch.setattr("sssp_pipeline.pipeline.run.conductor.finish_run", failing)
         run(workflow, Quiet())
     Path("again/distances/batch-00002.parquet").unlink()
     Path("again/distances/batch-00003.parquet").write_bytes(b"")

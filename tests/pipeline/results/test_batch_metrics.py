@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.solver import TRACE, MetricsColumns, SourceMetrics
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, SourceMetrics
 from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place
 from sssp_pipeline.pipeline.results.commits import Commit
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 PLACE = Place("höst:7", "NVIDIA H200", 2)
 ONE = SourceMetrics(3, "dijkstra", 0.1, 3, 4, 3, 2**63 + 1, 2.5, math.inf)

@@ -8,10 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from written_files import write_file
 
-from sssp_pipeline.csr import NO_VERTEX
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels import row_facts
-from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.kernels.contract import row_facts
+from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_files import (
     DistanceFormat,
@@ -20,8 +21,7 @@ from sssp_pipeline.pipeline.results.distance_files import (
     write_distances,
 )
 from sssp_pipeline.pipeline.results.wide_files import read_wide_files
-from sssp_pipeline.pipeline.storage.file_sums import StoredFile, SummedFile
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.storage.file_sums import StoredFile, SummedFile
 
 INF = 2**32 - 1
 OFFSET = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, 4)

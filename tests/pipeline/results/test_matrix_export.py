@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 import sssp_pipeline as sp
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results import matrix_export
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.models import Workflow
 
 SOURCES = [77, 3, 1639, 0, 500]

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.base.vertex_ids import digest_of
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.results.outputs import output_kind, output_of, recorded_output
-from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.models import Output
 
 LONG = DistanceFormat("long", None, "none", predecessors=False)

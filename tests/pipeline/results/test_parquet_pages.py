@@ -24,20 +24,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from written_files import write_file
 
-from sssp_pipeline.csr import NO_VERTEX, unreached_distance
-from sssp_pipeline.kernels import row_facts
+from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.kernels.contract import row_facts
+from sssp_pipeline.kernels.contract.row_facts import RowFacts
+from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.host import crc32
-from sssp_pipeline.kernels.row_facts import RowFacts
-from sssp_pipeline.kernels.solver import Solution
-from sssp_pipeline.pipeline.parquet import page_writer, pages
-from sssp_pipeline.pipeline.parquet.page_writer import PageWriter
-from sssp_pipeline.pipeline.parquet.pages import plain_chunk
+from sssp_pipeline.parquet import page_writer, pages
+from sssp_pipeline.parquet.page_writer import PageWriter
+from sssp_pipeline.parquet.pages import plain_chunk
 from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import SummedFile
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import SummedFile
 
 N = 50
 SOURCES = np.array([0, 3, 8, 20, 21, 40, 49], np.uint32)

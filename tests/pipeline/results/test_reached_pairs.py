@@ -10,11 +10,11 @@ import pytest
 from pyarrow.csv import read_csv
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError, RefutedError
-from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.base.errors import InputError, RefutedError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results import reached_pairs
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 EDGES = [(v, w, 1 + (7 * v + w) % 9) for v in range(50) for w in (v + 1, (3 * v) % 50) if w < 50 and v != w]

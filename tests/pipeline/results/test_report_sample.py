@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.loading import load_coordinates
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.report import sample as sampling
 from sssp_pipeline.pipeline.results.report.sample import read_sample
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.models import Workflow
 
 GRAPH = "generated:grid?rows=12&cols=10&keep=0.7&seed=3"

@@ -4,18 +4,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sssp_pipeline.csr import NO_VERTEX
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
+from sssp_pipeline.base.csr import NO_VERTEX
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.kernels.contract.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline.results import batches, run_folder
 from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.metrics_output import NO_DISTANCES, MetricsAlone
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.storage.lease import exclusive
-from sssp_pipeline.progress import Quiet
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.storage.lease import exclusive
 
 INF = 2**32 - 1
 OFFSET = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, 4)

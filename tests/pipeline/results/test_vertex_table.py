@@ -11,13 +11,13 @@ import pytest
 from pyarrow.csv import read_csv
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError, RefutedError
-from sssp_pipeline.pipeline.completed_run import verify_run
-from sssp_pipeline.pipeline.plan_facts import describe_plan
+from sssp_pipeline.base.errors import InputError, RefutedError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.pipeline.verification import vertices
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 N_VERTICES = 40
@@ -115,7 +115,7 @@ def test_no_batch_solver_or_restart_changes_a_byte(monkeypatch):
         solved(more, overwrite=True)
         assert Path("run/vertices.parquet").read_bytes() == whole, more
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("sssp_pipeline.pipeline.run.finish_run", failing)
+        patch.setattr("sssp_pipeline.pipeline.run.conductor.finish_run", failing)
         run(load_workflow("w.yaml", ["output.path=again"]), Quiet())
     # A batch without its file, one whose part was cut, and one whose part is gone are solved again.
     Path("again/distances/batch-00000.parquet").unlink()
@@ -131,7 +131,7 @@ def failing(*_, **__):
 
 def test_a_part_that_counts_twice_or_not_at_all_is_an_error(monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("sssp_pipeline.pipeline.run.finish_run", failing)
+        patch.setattr("sssp_pipeline.pipeline.run.conductor.finish_run", failing)
         run(load_workflow("w.yaml"), Quiet())
     last = Path("run/_run/vertices-00002.u64")
     Path("run/_run/vertices-00001.u64").write_bytes(last.read_bytes())

@@ -13,14 +13,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.errors import InputError, RefutedError
-from sssp_pipeline.kernels import row_facts
-from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.base.errors import InputError, RefutedError
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.contract import row_facts
 from sssp_pipeline.pipeline.results import run_files, wide_files
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
 
 TILE = wide_files.TILE

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results import matrix_export, zarr_matrix
 from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
-from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
 
 zarr = pytest.importorskip("zarr", reason="the extra `zarr` is not installed")

@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.base.vertex_ids import VertexIds
+from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
 from sssp_pipeline.pipeline.results.wide_files import StoredRows, write_rows, write_wide_files
-from sssp_pipeline.vertex_ids import VertexIds
 
 
 def write_file(

@@ -15,9 +15,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sssp_pipeline import interrupts
-from sssp_pipeline.errors import InputError, StoreUnavailableError
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.base import interrupts
+from sssp_pipeline.base.errors import InputError, StoreUnavailableError
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
@@ -26,7 +27,6 @@ from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
 from sssp_pipeline.pipeline.solving.task import TaskDone
 from sssp_pipeline.pipeline.solving.workers.local import Threads
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
 
 OUTPUT = AllDistances(DistanceFormat("long", None, "none", False))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import cut, make_plan
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances

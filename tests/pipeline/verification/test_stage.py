@@ -13,17 +13,17 @@ import pytest
 from distributed import LocalCluster
 from typer.testing import CliRunner
 
+from sssp_pipeline.base.errors import InputError, RefutedError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError, RefutedError
-from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import stored_graph
 from sssp_pipeline.pipeline.results import distance_files, wide_files
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.verification import stage
 from sssp_pipeline.pipeline.verification import task as verify
 from sssp_pipeline.pipeline.verification.task import Checked
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.cluster import Cluster, cluster_named
 from sssp_pipeline.workflow.models import Workflow
 
@@ -173,8 +173,8 @@ def test_threads_of_this_process_verify_without_dask(tmp_path):
     run(made(tmp_path, verify="off"), Quiet())
     code = (
         "import sys\n"
-        "from sssp_pipeline.pipeline.completed_run import verify_run\n"
-        "from sssp_pipeline.progress import Quiet\n"
+        "from sssp_pipeline.pipeline.run.completed_run import verify_run\n"
+        "from sssp_pipeline.base.progress import Quiet\n"
         f"print(verify_run({str(tmp_path / 'run')!r}, None, 'sample', Quiet())['verify']['checked_sources'])\n"
         "print([name for name in ('dask', 'distributed') if name in sys.modules])\n"
     )

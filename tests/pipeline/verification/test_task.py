@@ -6,11 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.csr import csr_from_edges
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.generators import GENERATORS
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import GENERATORS
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
@@ -18,10 +20,8 @@ from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
-from sssp_pipeline.pipeline.storage.file_sums import write_summed
 from sssp_pipeline.pipeline.verification.stage import Verifying
-from sssp_pipeline.progress import Quiet
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.storage.file_sums import write_summed
 from sssp_pipeline.workflow.cluster import Cluster
 
 MADE = GENERATORS["grid"](rows=12, cols=11, keep=0.7, seed=1)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import DeadlineError, SsspError
-from sssp_pipeline.kernels.forecast import Forecast, one_source_s
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.errors import DeadlineError, SsspError
+from sssp_pipeline.kernels.contract.forecast import Forecast, one_source_s
+from sssp_pipeline.kernels.contract.solver import TRACE, SolveOptions
 from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, hub_chunks
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
@@ -22,7 +23,6 @@ from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     GpuSearchSolver,
     largest_grid,
 )
-from sssp_pipeline.kernels.solver import TRACE, SolveOptions
 
 #: The first delta, in units of mean weight over mean degree, for graphs with many edges a vertex and no hubs.
 DELTA_FACTOR = 16.0

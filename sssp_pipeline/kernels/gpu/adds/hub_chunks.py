@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import DeadlineError, SsspError
-from sssp_pipeline.kernels.forecast import Forecast, depth, graph_device_bytes
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.errors import DeadlineError, SsspError
+from sssp_pipeline.kernels.contract.forecast import Forecast, depth, graph_device_bytes
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.adds_lanes.incoming import incoming_edges
 from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
@@ -27,7 +28,6 @@ from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import FREE_AGAIN, PAST_DEADLINE
-from sssp_pipeline.kernels.solver import SolveOptions
 
 #: The first delta, in units of mean weight over mean degree. It matters little (`benchmarks/kernel_constants.md`).
 DELTA_FACTOR = 1.0

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import edges_by_target
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
-from sssp_pipeline.kernels.solver import SolveOptions
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import DeadlineError
-from sssp_pipeline.kernels.forecast import Forecast, depth
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.errors import DeadlineError
+from sssp_pipeline.kernels.contract.forecast import Forecast, depth
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
     Unit,
@@ -23,7 +24,6 @@ from sssp_pipeline.kernels.gpu.common.rows.distance_bits import delta_bits, limi
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
-from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta is `DELTA_FACTOR` times mean weight over mean degree, times the harmonic mean of the degrees to the power
 #: `DELTA_POWER`. See `pick_delta`.

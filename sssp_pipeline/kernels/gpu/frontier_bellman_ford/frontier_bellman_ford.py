@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.forecast import (
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.kernels.contract.forecast import (
     LAUNCH_S,
     Forecast,
     one_source_s,
     skew,
 )
+from sssp_pipeline.kernels.contract.options import Tunable
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, largest_grid
@@ -24,8 +26,6 @@ from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
     classified_edges,
 )
 from sssp_pipeline.kernels.gpu.near_far.near_far import SOURCES_AT_ONCE
-from sssp_pipeline.kernels.options import Tunable
-from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Threads a block.
 BLOCK_SIZE = 512

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, depth
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.kernels.contract.forecast import LAUNCH_S, Forecast, depth
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, delta_bits
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, largest_grid
 from sssp_pipeline.kernels.gpu.common.solvers.pausing import BarrierSolver, PausingSearch
-from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta in units of mean weight over mean degree. No factor is the best on all graphs; this one is the least bad
 #: (`benchmarks/results/gpu_solvers.jsonl`).

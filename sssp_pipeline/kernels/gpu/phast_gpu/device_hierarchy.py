@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaunches
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
@@ -23,7 +24,6 @@ from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
 from sssp_pipeline.kernels.hierarchy.completion import Completion
 from sssp_pipeline.kernels.hierarchy.shared import shared_completion
 from sssp_pipeline.kernels.host.numba_tools import ONE
-from sssp_pipeline.numba_cache import njit
 
 #: Up to this length, distances fit the 32 bits of a word; as in `sweep_words.cuh`.
 MOST_NARROW = 2**31 - 2

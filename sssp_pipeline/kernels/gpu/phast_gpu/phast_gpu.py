@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance
-from sssp_pipeline.errors import DeadlineError
-from sssp_pipeline.kernels.forecast import Forecast, graph_device_bytes
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unreached_distance
+from sssp_pipeline.base.errors import DeadlineError
+from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes
+from sssp_pipeline.kernels.contract.kept import Nothing, Targets
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
@@ -33,10 +36,6 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
-from sssp_pipeline.kernels.host.search_graph import largest_distance
-from sssp_pipeline.kernels.kept import Nothing, Targets
-from sssp_pipeline.kernels.nearest import Nearest
-from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Sources of a full device batch.
 _FULL = 1024

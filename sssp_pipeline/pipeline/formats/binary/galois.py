@@ -20,7 +20,8 @@ from typing import IO
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.ordered import read_ahead
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     common_n_vertices,
@@ -28,8 +29,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.streams.decompressed import move_to, open_decompressed, read_exactly
-from sssp_pipeline.pipeline.ordered import read_ahead
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 _HEADER = struct.Struct("<QQQQ")
 

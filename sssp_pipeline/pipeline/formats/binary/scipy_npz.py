@@ -13,13 +13,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sssp_pipeline.csr import MAX_VERTICES
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import free_memory_bytes
+from sssp_pipeline.base.progress import in_bytes
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns
-from sssp_pipeline.pipeline.host_memory import free_memory_bytes
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import in_bytes
+from sssp_pipeline.storage import files
 
 #: The arrays of each layout that is read.
 _ARRAYS = {

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.reading import ColumnRead
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: Words for the two ends of an edge, in lower case.
 PAIRS = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     are_numbered,
@@ -36,7 +36,7 @@ from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
     check_not_endless,
     read_lines,
 )
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 COMMENTS = b"#%"
 #: The number of rows in a sample.

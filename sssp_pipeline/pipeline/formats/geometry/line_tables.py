@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.base.errors import InputError, did_you_mean
+from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import other_crs, primary_geometry
 from sssp_pipeline.pipeline.formats.streams.local_copy import local_file
 from sssp_pipeline.pipeline.formats.tables.parquet import checked_batches, record_batches
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import listed
+from sssp_pipeline.storage import files
 
 #: A function that gives the rows with some columns, in batches of a number of rows.
 Batches: TypeAlias = Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]

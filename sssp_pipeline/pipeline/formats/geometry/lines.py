@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     WEIGHT_WORDS,
     EdgeColumns,
@@ -46,9 +48,7 @@ from sssp_pipeline.pipeline.formats.tables.parquet import (
     typed_edge_list,
     weight_dtype_of,
 )
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

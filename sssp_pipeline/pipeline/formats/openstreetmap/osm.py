@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.base.errors import InputError, did_you_mean
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import (
     Coordinates,
     EdgeChunk,
@@ -40,8 +41,7 @@ from sssp_pipeline.pipeline.formats.openstreetmap.ways_and_nodes import (
 )
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.formats.streams.local_copy import local_file
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
 
 #: The weights to choose from, and their units.
 WEIGHTS = {"length": "metres", "time": "seconds"}

@@ -15,8 +15,8 @@ from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage import files
 
 #: What a field of a message holds: a number, or bytes.
 _Value: TypeAlias = int | memoryview

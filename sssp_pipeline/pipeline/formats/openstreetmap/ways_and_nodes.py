@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.openstreetmap.pbf_check import check_texts
 from sssp_pipeline.pipeline.formats.openstreetmap.rules import Profile, speeds_of
 from sssp_pipeline.pipeline.formats.openstreetmap.xml_check import check_no_way_is_deleted
 from sssp_pipeline.pipeline.formats.streams.magic import is_osm_pbf
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: The position of a node that is not in the file, in units of 1e-7 degrees.
 NOWHERE = 2**31 - 1

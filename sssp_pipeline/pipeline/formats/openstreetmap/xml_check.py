@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.storage import files
 
 #: How JOSM marks a way that is deleted in the editor, and not on the server.
 _DELETED = re.compile(rb"<way\b[^<]*?\saction\s*=\s*(?:'delete'|\"delete\")[^<]*")

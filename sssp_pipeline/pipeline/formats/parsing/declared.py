@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, EdgeChunk, ReadOptions, Result
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
     BYTE_ORDER_MARK,
@@ -16,7 +16,7 @@ from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
 from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges, work_on_edges
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 
 
 def common_n_vertices(urls: list[str], counts: list[int]) -> int:

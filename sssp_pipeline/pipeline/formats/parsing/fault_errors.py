@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import TextBlock
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
     BYTE_ORDER_MARK,
     NEWLINE,
@@ -26,8 +27,7 @@ from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
     read_blocks,
 )
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
-from sssp_pipeline.pipeline.scratch import Scratch
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 
 #: The bytes after a part that are read with it, for the end of its last line.
 _TAIL_BYTES = 4096

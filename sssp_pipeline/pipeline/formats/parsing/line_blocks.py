@@ -10,11 +10,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES
 from sssp_pipeline.pipeline.formats.streams.chunk_stream import ChunkStream
 from sssp_pipeline.pipeline.formats.streams.decompressed import move_to, open_decompressed, read_exactly
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 
 NEWLINE = 10
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

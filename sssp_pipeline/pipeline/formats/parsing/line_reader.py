@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, Result, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
@@ -34,8 +36,6 @@ from sssp_pipeline.pipeline.formats.parsing.tokenizer import (
     UNSIGNED,
     LineSyntax,
 )
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.scratch import Scratch
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE
 
 #: Faults: why a scan stopped. `fault_errors` has the message of each.

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import bytes_at, other_than_digits, trailing_zeros
-from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
     NEED_FLOAT,

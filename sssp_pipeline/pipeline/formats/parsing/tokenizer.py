@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (

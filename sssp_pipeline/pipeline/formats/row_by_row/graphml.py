@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     check_same_columns,
@@ -46,8 +47,7 @@ from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     read_id,
     read_weight,
 )
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from xml.parsers import expat
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: The bytes that are parsed at a time.
 _BLOCK_BYTES = 1 << 18

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
     DELIMITERS,
@@ -40,7 +40,7 @@ from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     read_weight,
 )
 from sssp_pipeline.pipeline.formats.streams.decompressed import text_encoding
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 _RULE = "a matrix: row i, column j is the edge i -> j; the diagonal, missing entries and 0 are no edges"
 _WHOLE_NUMBER = re.compile("0|[1-9][0-9]*")

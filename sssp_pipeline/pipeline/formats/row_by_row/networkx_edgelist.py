@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.edge_columns import choose_columns
 from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
@@ -40,7 +40,7 @@ from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     read_weight,
 )
 from sssp_pipeline.pipeline.formats.streams.decompressed import text_encoding
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: The longest line that is parsed, in bytes. `ast` needs about a hundred times as much memory.
 _LONGEST_LINE = 1 << 20

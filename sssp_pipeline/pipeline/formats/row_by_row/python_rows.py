@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.layout import is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sssp_pipeline.csr import MAX_VERTICES
-from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
@@ -32,7 +32,7 @@ from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     read_id,
     read_weight,
 )
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: The columns of a row.
 COLUMNS = (

@@ -20,9 +20,9 @@ from typing import IO, Any
 import pyarrow as pa
 from isal import igzip, isal_zlib
 
+from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.streams.chunk_stream import ChunkStream, buffered
-from sssp_pipeline.pipeline.ordered import map_in_order
 
 #: The compressed bytes that one thread takes at a time.
 _BATCH_BYTES = 1 << 20

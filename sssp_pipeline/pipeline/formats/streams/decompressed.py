@@ -15,10 +15,10 @@ from typing import IO, Any
 import pyarrow as pa
 from isal import isal_zlib
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.streams.chunk_stream import ChunkStream, buffered
 from sssp_pipeline.pipeline.formats.streams.compressed_blocks import open_gzip, open_zstd
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 
 
 def _by_arrow(codec: str) -> Callable[[IO[bytes]], Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, open_decompressed
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 
 @contextmanager

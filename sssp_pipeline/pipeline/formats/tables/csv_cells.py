@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.columns.layout import BLANKS, is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as pa_csv
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.columns.layout import (
     DELIMITERS,
     Layout,
@@ -49,8 +50,7 @@ from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, 
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed, text_encoding
 from sssp_pipeline.pipeline.formats.tables.csv_cells import convert_cells
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

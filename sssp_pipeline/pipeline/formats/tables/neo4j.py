@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     check_same_columns,
@@ -32,7 +32,7 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.reading import ColumnRead
 from sssp_pipeline.pipeline.formats.tables.csv_table import open_csv
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

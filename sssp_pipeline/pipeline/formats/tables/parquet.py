@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     are_numbered,
@@ -32,8 +33,7 @@ from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, open_decompressed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

@@ -16,8 +16,8 @@ from functools import partial
 
 import numpy as np
 
-from sssp_pipeline.csr import MAX_VERTICES
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import (
     MAX_LINE_BYTES,
     Coordinates,
@@ -41,7 +41,7 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_plac
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.formats.parsing.line_reader import Scanned, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 
 COMMENT = ord("c")
 

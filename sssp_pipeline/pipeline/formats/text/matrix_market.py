@@ -6,8 +6,8 @@ reverse edges.
 
 from __future__ import annotations
 
-from sssp_pipeline.csr import MAX_VERTICES
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
@@ -23,7 +23,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, LineFile, read_lines
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 
 _FIELDS = ("pattern", "integer", "real")
 _SYMMETRIES = ("general", "symmetric")

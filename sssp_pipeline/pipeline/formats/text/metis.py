@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from sssp_pipeline.csr import MAX_VERTICES
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
 from sssp_pipeline.pipeline.formats.parsing.declared import (
@@ -30,7 +30,7 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_plac
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.formats.parsing.line_reader import Scanned, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 _COMMENT = ord("%")
 _FORMATS = ("0", "1", "10", "11", "100", "101", "110", "111")

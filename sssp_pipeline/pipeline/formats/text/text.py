@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.layout import (
     COMMENTS,
     Layout,
@@ -34,7 +34,7 @@ from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, text_encoding
-from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.storage import files as storage
 
 
 def open_text(urls: list[str], options: ReadOptions) -> EdgeList:

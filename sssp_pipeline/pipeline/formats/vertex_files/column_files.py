@@ -10,10 +10,10 @@ import re
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 _DELIMITERS = ",;|\t"
 #: The delimiter must fit this many lines.

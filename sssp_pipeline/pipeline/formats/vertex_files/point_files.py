@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import other_crs, primary_geometry
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile, shortened
-from sssp_pipeline.vertex_ids import listed
 from sssp_pipeline.workflow.vertices import Points
 
 #: Names of columns that are taken without being named in the workflow.

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import VertexIds, listed
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
 from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile, PointTable
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import VertexIds, listed
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Coordinates
 from sssp_pipeline.workflow.vertices import Points
 

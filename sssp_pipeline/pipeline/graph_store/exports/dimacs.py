@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import ExportedGraph
 from sssp_pipeline.pipeline.graph_store.exports.text_lines import edge_lines, joined, numerals, write_text
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 
 def write_dimacs(graph: ExportedGraph) -> None:

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.graph_store.edge_stream import EdgeBlock, EdgeStream
 from sssp_pipeline.pipeline.graph_store.loading import load_ids, vertex_rows
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
 
 #: Names of the columns of a Parquet file, unless the user names others.
 COLUMNS = ("source", "target", "weight")

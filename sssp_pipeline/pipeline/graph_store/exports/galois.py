@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import ExportedGraph
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 _VERSION = 1
 

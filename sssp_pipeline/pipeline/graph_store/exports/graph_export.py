@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.base.errors import InputError, did_you_mean
+from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.edge_stream import EdgeStream
 from sssp_pipeline.pipeline.graph_store.exports.dimacs import write_dimacs, write_dimacs_coordinates
@@ -20,8 +21,7 @@ from sssp_pipeline.pipeline.graph_store.exports.metis import write_metis
 from sssp_pipeline.pipeline.graph_store.exports.parquet import write_edge_table, write_vertex_table
 from sssp_pipeline.pipeline.graph_store.exports.scipy_npz import write_scipy_npz
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.storage import files
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.edge_stream import EdgeBlock
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import ExportedGraph
 from sssp_pipeline.pipeline.graph_store.exports.text_lines import numerals, write_text

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import ExportedGraph
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import plural
+from sssp_pipeline.storage import files
 
 #: The edges of a row group.
 ROW_GROUP_EDGES = 2**20

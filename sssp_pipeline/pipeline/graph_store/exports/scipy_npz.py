@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import ExportedGraph
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 
 def write_scipy_npz(graph: ExportedGraph) -> None:

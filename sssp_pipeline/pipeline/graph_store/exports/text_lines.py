@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.pipeline.graph_store.edge_stream import EdgeBlock
 from sssp_pipeline.pipeline.graph_store.exports.exported_graph import ExportedGraph
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 
 def write_text(graph: ExportedGraph, header: str, text_of: Callable[[EdgeBlock], pa.Array]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.pipeline.arrow_arrays import arrow_array
+from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.graph_store.manifest import Part
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import (

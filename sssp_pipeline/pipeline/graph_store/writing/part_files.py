@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.arrow_arrays import number_bytes
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.parquet.arrow_arrays import number_bytes
+from sssp_pipeline.parquet.page_writer import PageWriter
+from sssp_pipeline.parquet.pages import Chunk, encoded_chunk, plain_chunk
 from sssp_pipeline.pipeline.graph_store.manifest import Part
-from sssp_pipeline.pipeline.parquet.page_writer import PageWriter
-from sssp_pipeline.pipeline.parquet.pages import Chunk, encoded_chunk, plain_chunk
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import SummedFile
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import SummedFile
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

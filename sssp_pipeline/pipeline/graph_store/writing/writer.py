@@ -22,8 +22,8 @@ from sssp_pipeline.pipeline.graph_store.store import (
 )
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.graph_store.writing.part_files import PartFile
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.records import record_bytes
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.records import record_bytes
 
 
 class StoreWriter:

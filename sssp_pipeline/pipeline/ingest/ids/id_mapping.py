@@ -18,9 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.scratch import Scratch
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import atomic_or, one_bits, trailing_zeros
-from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.ids.id_runs import (
     IntegerRuns,
     StringRuns,
@@ -28,8 +30,6 @@ from sssp_pipeline.pipeline.ingest.ids.id_runs import (
     unique_strings,
 )
 from sssp_pipeline.pipeline.ingest.spill import Spill
-from sssp_pipeline.pipeline.scratch import Scratch
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 #: Smaller ids are marked in a bitmap of 256 MiB, of which only the used pages take memory.
 BITMAP_IDS = 2**31

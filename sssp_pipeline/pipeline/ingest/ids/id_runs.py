@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.arrow_arrays import arrow_array
+from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.ingest.spill import Column, Kept, Spill
-from sssp_pipeline.pipeline.ordered import map_in_order
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

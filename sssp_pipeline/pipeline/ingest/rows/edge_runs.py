@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numba import carray
 
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.kernels.host.numba_tools import pointer_to, read_file
 from sssp_pipeline.kernels.host.xxh64 import are_parts_whole, sums_of_parts
-from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, IdCollector
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightType
-from sssp_pipeline.pipeline.scratch import Scratch
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import bit_length
-from sssp_pipeline.numba_cache import njit
 
 #: The highest bits of the sources by which the edges of a chunk are grouped. The places where groups grow fit a cache.
 _GROUP_BITS = 10

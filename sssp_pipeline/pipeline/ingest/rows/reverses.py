@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of
 
 

@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
-from sssp_pipeline.pipeline.scratch import Scratch
 
 
 def csr_of_edges(

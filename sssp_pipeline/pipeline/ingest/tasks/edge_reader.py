@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import INGEST_FOLDER
@@ -24,8 +25,7 @@ from sssp_pipeline.pipeline.ingest.tasks.in_threads import InThreads, Threads
 from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, digest_of
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import OnWorkers
 from sssp_pipeline.pipeline.ingest.tasks.tasks import TaskPool
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress, in_bytes, plural
+from sssp_pipeline.storage import files
 
 #: Smaller inputs are read before workers have started.
 _LEAST_INPUT_BYTES = 64 << 20

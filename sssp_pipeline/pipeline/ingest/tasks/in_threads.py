@@ -16,6 +16,7 @@ from functools import partial
 
 import numpy as np
 
+from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds
@@ -33,8 +34,7 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     Task,
     read_edges_of,
 )
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: The files that are open at a time. Many systems allow a process 1,024.
 _MOST_FILES = 256

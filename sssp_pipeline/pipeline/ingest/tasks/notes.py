@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline import __version__
+from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.graph_identity import options_of
@@ -42,8 +43,7 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     TaskPool,
 )
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress, plural
+from sssp_pipeline.storage import files
 
 #: Raise this number when a task makes other files or returns something else, or the input is divided otherwise.
 _FORMAT = 3

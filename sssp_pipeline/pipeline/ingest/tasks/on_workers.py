@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
@@ -41,8 +43,6 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     rows_task,
     sum_of_differences,
 )
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 #: The fewest edges of the rows of a task.
 _FEWEST_ROW_EDGES = 1 << 18

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeList
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges
@@ -41,8 +43,6 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     joined,
 )
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType
-from sssp_pipeline.progress import Progress
-from sssp_pipeline.vertex_ids import VertexIds
 
 #: Tasks for each thread. With several, all threads end at about the same time.
 TASKS_EACH = 4

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.pipeline.graph_store.writing.cut import Cut
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import (
     EdgesFiles,
@@ -20,9 +21,8 @@ from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
 from sssp_pipeline.pipeline.ingest.tasks.tasks import Fault, RowsMade, TaskPool
-from sssp_pipeline.pipeline.ordered import map_in_order
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.retries import mark_reachable
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.retries import mark_reachable
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.host.xxh64 import are_parts_whole, sums_of_parts
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, Numbering
@@ -26,7 +26,7 @@ from sssp_pipeline.pipeline.ingest.ids.id_runs import buffers_of, strings_of
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, group_sums
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.spill import Kept, Readable
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 #: A run is grouped by the highest bits of its sources. The more groups, the less is read twice, and by two tasks.
 _GROUP_BITS = 13

@@ -14,7 +14,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows
@@ -42,10 +44,8 @@ from sssp_pipeline.pipeline.ingest.tasks.stored_runs import (
     store_runs,
 )
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.retries import mark_reachable
-from sssp_pipeline.progress import Quiet
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.retries import mark_reachable
 from sssp_pipeline.workflow import models as workflow
 
 #: What an edge takes in a task that joins runs or makes rows: twice in memory, with its row or with new groups.

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.units import in_input_unit
 from sssp_pipeline.pipeline.results.outputs import recorded_output
@@ -18,7 +19,6 @@ from sssp_pipeline.pipeline.results.overall import overall_facts
 from sssp_pipeline.pipeline.results.report import figures
 from sssp_pipeline.pipeline.results.report.sample import Sample
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
-from sssp_pipeline.progress import in_bytes, plural
 
 #: The most files of distances that have a link.
 _MOST_LINKS = 20

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.loading import load_coordinates
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.damage import recorded_sums
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import recorded_output
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.file_sums import StoredFile
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import StoredFile
 
 #: The most sources of a sample.
 MOST_SOURCES = 8

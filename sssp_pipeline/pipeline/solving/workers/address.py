@@ -7,8 +7,8 @@ import time
 
 from distributed import Client, Security
 
-from sssp_pipeline import interrupts
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base import interrupts
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.workflow.cluster import Cluster
 
 #: Seconds for the handshake with a scheduler that accepts connections.

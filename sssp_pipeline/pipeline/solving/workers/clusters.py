@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from distributed import Client
 
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.pipeline.solving.workers import address, kubernetes, local_cluster, slurm
 from sssp_pipeline.pipeline.solving.workers.dask_start import (
     LOOPBACK,

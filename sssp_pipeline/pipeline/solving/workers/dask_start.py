@@ -12,8 +12,8 @@ from typing import Any
 import dask
 from distributed import Security
 
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.machine import profiler_may_deadlock
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.pipeline.planning.machine import profiler_may_deadlock
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.workflow.cluster import Cluster
 

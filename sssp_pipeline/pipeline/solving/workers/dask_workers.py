@@ -18,8 +18,9 @@ from distributed import Client
 from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
 
-from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.progress import plural
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.solving.workers import clusters
 from sssp_pipeline.pipeline.solving.workers.interface import in_flight
 from sssp_pipeline.pipeline.solving.workers.memory import PausedWorker, all_paused, paused_workers
@@ -32,7 +33,6 @@ from sssp_pipeline.pipeline.solving.workers.worker_checks import (
     start_check,
     total_of_workers,
 )
-from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.cluster import Cluster, WorkerRange
 
 #: Seconds between two checks for workers that joined or left.

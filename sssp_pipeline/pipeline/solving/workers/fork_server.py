@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.workflow.cluster import Cluster
 
 #: The module that the server imports before it forks.
-IMPORTED = "sssp_pipeline.pipeline.worker_imports"
+IMPORTED = "sssp_pipeline.pipeline.run.worker_imports"
 #: What Dask sets in the environment before it starts a worker: its setting `distributed.nanny.pre-spawn-environ`. The C
 #: library and OpenBLAS read these variables when a process starts. After a fork it is too late.
 ENVIRONMENT = {

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.workflow.cluster import Cluster
 

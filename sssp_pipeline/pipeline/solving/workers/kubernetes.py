@@ -9,7 +9,7 @@ from typing import Any
 import dask
 from dask.utils import parse_bytes
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.solving.workers.dask_start import (
     LOOPBACK,
     SETTINGS,

@@ -18,7 +18,7 @@ from distributed import Security
 from distributed.core import rpc
 from kr8s.objects import Secret
 
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.errors import SsspError
 
 
 @contextmanager

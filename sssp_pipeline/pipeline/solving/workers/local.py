@@ -13,15 +13,15 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sssp_pipeline import interrupts
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base import interrupts
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import free_memory_bytes, memory_bytes
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_count
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.host_memory import free_memory_bytes, memory_bytes
-from sssp_pipeline.pipeline.machine import this_machine
+from sssp_pipeline.pipeline.planning.machine import this_machine
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, in_flight
 from sssp_pipeline.pipeline.solving.workers.needs import Needs, most_under_way, with_shared_tasks
-from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.cluster import Cluster
 
 if TYPE_CHECKING:

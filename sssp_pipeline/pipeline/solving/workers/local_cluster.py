@@ -13,8 +13,9 @@ import dask
 from distributed import Client, LocalCluster, Worker, WorkerPlugin
 from distributed.utils import get_mp_context
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.lazy import hidden
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import hidden
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.pipeline.solving.workers import fork_server
 from sssp_pipeline.pipeline.solving.workers.dask_start import (
     LOOPBACK,
@@ -24,7 +25,6 @@ from sssp_pipeline.pipeline.solving.workers.dask_start import (
     tls_options,
 )
 from sssp_pipeline.pipeline.solving.workers.memory import limit_here, needed_limit, usable_bytes, usable_share
-from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.cluster import Cluster
 
 #: How many files are open with no worker, and how many more with each worker. If the limit is lower, Dask waits for

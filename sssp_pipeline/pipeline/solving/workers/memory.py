@@ -14,9 +14,9 @@ import dask
 from dask.utils import parse_bytes
 from distributed import Client, Worker
 
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.host_memory import memory_bytes
-from sssp_pipeline.progress import plural
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.host_memory import memory_bytes
+from sssp_pipeline.base.progress import plural
 
 #: Memory of a worker without a graph: Python, Dask, Arrow and the compiled solvers. With a lower limit, Dask ends the
 #: worker again and again.

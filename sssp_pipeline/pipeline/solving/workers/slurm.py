@@ -8,8 +8,8 @@ from typing import Any
 
 from dask.utils import parse_bytes
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.machine import profiler_may_deadlock
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.pipeline.planning.machine import profiler_may_deadlock
 from sssp_pipeline.pipeline.solving.workers.dask_start import LOOPBACK, needed_for, threads_of, tls_options
 from sssp_pipeline.workflow.cluster import Cluster, Slurm
 

@@ -19,20 +19,20 @@ from distributed import Client, Worker
 
 import sssp_pipeline
 from sssp_pipeline import __version__
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import limit_resident_bytes
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.memory import limit_of, needed_limit, usable_bytes
 from sssp_pipeline.pipeline.solving.workers.needs import IngestNeeds, Needs
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.retries import mark_reachable
-from sssp_pipeline.progress import plural
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.retries import mark_reachable
 
 #: Seconds that a worker has for its answer.
 ANSWER_S = 60

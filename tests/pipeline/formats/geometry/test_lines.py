@@ -17,9 +17,9 @@ import shapely
 from hypothesis import given, settings
 from typer.testing import CliRunner
 
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.cli import app
 from sssp_pipeline.pipeline.formats.detect import detect_format
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 A, B, C, D = (7.42, 43.73), (7.42, 43.732), (7.424, 43.732), (7.43, 43.74)
 ROADS = [shapely.LineString([A, (7.42, 43.731), B]), shapely.LineString([B, C]), shapely.LineString([C, D])]

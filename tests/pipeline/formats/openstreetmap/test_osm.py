@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from osmium.osm.mutable import Node, Way
 from typer.testing import CliRunner
 
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.openstreetmap import ways_and_nodes, xml_check
 from sssp_pipeline.pipeline.formats.openstreetmap.rules import PROFILES, speeds_of
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow.contradictions import contradictions
 
 #: Longitude and latitude of some nodes.

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.parsing import file_parts
 from sssp_pipeline.pipeline.formats.parsing.file_parts import FilePart, read_parts
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile, TextBlock, read_blocks
-from sssp_pipeline.pipeline.scratch import Scratch
 
 
 def text_of(parts) -> tuple[bytes, str | None]:

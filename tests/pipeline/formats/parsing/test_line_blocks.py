@@ -10,7 +10,7 @@ import tracemalloc
 import pyarrow as pa
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile, read_blocks, read_lines

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.line_reader import scan_block
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
-from sssp_pipeline.pipeline.scratch import Scratch
 
 IDS = [0, 7, 10**7 - 1, 10**8 - 1, 10**8, 10**15 - 1, 10**15, 10**17, 2**63 - 1]
 WEIGHTS = [*IDS, -1, -(10**9)]

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.cli import app
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.row_by_row import graphml_elements
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
 WEIGHT = '<key id="w" for="edge" attr.name="weight" attr.type="double"/>\n'

@@ -16,11 +16,11 @@ import fsspec
 import pyarrow as pa
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.storage import files
 
 ROWS = b"".join(b"%d %d\n" % (i, i * i) for i in range(5000))
 COMPRESSORS = {

@@ -178,7 +178,7 @@ CO_FAULTS = [
 
 @pytest.mark.parametrize(("content", "message", "hint"), CO_FAULTS)
 def test_coordinates_that_cannot_be_used(write, content, message, hint):
-    from sssp_pipeline.errors import InputError
+    from sssp_pipeline.base.errors import InputError
     from sssp_pipeline.pipeline.formats.detect import open_edge_list
     from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 

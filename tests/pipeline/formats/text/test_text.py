@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.line_reader import scan_block

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.ingest.ids import id_runs
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import BITMAP_IDS, IntegerIds, StringIds, collector
 from sssp_pipeline.pipeline.ingest.spill import Spill

@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import RunTable, keep_run, limits_between
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightType
-from sssp_pipeline.pipeline.scratch import Scratch
 
 #: The types of the weights of each run; or no run has weights.
 TYPES = ["uint8", "uint16", "uint8", "float64", "float32"]

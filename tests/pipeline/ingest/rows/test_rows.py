@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.csr import WEIGHT_DTYPES
+from sssp_pipeline.base.csr import WEIGHT_DTYPES
 from sssp_pipeline.pipeline.ingest.rows import grouping, reverses, sorted_rows
 
 edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 3)), max_size=120)

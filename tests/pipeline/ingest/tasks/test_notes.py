@@ -15,7 +15,8 @@ from threading import Lock
 import numpy as np
 import pytest
 
-from sssp_pipeline.errors import DiskFullError, InputError, SsspError, StoreUnavailableError
+from sssp_pipeline.base.errors import DiskFullError, InputError, SsspError, StoreUnavailableError
+from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest import stage
@@ -29,9 +30,8 @@ from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, Plan
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds, store_arrays
 from sssp_pipeline.pipeline.ingest.tasks.tasks import EdgesRead, RowsMade
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.pipeline.inspect import describe
-from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.pipeline.run.inspect import describe
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow import models as workflow
 
 N_FILES, N = 5, 200

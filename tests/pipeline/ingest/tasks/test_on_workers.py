@@ -21,17 +21,17 @@ import pytest
 from distributed import Client, LocalCluster
 from pyarrow import csv as pa_csv
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress, Quiet
+from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.parsing import file_parts
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, on_workers, read_by_tasks, stored_runs, tasks
-from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.pipeline.solving import ingest_pool
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
-from sssp_pipeline.progress import Progress, Quiet
 from sssp_pipeline.workflow import models as workflow
 from sssp_pipeline.workflow.cluster import Cluster
 

@@ -18,13 +18,13 @@ import pytest
 import yaml
 from distributed import Client, LocalCluster, Security
 
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.gpu.common.cuda import cupy_setup
-from sssp_pipeline.pipeline import machine
-from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.planning import machine
+from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.solving.workers import clusters, slurm
 from sssp_pipeline.pipeline.solving.workers.kubernetes import cluster_resource
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.models import Workflow
 

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 import pytest
 from distributed import Client, LocalCluster, get_worker
 
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.pipeline.solving.workers import dask_workers, worker_checks
 from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
 from sssp_pipeline.pipeline.solving.workers.memory import paused_workers

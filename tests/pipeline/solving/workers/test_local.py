@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from sssp_pipeline import interrupts
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base import interrupts
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.solving.workers import local, memory
 from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
 from sssp_pipeline.pipeline.solving.workers.source import worker_source

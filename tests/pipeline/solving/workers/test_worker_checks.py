@@ -13,14 +13,14 @@ import pytest
 from distributed import LocalCluster
 
 from sssp_pipeline import __version__
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers import memory, worker_checks
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
 
 MB = 10**6

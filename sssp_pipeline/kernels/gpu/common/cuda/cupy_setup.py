@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.errors import SsspError
 
 #: Oldest compute capability: `ld.acquire.gpu` and independent thread scheduling begin there.
 OLDEST_CAPABILITY = (7, 0)

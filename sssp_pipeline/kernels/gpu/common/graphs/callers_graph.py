@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph, GraphTraits
+from sssp_pipeline.base.csr import WEIGHT_DTYPES, CsrGraph, GraphTraits
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
 

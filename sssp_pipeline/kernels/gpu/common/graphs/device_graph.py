@@ -16,9 +16,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.forecast import MOST_EDGES_IN_32_BITS
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.kernels.contract.forecast import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, wider_dtype
-from sssp_pipeline.errors import PathTooLongError
+from sssp_pipeline.base.csr import CsrGraph, largest_distance, wider_dtype
+from sssp_pipeline.base.errors import PathTooLongError
+from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
 from sssp_pipeline.kernels.gpu.common.rows.transfers import fetch
 from sssp_pipeline.kernels.host.mean import mean_distances
-from sssp_pipeline.kernels.host.search_graph import largest_distance
-from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions
 
 _SUMMARY = np.dtype(
     [

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from sssp_pipeline.csr import unreached_distance
-from sssp_pipeline.kernels.host.search_graph import bits_of_distances, distance_limit
+from sssp_pipeline.base.csr import distance_limit, unreached_distance
+from sssp_pipeline.kernels.host.search_graph import bits_of_distances
 
 
 def bits_type(dtype: np.dtype) -> np.dtype:

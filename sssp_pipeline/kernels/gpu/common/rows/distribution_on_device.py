@@ -11,11 +11,6 @@ from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows, argument_o
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent
 
 _BLOCK = 512
-#: The most buckets of a histogram, and the most quantiles.
-MOST_BUCKETS = 1024
-MOST_SHARES = 32
-#: A share is an integer over this.
-UNIT = 10**18
 
 #: Counters of a block, and distances that a thread reads at once; as in the kernel.
 _COUNTERS, _AHEAD = 8192, 8

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.kernels.contract.row_facts import SEGMENT, RowFacts, n_segments, n_words
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.host import crc32
-from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts, n_segments, n_words
 
 #: As in `row_facts.cu`.
 _BLOCK, _PACK_BLOCK = 256, 512

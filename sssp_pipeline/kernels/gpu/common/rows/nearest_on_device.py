@@ -10,8 +10,6 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, loa
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent
 
 _BLOCK = 256
-#: The largest k.
-MOST_NEAREST = 1024
 
 NEAREST = Unit("nearest", ("nearest_kernel",))
 

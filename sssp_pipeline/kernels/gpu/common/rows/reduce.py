@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.kernels.answers.reductions import SEGMENT, partial_sums
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.rows.lane_rows import argument_of, grid_of, layout
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, pinned_array
 
-#: Vertices of a segment of the harmonic sum; `kSegment` of the kernels.
-SEGMENT = 1024
 #: Threads of a block, and vertices that it takes at least: of rows by source, and of rows by place.
 _BLOCKS = {
     "reduce_kernel": ((256, 8 * SEGMENT), (256, 64)),
@@ -60,11 +59,6 @@ class Amounts:
         staged = pinned_array((1, self._values.size), self.dtype)
         np.copyto(staged, self._values.reshape(1, -1), casting="unsafe")
         return staged
-
-
-def partial_sums(n_vertices: int) -> int:
-    """Return how many partial sums the harmonic sum of a row has."""
-    return max(1, -(-n_vertices // SEGMENT))
 
 
 class ReduceOnDevice:

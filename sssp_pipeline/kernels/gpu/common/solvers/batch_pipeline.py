@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, unreached_distance
+from sssp_pipeline.base.csr import CsrGraph, unreached_distance
+from sssp_pipeline.kernels.contract.row_facts import SEGMENT, RowFacts
+from sssp_pipeline.kernels.contract.solver import MetricsColumns, Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice
+from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import DeviceReduction, reduction_on_device
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import (
     copy_columns_to_host,
@@ -28,9 +31,6 @@ from sssp_pipeline.kernels.gpu.common.rows.transfers import (
 )
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK
-from sssp_pipeline.kernels.kept import DeviceReduction
-from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts
-from sssp_pipeline.kernels.solver import MetricsColumns, Solution, SolveOptions
 
 #: Held by calls whose rows are copied. If all calls took turns, they would end together, and nothing would be copied
 #: while the next calls solve.
@@ -118,7 +118,7 @@ class Buffer:
         self._summariser = Summariser(name, graph, options, n_rows)
         self._reduce: DeviceReduction | None = None
         if not search.writes_kept:
-            self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype, search.lane_bits)
+            self._reduce = reduction_on_device(kept, n_rows, graph.n_vertices, dtype, search.lane_bits)
         packs = not options.predecessors  # they are found in whole rows
         has_facts = options.row_facts and n_columns > 0
         self._finder = FactsOnDevice(n_rows, n_columns, dtype, packs=packs) if has_facts else None

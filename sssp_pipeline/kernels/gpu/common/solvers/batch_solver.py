@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import facts_bytes
+from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device
 from sssp_pipeline.kernels.gpu.common.solvers.batch_pipeline import Buffer, WordsOfParts, solve_batches
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
@@ -28,7 +30,6 @@ from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     graph_on_device,
 )
 from sssp_pipeline.kernels.host.solver_base import accumulator_of
-from sssp_pipeline.kernels.solver import Parts, Solution, SolveOptions
 
 #: A call takes at most 1 / `_SHARE` of the free memory, since another thread may call too. A call that does not fit
 #: that share takes all.
@@ -102,7 +103,8 @@ class GpuBatchSolver(GpuSolver):
             over = options.kept.over_sources
             words = None
             if over is not None:
-                words = WordsOfParts(over.on_device(graph.traits, sources, search.lane_bits), ends)
+                on_words = over_sources_on_device(over, graph.traits, sources, search.lane_bits)
+                words = WordsOfParts(on_words, ends)
             buffers = [Buffer(self.name, search, graph, options, size, words) for _ in range(n_buffers)]
             Holding.n_calls += 1
             return search, buffers

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels.contract.options import Tunable
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.solvers.pausing import BarrierSolver, PausingSearch
-from sssp_pipeline.kernels.options import Tunable
-from sssp_pipeline.kernels.solver import SolveOptions
 
 SYNC = Tunable(
     "sync",

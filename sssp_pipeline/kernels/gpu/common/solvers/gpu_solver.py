@@ -15,8 +15,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.kernels.contract.solver import (
+    SolveOptions,
+    SourceMetrics,
+)
 from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
     Unit,
@@ -31,6 +35,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import (
 )
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device, reduction_on_device
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_rows, pinned_array
 from sssp_pipeline.kernels.host.accumulator import Accumulator
@@ -38,10 +43,6 @@ from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
 from sssp_pipeline.kernels.host.search_graph import distances_of_bits
 from sssp_pipeline.kernels.host.solver_base import SolverBase, WholeCalls
-from sssp_pipeline.kernels.solver import (
-    SolveOptions,
-    SourceMetrics,
-)
 
 Result = TypeVar("Result")
 
@@ -176,7 +177,7 @@ class GpuSearchSolver(GpuSolver, WholeCalls):
         with GPU_LOCK:
             searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
             over = options.kept.over_sources
-            on_device = None if over is None else over.on_device(graph.traits, sources)
+            on_device = None if over is None else over_sources_on_device(over, graph.traits, sources)
             streams = [
                 _StreamSearch(self.name, search, graph, options, len(searches), on_device)
                 for search in searches
@@ -250,7 +251,7 @@ class _StreamSearch:
         self._over_sources = over_sources
         self._rows = cupy.empty((1, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, 1)
-        self._reduce = options.kept.on_device(1, graph.n_vertices, graph.weight_dtype)
+        self._reduce = reduction_on_device(options.kept, 1, graph.n_vertices, graph.weight_dtype)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         self._source, self._place = -1, 0
         self._into: Any = None

@@ -12,8 +12,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import DeadlineError, SsspError
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import DeadlineError, SsspError
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
@@ -26,7 +27,6 @@ from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
 )
 from sssp_pipeline.kernels.host.queue_search import finished_distances
 from sssp_pipeline.kernels.host.search_graph import bits_of_distances, distances_of_bits
-from sssp_pipeline.kernels.solver import SolveOptions
 
 #: The superstep of the first pause. The interval doubles after each pause, so that the pauses cost little.
 FIRST_PAUSE = 256

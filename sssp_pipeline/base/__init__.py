@@ -1,0 +1,1 @@
+"""What all layers use: the graph in memory, ids, errors, progress."""

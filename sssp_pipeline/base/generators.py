@@ -1,0 +1,329 @@
+"""Generators: graphs made from a seed, with the same edges on every machine and with every release of NumPy.
+
+NumPy does not promise that its random generators give the same numbers in later releases. So the random numbers here
+are hashes of a counter (splitmix64), computed with integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.errors import InputError
+
+#: Metres between neighbouring crossings of the lattice in `road_like` and `mesh`.
+BLOCK_M = 100.0
+#: The range in which a crossing is moved along each axis, as a share of `BLOCK_M`.
+JITTER = 0.7
+#: The largest share by which a street is longer than the straight line.
+DETOUR = 0.3
+#: The share of the lattice's other streets that `road_like` keeps in addition to its spanning tree.
+EXTRA_STREETS = 0.25
+#: Rows, and columns, from one straight road of `road_like` to the next.
+MOTORWAY_SPACING = 32
+#: Edges of an R-MAT graph that a thread draws at a time. They are few enough to stay in the thread's cache.
+RMAT_PART = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratedEdges:
+    """The edges of a generated graph, in host memory, owned by the caller."""
+
+    #: (E,) uint32, below `n_vertices`.
+    src: np.ndarray
+    dst: np.ndarray
+    #: (E,) uint32.
+    weights: np.ndarray
+    #: The number of vertices, including those without edges.
+    n_vertices: int
+    #: Two arrays (V,) float64, metres east and north; None if the vertices have no coordinates.
+    coordinates: tuple[np.ndarray, np.ndarray] | None = None
+
+
+def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:
+    """Return a connected network of two-way roads with lengths in metres, about 2.5 edges from each vertex.
+
+    The vertices are the crossings of a lattice, each moved a little at random. Each crossing gets a street to its
+    northern or to its western neighbour, chosen at random. These streets form a spanning tree. Then a share of the
+    other streets is added, and long straight roads between the crossings of every 32nd row and column.
+
+    Raises
+    ------
+    InputError
+        `vertices` is not a positive integer.
+    """
+    _check_whole("road", "vertices", vertices, 1, MAX_VERTICES)
+    n_cols = math.isqrt(vertices - 1) + 1
+    vertex = np.arange(vertices, dtype=np.int64)
+    row, col = vertex // n_cols, vertex % n_cols
+    east = BLOCK_M * (col + JITTER * (_uniform(vertices, seed, 0) - 0.5))
+    north = BLOCK_M * (JITTER * (_uniform(vertices, seed, 1) - 0.5) - row)
+
+    goes_north = (row > 0) & ((col == 0) | (_uniform(vertices, seed, 2) < 0.5))
+    extra = _uniform(vertices, seed, 3) < EXTRA_STREETS
+    northward = vertex[(row > 0) & (goes_north | extra)]
+    westward = vertex[(col > 0) & (~goes_north | extra)]
+    crossing = (row % MOTORWAY_SPACING == 0) & (col % MOTORWAY_SPACING == 0)
+    far_north = vertex[crossing & (row > 0)]
+    far_west = vertex[crossing & (col > 0)]
+    src = np.concatenate([northward, westward, far_north, far_west])
+    dst = np.concatenate(
+        [northward - n_cols, westward - 1, far_north - MOTORWAY_SPACING * n_cols, far_west - MOTORWAY_SPACING]
+    )
+
+    straight = np.sqrt((east[src] - east[dst]) ** 2 + (north[src] - north[dst]) ** 2)
+    longer = 1 + DETOUR * _uniform(len(src), seed, 4)
+    longer[len(northward) + len(westward) :] = 1
+    lengths = np.maximum(1, np.rint(straight * longer)).astype(np.uint32)
+    return _both_ways(src, dst, lengths, vertices, (east, north))
+
+
+def grid(rows: int = 512, cols: int = 512, keep: float = 1.0, seed: int = 7) -> GeneratedEdges:
+    """Return a lattice; each undirected edge is kept with probability `keep`, and weights are 1 to 1000.
+
+    Raises
+    ------
+    InputError
+        `rows` or `cols` is not a positive integer, or `keep` is not between 0 and 1.
+    """
+    _check_whole("grid", "rows", rows, 1, MAX_VERTICES)
+    _check_whole("grid", "cols", cols, 1, MAX_VERTICES // rows)
+    if not 0 <= keep <= 1:
+        raise InputError(f"generator `grid`: keep is {keep}", hint="keep is a probability, from 0 to 1")
+    vertex = np.arange(rows * cols, dtype=np.int64).reshape(rows, cols)
+    src = np.concatenate([vertex[:, 1:].ravel(), vertex[1:].ravel()])
+    dst = np.concatenate([vertex[:, :-1].ravel(), vertex[:-1].ravel()])
+    kept = _uniform(len(src), seed, 0) < keep
+    src, dst = src[kept], dst[kept]
+    return _both_ways(src, dst, _between(1, 1000, len(src), seed, 1), rows * cols, None)
+
+
+def rmat(scale: int = 16, edge_factor: int = 16, seed: int = 7) -> GeneratedEdges:
+    """Return a directed R-MAT graph of `2**scale` vertices and `edge_factor` times as many edges; weights 1 to 100.
+
+    The quadrants have the probabilities 0.57, 0.19, 0.19 and 0.05. Vertex numbers are permuted. Parallel edges and
+    self-loops are kept.
+
+    Raises
+    ------
+    InputError
+        `scale` or `edge_factor` is not a whole number in its range.
+
+    References
+    ----------
+    D. Chakrabarti, Y. Zhan, C. Faloutsos, "R-MAT: a recursive model for graph mining", 2004.
+    """
+    _check_whole("rmat", "scale", scale, 0, 31)
+    _check_whole("rmat", "edge_factor", edge_factor, 0, 2**20)
+    n_edges = edge_factor << scale
+    src = np.zeros(n_edges, np.uint32)
+    dst = np.zeros(n_edges, np.uint32)
+
+    def draw(first: int) -> None:
+        part = slice(first, min(first + RMAT_PART, n_edges))
+        for level in range(scale):
+            drawn = _uniform(part.stop - first, seed, level, first)
+            goes_down, is_last = drawn >= 0.76, drawn >= 0.95
+            goes_right = (drawn >= 0.57) & ~goes_down | is_last
+            src[part] += goes_down.astype(np.uint32) << (scale - 1 - level)
+            dst[part] += goes_right.astype(np.uint32) << (scale - 1 - level)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(draw, range(0, n_edges, RMAT_PART)))
+    permuted = np.argsort(_random_bits(1 << scale, seed, scale), kind="stable").astype(np.uint32)
+    return GeneratedEdges(
+        permuted[src], permuted[dst], _between(1, 100, n_edges, seed, scale + 1), 1 << scale
+    )
+
+
+def random_edges(vertices: int = 65_536, edge_factor: int = 16, seed: int = 7) -> GeneratedEdges:
+    """Return directed edges between uniformly drawn vertices, `edge_factor` for each vertex; weights 1 to 1000.
+
+    Parallel edges and self-loops are kept.
+
+    Raises
+    ------
+    InputError
+        `vertices` or `edge_factor` is not a whole number in its range.
+    """
+    _check_whole("random", "vertices", vertices, 1, MAX_VERTICES)
+    _check_whole("random", "edge_factor", edge_factor, 0, 2**20)
+    n_edges = edge_factor * vertices
+    src, dst = (_between(0, vertices - 1, n_edges, seed, stream) for stream in (0, 1))
+    return GeneratedEdges(src, dst, _between(1, 1000, n_edges, seed, 2), vertices)
+
+
+def small_world(vertices: int = 65_536, near: int = 5, far: float = 0.05, seed: int = 7) -> GeneratedEdges:
+    """Return a ring in which each vertex has edges to and from the next `near` vertices; weights 1 to 1000.
+
+    A share `far` of the edges leads to a random vertex instead.
+
+    Raises
+    ------
+    InputError
+        `vertices` or `near` is not a whole number in its range, or `far` is not between 0 and 1.
+
+    References
+    ----------
+    D. Watts, S. Strogatz, "Collective dynamics of small-world networks", 1998.
+    """
+    _check_whole("small-world", "vertices", vertices, 1, MAX_VERTICES)
+    _check_whole("small-world", "near", near, 0, vertices - 1)
+    if not 0 <= far <= 1:
+        raise InputError(f"generator `small-world`: far is {far}", hint="far is a share, from 0 to 1")
+    src = np.repeat(np.arange(vertices, dtype=np.int64), near)
+    dst = (src + np.tile(np.arange(1, near + 1), vertices)) % vertices
+    anywhere = _between(0, vertices - 1, len(dst), seed, 1)
+    dst = np.where(_uniform(len(dst), seed, 0) < far, anywhere, dst)
+    return _both_ways(src, dst, _between(1, 1000, len(dst), seed, 2), vertices, None)
+
+
+def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
+    """Return a triangulated lattice with randomly moved vertices: about 6 edges from each vertex.
+
+    The shorter diagonal of each cell divides it into two triangles. Edges lead both ways. Weights are the lengths in
+    centimetres. The graph resembles a Delaunay triangulation of evenly spread points.
+
+    Raises
+    ------
+    InputError
+        `rows` or `cols` is not a positive integer.
+    """
+    _check_whole("mesh", "rows", rows, 1, MAX_VERTICES)
+    _check_whole("mesh", "cols", cols, 1, MAX_VERTICES // rows)
+    vertex = np.arange(rows * cols, dtype=np.int64)
+    east = BLOCK_M * (vertex % cols + JITTER * (_uniform(len(vertex), seed, 0) - 0.5))
+    north = BLOCK_M * (JITTER * (_uniform(len(vertex), seed, 1) - 0.5) - vertex // cols)
+
+    def length(src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        return np.sqrt((east[src] - east[dst]) ** 2 + (north[src] - north[dst]) ** 2)
+
+    at = vertex.reshape(rows, cols)
+    falling = at[1:, 1:].ravel(), at[:-1, :-1].ravel()
+    rising = at[1:, :-1].ravel(), at[:-1, 1:].ravel()
+    falls = length(*falling) <= length(*rising)
+    src = np.concatenate([at[:, 1:].ravel(), at[1:].ravel(), np.where(falls, falling[0], rising[0])])
+    dst = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel(), np.where(falls, falling[1], rising[1])])
+    lengths = np.rint(100 * length(src, dst)).astype(np.uint32)
+    return _both_ways(src, dst, lengths, len(vertex), (east, north))
+
+
+def path(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
+    """Return a path, in which each vertex has edges to and from the next; weights 1 to 1000.
+
+    Raises
+    ------
+    InputError
+        `vertices` is not a positive integer.
+    """
+    _check_whole("path", "vertices", vertices, 1, MAX_VERTICES)
+    vertex = np.arange(vertices, dtype=np.int64)
+    return _both_ways(vertex[:-1], vertex[1:], _between(1, 1000, vertices - 1, seed, 0), vertices, None)
+
+
+def star(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
+    """Return a star, in which vertex 0 has edges to and from all others; weights 1 to 1000.
+
+    Raises
+    ------
+    InputError
+        `vertices` is not a positive integer.
+    """
+    _check_whole("star", "vertices", vertices, 1, MAX_VERTICES)
+    leaf = np.arange(1, vertices, dtype=np.int64)
+    return _both_ways(leaf, np.zeros_like(leaf), _between(1, 1000, len(leaf), seed, 0), vertices, None)
+
+
+def dense(vertices: int = 512, seed: int = 7) -> GeneratedEdges:
+    """Return a complete directed graph; each edge has a weight of its own, 1 to 1000.
+
+    Raises
+    ------
+    InputError
+        `vertices` is not a whole number from 1 to 65536.
+    """
+    _check_whole("dense", "vertices", vertices, 1, 2**16)
+    src, dst = (ends.ravel().astype(np.uint32) for ends in np.indices((vertices, vertices)))
+    src, dst = src[(others := src != dst)], dst[others]
+    return GeneratedEdges(src, dst, _between(1, 1000, len(src), seed, 0), vertices)
+
+
+#: The generators by their name in `generated:` URLs. All their parameters are numbers with defaults.
+GENERATORS: dict[str, Callable[..., GeneratedEdges]] = {
+    "dense": dense,
+    "grid": grid,
+    "mesh": mesh,
+    "path": path,
+    "random": random_edges,
+    "rmat": rmat,
+    "road": road_like,
+    "small-world": small_world,
+    "star": star,
+}
+
+
+def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
+    """Return weights 1 to `largest`, (E,) uint64, which depend only on the two ends and not on the direction."""
+    low, high = np.minimum(src, dst).astype(np.uint64), np.maximum(src, dst).astype(np.uint64)
+    mixed = (low << np.uint64(32) | high) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0xD6E8FEB86659FD93)
+    return 1 + (mixed >> np.uint64(32)) % np.uint64(largest)
+
+
+def _both_ways(
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    n_vertices: int,
+    coordinates: tuple[np.ndarray, np.ndarray] | None,
+) -> GeneratedEdges:
+    return GeneratedEdges(
+        np.concatenate([src, dst]).astype(np.uint32),
+        np.concatenate([dst, src]).astype(np.uint32),
+        np.concatenate([weights, weights]),
+        n_vertices,
+        coordinates,
+    )
+
+
+def _random_bits(count: int, seed: int, stream: int, first: int = 0) -> np.ndarray:
+    """Return the random uint64 [first, first + count) of a `stream`; every seed has many independent streams.
+
+    They are the numbers of splitmix64, started at a hash of seed and stream.
+    """
+    if not isinstance(seed, int):
+        raise InputError(f"seed is {seed}", hint="a seed is a whole number")
+    start = _splitmix64(np.array([seed % 2**64], np.uint64)) + np.uint64(stream)
+    steps = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return _splitmix64(_splitmix64(start) + steps)
+
+
+def _splitmix64(state: np.ndarray) -> np.ndarray:
+    """Apply the output function of splitmix64 (Steele, Lea, Flood, 2014) to every `state`."""
+    mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _uniform(count: int, seed: int, stream: int, first: int = 0) -> np.ndarray:
+    """Return `count` random float64 in [0, 1), multiples of 2**-53."""
+    return (_random_bits(count, seed, stream, first) >> np.uint64(11)) * 2.0**-53
+
+
+def _between(low: int, high: int, count: int, seed: int, stream: int) -> np.ndarray:
+    """Return `count` random uint32 from `low` to `high`, both included."""
+    bits = _random_bits(count, seed, stream) >> np.uint64(32)
+    return (np.uint64(low) + (bits * np.uint64(high - low + 1) >> np.uint64(32))).astype(np.uint32)
+
+
+def _check_whole(generator: str, name: str, value: float, low: int, high: int) -> None:
+    if not isinstance(value, int) or not low <= value <= high:
+        raise InputError(
+            f"generator `{generator}`: {name} is {value}",
+            hint=f"{name} is a whole number from {low} to {high}",
+        )

@@ -1,0 +1,204 @@
+"""Vertex ids: the ids that the input uses for its vertices, and the vertex numbers that they correspond to."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from sssp_pipeline.base.errors import (
+    DeadlineError,
+    InputError,
+    NegativeCycleError,
+    PathTooLongError,
+    SsspError,
+)
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.progress import plural
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+
+#: The most ids that a message lists.
+MAX_LISTED = 10
+
+
+class IdMapping(BaseModel):
+    """How vertex numbers and the input's own ids correspond.
+
+    With kind `offset`, vertex `v` has the id `v + first_id`. With kind `table`, its id is row `v` of `vertices/`, where
+    the ids are in ascending order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kind: Literal["offset", "table"]
+    type: Literal["int64", "string"]
+    first_id: int = 0
+
+
+@lru_cache(2)
+def _counted(first: int, n: int) -> pa.Array:
+    """Return (n,) int64 the numbers from `first`. The last ones are kept, because each batch of a run asks for them."""
+    return pa.array(np.arange(first, first + n, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class VertexIds:
+    """The input's ids of all vertices."""
+
+    #: Whether the ids are an offset or a table, and their type.
+    mapping: IdMapping
+    #: (V,) int64 or large_string Arrow array in ascending order; None with an offset.
+    table: pa.Array | None
+    #: The number of vertices.
+    n_vertices: int
+
+    def column(self) -> pa.Array:
+        """Return the ids of all vertices in vertex order, (V,) int64 or large_string."""
+        if self.table is not None:
+            return self.table
+        return _counted(self.mapping.first_id, self.n_vertices)
+
+    def originals(self, vertices: np.ndarray) -> pa.Array:
+        """Return the ids of `vertices` (n,)."""
+        if self.table is not None:
+            return self.table.take(pa.array(vertices, pa.int64()))
+        return pa.array(vertices.astype(np.int64) + self.mapping.first_id)
+
+    def names(self, vertices: np.ndarray) -> list[int] | list[str]:
+        """Return the ids of `vertices` (n,), which are few, as Python's own values."""
+        if self.table is not None:
+            names: list[str] = self.originals(vertices).to_pylist()
+            return names
+        return [vertex + self.mapping.first_id for vertex in vertices.tolist()]
+
+    def original(self, vertex: int) -> int | str:
+        """Return the id of one vertex."""
+        return self.names(np.array([vertex]))[0]
+
+    def typed(self, ids: Sequence[int | str]) -> Sequence[int | str]:
+        """Return `ids` from a command line, as `typed_ids` does if the graph's ids are integers."""
+        return typed_ids(ids) if self.mapping.type == "int64" else ids
+
+    def vertices(self, ids: Sequence[int | str], what: str) -> np.ndarray:
+        """Return the vertices (n,) uint32 that have these ids.
+
+        Raises
+        ------
+        InputError
+            An id has the wrong type, or no vertex has it. The message begins with `what`.
+        """
+        ids = self.typed(ids)
+        if (misfit := self.misfit(ids)) is not None:
+            problem, hint = misfit
+            raise InputError(f"{what} {problem}", hint=hint)
+        found = self.find(ids)
+        if (unknown := [ids[int(i)] for i in np.flatnonzero(found < 0)]) != []:
+            raise self.unknown_error(unknown, len(ids), what)
+        return found.astype(np.uint32)
+
+    def find(self, ids: Sequence[int | str]) -> np.ndarray:
+        """Return the vertices (n,) int64 that have these ids, -1 for an id that no vertex has."""
+        # -1 stands for values that cannot be an id.
+        if self.mapping.type == "int64":
+            ids = [i if isinstance(i, int) and 0 <= i < 2**63 else -1 for i in ids]
+        if self.table is None:
+            wanted = np.array(ids, np.int64)
+            positions = wanted - self.mapping.first_id
+            return np.where((wanted >= 0) & (positions >= 0) & (positions < self.n_vertices), positions, -1)
+        found = pc.index_in(pa.array(ids, self.table.type), value_set=self.table)
+        positions = found.fill_null(-1).to_numpy(zero_copy_only=False)
+        return positions.astype(np.int64)
+
+    def has(self, vertex_id: int | str) -> bool:
+        """Return whether a vertex has the id `vertex_id`, whose type must be that of the graph's ids."""
+        return bool(self.find([vertex_id])[0] >= 0)
+
+    def misfit(self, ids: Sequence[int | str]) -> tuple[str, str] | None:
+        """Return a problem and a hint for the first of `ids` with a wrong type; None if all types are right."""
+        wanted = int if self.mapping.type == "int64" else str
+        given = next((i for i in ids if not isinstance(i, wanted) or isinstance(i, bool)), None)
+        if given is None:
+            return None
+        if wanted is int:
+            hint = f"write integers, for example {self.original(0)}" if self.n_vertices else "write integers"
+            if "," in str(given):
+                hint = "this is read as one id: give each id on its own"
+        else:
+            hint = f"in the workflow file write a string with quotes: '{str(given)[:60]}'"
+            hint += f"; the graph has for example {self.original(0)!r}" if self.n_vertices else ""
+        kind = "integers" if wanted is int else "strings"
+        return f"{listed([given])} is not in the graph, whose ids are {kind}", hint
+
+    def unknown_error(self, unknown: Sequence[int | str], n_named: int, what: str) -> InputError:
+        """Return the error for the ids `unknown` among `n_named`; `what` ends with "source", "target" or "vertex"."""
+        if len(unknown) == 1:
+            return InputError(f"{what} {listed(unknown)} is not in the graph", hint=self.range_hint())
+        place, _, noun = what.rpartition(" ")
+        counted = f"{len(unknown):,} of {plural(n_named, noun)}"
+        message = f"{place}{' ' * bool(place)}{counted} are not in the graph: {listed(unknown)}"
+        return InputError(message, hint=self.range_hint())
+
+    def range_hint(self) -> str:
+        """Return a hint with the range of the graph's ids."""
+        if not self.n_vertices:
+            return "check `graph.input`: the graph has no vertices"
+        first, last = self.original(0), self.original(self.n_vertices - 1)
+        return f"the {self.n_vertices} ids of the graph run from {first!r} to {last!r}"
+
+
+def typed_ids(ids: Sequence[int | str]) -> list[int | str]:
+    """Return `ids` from a command line with digits converted to integers.
+
+    `007` stays text, since it could be confused with the id 7.
+    """
+    return [int(i) if isinstance(i, str) and re.fullmatch("0|[1-9][0-9]{0,18}", i) else i for i in ids]
+
+
+class Named(Protocol):
+    """Ids of vertices, of any type."""
+
+    def original(self, vertex: int) -> int | str:
+        """Return the id of one vertex."""
+        ...
+
+
+def error_in_ids(error: SsspError, ids: Named, scale: int | None) -> SsspError:
+    """Return `error` with the ids of the input in place of vertex numbers; `error` itself if it names no vertex.
+
+    `scale` is the scale of the weights, if they have one.
+    """
+    if isinstance(error, PathTooLongError):
+        ends = ids.original(int(error.source)), ids.original(int(error.vertex))
+        return type(error)(*ends, error.dtype, error.wider, scale)
+    if isinstance(error, NegativeCycleError):
+        cycle = [ids.original(int(vertex)) for vertex in error.cycle]
+        return NegativeCycleError(ids.original(int(error.source)), cycle, error.length)
+    if isinstance(error, DeadlineError) and isinstance(error.source, int):
+        return DeadlineError(
+            error.solver, f"source {ids.original(error.source)}", error.deadline_s, error.state
+        )
+    return error
+
+
+def digest_of(*vertices: np.ndarray) -> str:
+    """Return a digest of lists of vertices, each (n,)."""
+    digest = hashlib.sha256()
+    for some in vertices:
+        digest.update(some.astype("<u4").tobytes())
+    return digest.hexdigest()
+
+
+def listed(ids: Sequence[int | str], n: int | None = None) -> str:
+    """Return the first `MAX_LISTED` of `ids` for a message; `n` is the number of all ids if `ids` lacks some."""
+    first = [f"`{text if len(text) <= 60 else text[:60] + '…'}`" for text in map(str, ids[:MAX_LISTED])]
+    return ", ".join([*first, "…"] if (n or len(ids)) > len(first) else first)

@@ -1,0 +1,1 @@
+"""Answers that are made of a row: reductions, distributions, nearest vertices."""

@@ -1,0 +1,97 @@
+"""The k nearest vertices of a row, or the k nearest of some targets; `docs/design/0015-reductions.md`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.kept import Kept, checked_vertices
+
+#: The largest k.
+MOST_NEAREST = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest(Kept):
+    """The k nearest vertices of a row as (2k,) words: the bits of their distances in rising order, then the vertices.
+
+    Of equal distances the smallest vertex comes first. Where fewer than k are reached, the rest is "unreached" and
+    `NO_VERTEX`.
+    """
+
+    k: int
+    #: (T,) integers: the vertices to choose from. None means every vertex.
+    targets: np.ndarray | None = None
+
+    @property
+    def read_vertices(self) -> np.ndarray | None:
+        return self.targets
+
+    def n_columns(self, n_vertices: int) -> int:
+        return 2 * self.k
+
+    def dtype(self, weight_dtype: np.dtype) -> np.dtype:
+        return np.dtype(np.uint64)
+
+    def checked(self, n_vertices: int) -> Kept:
+        """Return the same with each target once, ascending.
+
+        Raises
+        ------
+        InputError
+            k is out of range, or a target is not in the graph.
+        """
+        if not isinstance(self.k, int | np.integer) or not 1 <= self.k <= MOST_NEAREST:
+            raise InputError(f"k is {self.k}", hint=f"ask for 1 to {MOST_NEAREST:,} nearest vertices")
+        if self.targets is None:
+            return self
+        return replace(self, targets=np.unique(checked_vertices(self.targets, n_vertices, "target")))
+
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        targets = np.empty(0, np.uint32) if self.targets is None else self.targets
+        unreached = unreached_distance(row.dtype)
+        nearest, vertices = np.full(self.k, unreached), np.full(self.k, NO_VERTEX, np.uint32)
+        _collect(row, targets, self.targets is None, unreached, nearest, vertices)
+        into[: self.k] = nearest.view(f"u{row.itemsize}")
+        into[self.k :] = vertices
+
+    def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
+        return self.n_columns(n_vertices) * np.dtype(np.uint64).itemsize
+
+    def fixed_device_bytes(self, n_vertices: int) -> int:
+        return 0 if self.targets is None else 4 * len(self.targets)
+
+
+def nearest_of(words: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distances (S, k) of `dtype` and the vertices (S, k) uint32 that `words` (S, 2k) hold."""
+    k = words.shape[1] // 2
+    distances = words[:, :k].astype(f"u{dtype.itemsize}").view(dtype)
+    return distances, words[:, k:].astype(np.uint32)
+
+
+@njit(nogil=True)
+def _collect(
+    row: np.ndarray,
+    targets: np.ndarray,
+    every: bool,
+    unreached: Any,
+    nearest: np.ndarray,
+    vertices: np.ndarray,
+) -> None:
+    """Insert the candidates, whose vertices rise, into the sorted `nearest` (k,), all "unreached", and `vertices`."""
+    last = len(nearest) - 1
+    for i in range(len(row) if every else len(targets)):
+        v = np.uint32(i) if every else targets[i]
+        d = row[v]
+        if d >= nearest[last]:  # a tie with an earlier vertex too
+            continue
+        place = last
+        while place > 0 and nearest[place - 1] > d:
+            nearest[place], vertices[place] = nearest[place - 1], vertices[place - 1]
+            place -= 1
+        nearest[place], vertices[place] = d, v

@@ -1,0 +1,102 @@
+"""Forecasts: expected seconds and device memory of a source, by formulas that are fitted to measurements.
+
+Each solver has its formula, `Solver.forecast`. GPU times are for an H200, CPU times for cores of an AMD EPYC
+(`benchmarks/results`).
+
+The numbers of vertices, edges and degrees do not determine how many steps a search takes one after the other: a road
+network and a random graph may have the same numbers. So a forecast can be far off, and it says by how much. `auto`
+measures the solvers that may be the fastest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from sssp_pipeline.base.csr import GraphTraits
+
+#: Row offsets on a GPU have 32 bits up to this many edges.
+MOST_EDGES_IN_32_BITS = 2**32 - 2**20
+#: Seconds to prepare a GPU for the first source: upload, pinned memory, kernels.
+GPU_START_S = 0.3
+#: Seconds to copy a byte of distances from a GPU to pinned memory.
+COPY_S_PER_BYTE = 1 / 50e9
+#: The least seconds of a source whose search has its own launch.
+LAUNCH_S = 0.15e-3
+#: `n` cores do the work of `n ** CORES_EXPONENT` single cores (`benchmarks/kernel_constants.md`).
+CORES_EXPONENT = 0.8
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The expected cost of one source."""
+
+    #: Seconds of the GPU, without copying distances from it; or seconds of one core.
+    source_s: float
+    #: Device memory of a source under way, with its row of distances; 0 on a CPU.
+    source_bytes: int = 0
+    #: How many sources of a call are under way at the same time.
+    at_once: int = 1
+    #: Device memory for all sources of a call, beside the graph; 0 on a CPU.
+    fixed_bytes: int = 0
+    #: How many cores at most share a source. If several do, only one source is under way at a time.
+    most_cores: int = 1
+    #: Seconds that each sharing core adds to a source by waiting at barriers.
+    barrier_s: float = 0.0
+    #: The true time is expected between `source_s / off_by` and `source_s * off_by`.
+    off_by: float = 3.0
+    #: The most sources of one search. A deadline applies to a search.
+    most_in_search: int = 2**32
+    #: Seconds of each process before its first source, on one core.
+    start_s: float = 0.0
+    #: Host memory beside the graph: of each process, and of each call under way.
+    host_bytes: int = 0
+    call_bytes: int = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several cores share a source."""
+        return self.most_cores > 1
+
+    def wall_s(self, cores: int) -> float:
+        """Return the seconds until a source is solved on a machine with `cores` cores."""
+        sharing = min(cores, self.most_cores)
+        if sharing <= 1:
+            return self.source_s
+        return self.source_s / sharing**CORES_EXPONENT + sharing * self.barrier_s
+
+
+#: Costs of reweighting negative integers, on one core: the potentials for each vertex and edge of the graph, and the
+#: conversion of each distance (`benchmarks/kernel_constants.md`).
+POTENTIALS_S_PER_ELEMENT = 30e-9
+TURN_BACK_S_PER_VERTEX = 5e-9
+
+
+def graph_device_bytes(traits: GraphTraits) -> int:
+    """Return the device memory of a graph (`device_graph.cuh`)."""
+    per_offset = 4 if traits.n_edges <= MOST_EDGES_IN_32_BITS else 8
+    per_edge = 8 if traits.weight_dtype.itemsize == 4 else 12
+    return per_offset * (traits.n_vertices + 1) + per_edge * traits.n_edges
+
+
+def depth(traits: GraphTraits) -> float:
+    """Return an estimate of how many steps a search takes one after the other, up to a factor: V / sqrt(E)."""
+    return traits.n_vertices / sqrt(max(traits.n_edges, 1))
+
+
+def one_source_s(traits: GraphTraits) -> float:
+    """Return the seconds of `adds` for a source. Other solvers with one source on the whole GPU take a multiple.
+
+    The multiples were fitted to 27 graphs (`benchmarks/results/papers.jsonl`).
+    """
+    return LAUNCH_S + 5.5e-6 * depth(traits)
+
+
+def skew(traits: GraphTraits) -> float:
+    """Return the skew of the degrees, at most 200: more makes no difference to a solver."""
+    return min(traits.degree_skew, 200.0)
+
+
+def core_s(ns_per_element: float, traits: GraphTraits) -> float:
+    """Return the seconds of a source on one core that takes `ns_per_element` for each vertex and edge."""
+    return 1e-9 * ns_per_element * (traits.n_vertices + traits.n_edges)

@@ -1,0 +1,148 @@
+"""What is kept of a row, as solvers see it: every distance, those to some vertices, or none.
+
+A solver computes one row of V distances for each source. It reduces the row before the next source overwrites it: a CPU
+solver calls `reduce`; a GPU solver calls the device form, from `gpu/common/rows/kept_on_device.py`. `kernels/answers/`
+keeps answers that are made of a row. `pipeline/results/outputs.py` says how a run stores the values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels.contract.over_sources import OverSources
+
+
+class Kept(ABC):
+    """What is kept of a row of distances; the same for every source of a call."""
+
+    #: Whether every distance is kept. Predecessors and the certificate need all of them.
+    is_whole_row: ClassVar[bool] = False
+    #: What is kept of each vertex over the sources of a part, beside what is kept of each row; None for nothing.
+    over_sources: OverSources | None = None
+
+    @property
+    def read_vertices(self) -> np.ndarray | None:
+        """The only vertices (T,) of a row that `reduce` reads; None for all. Things kept over sources need all too."""
+        return None
+
+    @property
+    def takes_lanes(self) -> bool:
+        """Whether a reduction on a device can read rows by place (`LaneRows`)."""
+        return False
+
+    @property
+    def reads_distances(self) -> bool:
+        """Whether a reduction on a device reads rows, and not only the `Summary` of each."""
+        return True
+
+    @abstractmethod
+    def n_columns(self, n_vertices: int) -> int:
+        """Return how many values are kept of a row."""
+
+    def dtype(self, weight_dtype: np.dtype) -> np.dtype:
+        """Return the type of a kept value, which is the type of the weights for distances."""
+        return weight_dtype
+
+    def checked(self, n_vertices: int) -> Kept:
+        """Return this for a graph of `n_vertices`; raise `InputError` if it names a vertex that is not there."""
+        del n_vertices
+        return self
+
+    @abstractmethod
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        """Write what is kept of `row` (V,) to `into` (columns,), both in host memory."""
+
+    def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
+        """Return the device memory that the reduction on a device takes for each row, in addition to the row."""
+        del n_vertices, weight_dtype
+        return 0
+
+    def fixed_device_bytes(self, n_vertices: int) -> int:
+        """Return the device memory that the reduction and `over_sources` take however many rows there are."""
+        del n_vertices
+        return 0
+
+    def part_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
+        """Return the memory of what is kept of each vertex over the sources of a part."""
+        over = self.over_sources
+        return 0 if over is None else 8 * over.n_words(weight_dtype) * n_vertices
+
+
+@dataclass(frozen=True)
+class EveryVertex(Kept):
+    """The whole row."""
+
+    is_whole_row: ClassVar[bool] = True
+
+    def n_columns(self, n_vertices: int) -> int:
+        return n_vertices
+
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        into[:] = row
+
+
+@dataclass(frozen=True, eq=False)
+class Targets(Kept):
+    """The distances to some vertices."""
+
+    #: (T,) integers, in the order of the distances.
+    vertices: np.ndarray
+
+    @property
+    def read_vertices(self) -> np.ndarray:
+        return self.vertices
+
+    def n_columns(self, n_vertices: int) -> int:
+        return len(self.vertices)
+
+    def checked(self, n_vertices: int) -> Targets:
+        """Return the same vertices as (T,) uint32; raises as `checked_vertices`."""
+        return Targets(checked_vertices(self.vertices, n_vertices, "target"))
+
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        np.take(row, self.vertices, out=into)
+
+    def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
+        return len(self.vertices) * weight_dtype.itemsize
+
+    def fixed_device_bytes(self, n_vertices: int) -> int:
+        return self.vertices.size * np.dtype(np.uint32).itemsize
+
+
+@dataclass(frozen=True)
+class Nothing(Kept):
+    """No distance: only the metrics of each source are returned."""
+
+    def n_columns(self, n_vertices: int) -> int:
+        return 0
+
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        pass
+
+
+def checked_vertices(vertices: np.ndarray, n_vertices: int, what: str) -> np.ndarray:
+    """Return `vertices`, each of which is a `what`, as (n,) uint32.
+
+    Raises
+    ------
+    InputError
+        They are not a list of integers, or one of them is not a vertex.
+    """
+    vertices = np.asarray(vertices)
+    if vertices.ndim != 1 or (len(vertices) and vertices.dtype.kind not in "iu"):
+        raise InputError(
+            f"{what}s are {vertices.ndim}-dimensional {vertices.dtype}, wanted a list of integers",
+            hint="give the numbers of vertices, from 0",
+        )
+    outside = np.flatnonzero((vertices < 0) | (vertices >= n_vertices))
+    if len(outside):
+        raise InputError(
+            f"{what} {vertices[outside[0]]} is not in the graph",
+            hint=f"its {n_vertices} vertices are numbered from 0",
+        )
+    return vertices.astype(np.uint32)

@@ -1,0 +1,1 @@
+"""Solvers that reproduce papers. `auto` does not try them."""

@@ -1,0 +1,150 @@
+"""Checks of a run before its graph is read, so that a run does not fail after an hour of ingest.
+
+Checks that need the graph come later: memory, vertex ids, and a weight type that depends on the input.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+
+from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.contract.solver import SolveOptions, Solver
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.pipeline.graph_store.store import MANIFEST
+from sssp_pipeline.pipeline.planning.plan import check_choice, solve_options
+from sssp_pipeline.pipeline.results.distance_files import check_unreached
+from sssp_pipeline.pipeline.results.run_files import RUN_FILE
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.solving.workers.local import check_gpus
+from sssp_pipeline.storage import files
+from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.contradictions import files_read
+from sssp_pipeline.workflow.models import Dtype, Solve, Workflow
+
+_LOCAL_KINDS = ("auto", "local-cpu", "local-cuda")
+
+
+def check_before_ingest(
+    workflow: Workflow, progress: Progress, *, cluster: bool = True, overwrite: bool = False
+) -> None:
+    """Raise `InputError` if a run of `workflow` would fail with every graph. Nothing is written.
+
+    Parameters
+    ----------
+    workflow
+        The workflow of the run.
+    progress
+        Gets the wait for a scheduler.
+    cluster
+        Whether to check the cluster, which may mean to wait for a scheduler.
+    overwrite
+        Whether a finished run will be removed and solved again. Otherwise a finished run needs no solver and no
+        cluster, and only the name and the options of the solver are checked.
+    """
+    folder = RunFolder(workflow.output.path)
+    if not folder.is_begun():
+        files.check_writable(folder.url)
+    if not files.exists(files.join(workflow.store, MANIFEST)):
+        files.check_writable(workflow.store)
+    for path, url in files_read(workflow.model_dump()):
+        if path[0] != "graph":
+            files.expand([url])
+            files.open_read(url).close()
+    if (dtype := workflow.graph.weights.dtype) != "auto":
+        check_unreached(workflow.output.unreached, np.dtype(dtype))
+    if workflow.solve.solver != "auto":
+        solver_named(workflow.solve.solver, workflow.solve.options)
+    if files.exists(folder.path(RUN_FILE)) and not overwrite:
+        return
+    _check_solver(workflow)
+    if cluster:
+        _check_cluster(workflow.cluster, progress)
+
+
+def _check_solver(workflow: Workflow) -> None:
+    """Check whether the solver supports the workflow, or any solver if it is `auto`."""
+    name, options = workflow.solve.solver, solve_options(workflow.solve)
+    refused = _refused(workflow)
+    check_choice(name, refused, options)
+    _check_hierarchy(workflow.solve, refused)
+
+
+def check_before_making_hierarchy(workflow: Workflow) -> None:
+    """Raise `InputError` if `ingest --hierarchy` would fail with every graph."""
+    if workflow.solve.hierarchy == "off":
+        raise InputError("`solve.hierarchy` is `off`, and `--hierarchy` makes one", hint="remove one of them")
+    refused = _refused(workflow)
+    if all(name in refused for name in _users()):
+        raise InputError(
+            f"no solver can use a hierarchy: {refused[_users()[-1]]}", hint="leave out `--hierarchy`"
+        )
+
+
+def _refused(workflow: Workflow) -> dict[str, str]:
+    """Return why solvers cannot solve any graph with this workflow, by name."""
+    dtype, options = workflow.graph.weights.dtype, solve_options(workflow.solve)
+    dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
+    no_gpu = gpu_missing() if workflow.cluster.kind in _LOCAL_KINDS else None
+    refused: dict[str, str] = {}
+    for solver in SOLVERS.values():
+        reason = _refusal(solver, dtypes, options)
+        if reason is None and solver.device == "gpu":
+            reason = no_gpu
+        if reason is not None:
+            refused[solver.name] = reason
+    return refused
+
+
+def _users() -> list[str]:
+    """Return the names of the solvers that use a hierarchy; the last one is on the CPU, and its reason is shown."""
+    return [solver.name for solver in SOLVERS.values() if solver.uses_hierarchy]
+
+
+def _check_hierarchy(solve: Solve, refused: dict[str, str]) -> None:
+    """Raise `InputError` if `solve.hierarchy` does not fit the solver, or no solver that uses one can run."""
+    users = _users()
+    if solve.hierarchy == "off" and solve.solver in users:
+        raise InputError(
+            f"`solve.hierarchy` is `off`, and solver `{solve.solver}` needs a hierarchy",
+            hint="remove one of them",
+        )
+    if solve.hierarchy != "build":
+        return
+    if solve.solver not in ("auto", *users):
+        raise InputError(
+            f"`solve.hierarchy` is `build`, and solver `{solve.solver}` uses no hierarchy",
+            hint=f"name a solver that does ({', '.join(users)}), or set `solve.hierarchy: off`",
+        )
+    if all(name in refused for name in users):
+        raise InputError(
+            f"`solve.hierarchy` is `build`, and no solver can use a hierarchy: {refused[users[-1]]}",
+            hint="set `solve.hierarchy: auto`",
+        )
+
+
+def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> str | None:
+    """Return why `solver` refuses the smallest graph of each of these types; None if it accepts one."""
+    smallest = [GraphTraits(1, 0, np.dtype(dtype), 0, 0, 0, 1) for dtype in dtypes]
+    reasons = [solver.supports(traits, options) for traits in smallest]
+    return reasons[0] if all(reason is not None for reason in reasons) else None
+
+
+def _check_cluster(spec: Cluster, progress: Progress) -> None:
+    if spec.kind == "local-cuda":
+        check_gpus(spec)
+    starts_dask = spec.kind not in ("auto", "local-cpu") or spec.tls is True or spec.memory_limit != "auto"
+    if not starts_dask:
+        return
+    # The import of Dask takes as long as the ingest of a small graph.
+    from sssp_pipeline.pipeline.solving.workers import address, clusters, memory
+
+    memory.check_limit(spec.memory_limit)
+    clusters.check_startable(spec)
+    if spec.kind == "address":
+        progress.stage(f"wait for the scheduler at {spec.address}")
+        address.wait_for_scheduler(spec)

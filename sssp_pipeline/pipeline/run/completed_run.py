@@ -1,0 +1,143 @@
+"""A run whose batches are all committed: its files are checked, its distances verified, and run.json is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from sssp_pipeline.base.errors import InputError, RefutedError
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.pipeline.graph_store.loading import check_store
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.outputs import RowOutput, recorded_output
+from sssp_pipeline.pipeline.results.overall import overall_fault
+from sssp_pipeline.pipeline.results.report.page import render_report
+from sssp_pipeline.pipeline.results.report.sample import read_sample
+from sssp_pipeline.pipeline.results.run_files import AGAIN, METRICS_FILE, OVERWRITE, REPORT_FILE
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.run.repair import noted_damage
+from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
+from sssp_pipeline.pipeline.solving.workers.source import worker_source
+from sssp_pipeline.pipeline.verification.stage import Verdict, Verifying
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.lease import exclusive
+from sssp_pipeline.workflow.cluster import Cluster
+
+
+def verify_run(
+    run_url: str, store: str | None, mode: str, progress: Progress, cluster: Cluster | None = None
+) -> dict[str, Any]:
+    """Return the content of a finished run's run.json after verifying its distances anew.
+
+    Parameters
+    ----------
+    run_url
+        The run folder.
+    store
+        URL of the graph store, None for the one the run used.
+    mode
+        "sample" or "certificate".
+    progress
+        Gets each stage.
+    cluster
+        The workers that verify; None for the cluster of the run's workflow.
+
+    Raises
+    ------
+    InputError
+        The run or its graph store does not exist, the store holds another graph, the run lacks distances that the
+        certificate needs, or the cluster cannot be used.
+    RefutedError
+        A stored distance is wrong. run.json has the verdict too.
+    """
+    folder = RunFolder(run_url)
+    record = folder.read_run()
+    identity = record["identity"]
+    output = recorded_output(record)
+    if mode == "certificate" and not output.has_whole_rows:
+        raise InputError(
+            f"`{files.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
+            hint="leave out --certificate: the sample can be verified",
+        )
+    store = store or record["workflow"]["graph"]["store"]
+    try:
+        stored = StoredGraph(store, read_manifest(store, identity["graph"]))
+    except InputError as error:
+        # run.json has no secrets and no values of the environment, so its URL may be incomplete.
+        raise InputError(error.message, hint="name the run's graph store with --store") from error
+    check_store(store, stored.manifest)
+    with ExitStack() as resources:
+        source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
+        still_ours = resources.enter_context(exclusive(folder.url))
+        damage = noted_damage(folder, record)
+        try:
+            verdict = _verdict_on(source, stored, folder, record, output, mode, progress)
+        except InputError as error:
+            if damage is not None:
+                raise damage from error
+            raise
+        record["verify"] = verdict.record()
+        still_ours()
+        has_report = files.exists(folder.path(REPORT_FILE))
+        finish_run(folder, record, stored, report=has_report and damage is None)
+        if damage is not None:
+            raise damage
+    return record
+
+
+def _verdict_on(
+    source: WorkerSource,
+    stored: StoredGraph,
+    folder: RunFolder,
+    record: dict[str, Any],
+    output: RowOutput,
+    mode: str,
+    progress: Progress,
+) -> Verdict:
+    """Return the verdict on a finished run, found by the workers of `source`; raises as `Verifying.verify_on`."""
+    metrics = folder.read_metrics()
+    place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
+    sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
+    # The metrics have a row for each source, in the order of the batches.
+    batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
+    retries = record["workflow"]["solve"]["retries"]
+    verifying = Verifying(stored, batches, output, folder, record["identity"], retries, progress, mode)
+    verdict = verifying.verify_on(source)
+    if verdict.refuted is None:
+        dtype = stored.manifest.traits.weight_dtype
+        verdict = replace(verdict, refuted=overall_fault(folder, record, metrics, output, dtype))
+    return verdict
+
+
+@contextmanager
+def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
+    """Give the workers of the cluster that the run's workflow describes."""
+    with ExitStack() as resources:
+        try:
+            spec = Cluster.model_validate(record["workflow"]["cluster"])
+            source = resources.enter_context(worker_source(spec))
+        except (InputError, ValidationError) as error:
+            # The record may be incomplete, and the cluster may have ended or be out of reach.
+            raise InputError(
+                f"the cluster of the run cannot be used: {getattr(error, 'message', error)}",
+                hint="`--cluster here` verifies with threads of this process, "
+                "`--cluster tcp://host:8786` on the workers of another scheduler",
+            ) from error
+        yield source
+
+
+def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *, report: bool) -> None:
+    """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
+    if report:
+        page = render_report(record, folder.read_metrics(), read_sample(folder.url, record, stored))
+        files.write_atomic(folder.path(REPORT_FILE), page.encode())
+    folder.finish(record)
+    if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
+        hint = AGAIN if "damaged" in record else f"{OVERWRITE}; if that does not help, report a bug"
+        raise RefutedError(refuted, hint=hint)

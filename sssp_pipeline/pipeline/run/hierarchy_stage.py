@@ -1,0 +1,299 @@
+"""The stage that makes the hierarchy of a stored graph, and keeps it in the store for all workers and all later runs.
+
+It is made step by step: low degrees, order, arcs, weights of the arcs. Before each step a function is asked whether to
+go on, since each step tells more about the next ones. What was found out is kept, so that the next run need not find it
+out again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.host_memory import free_memory_bytes
+from sssp_pipeline.base.progress import Progress, in_bytes, plural
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy.completion import Completion, count, fill
+from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of, ordered
+from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
+from sssp_pipeline.pipeline.graph_store.hierarchy_record import OfEdges, OfGraph, edges_id, read_record
+from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
+from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning import hierarchy
+from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.pipeline.planning.plan import Work, has_hierarchy
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.lease import exclusive
+from sssp_pipeline.workflow.models import Solve
+from sssp_pipeline.workflow.weights import naming_weight
+
+#: Returns why the next step is not taken, or None. It gets what is known of the graph.
+WhyNot = Callable[[GraphTraits], str | None]
+
+
+def known_traits(stored: StoredGraph) -> GraphTraits:
+    """Return the properties of a stored graph, with what its store knows of a hierarchy; raises as `read_record`."""
+    return replace(stored.manifest.traits, hierarchy=read_record(stored.store).traits(stored.manifest))
+
+
+def make_hierarchy(
+    stored: StoredGraph, why_not: WhyNot, progress: Progress
+) -> tuple[GraphTraits, str | None]:
+    """Make what the store lacks of the hierarchy of a graph, as long as `why_not` agrees.
+
+    If another process writes to the store, this function waits. A killed process leaves no hierarchy in the store.
+
+    Returns
+    -------
+    traits : GraphTraits
+        As `known_traits`, afterwards.
+    reason : str or None
+        Why the hierarchy is not there; None if it is.
+
+    Raises
+    ------
+    InputError
+        The store cannot be written, or a file of the store is damaged; or the graph is too large for METIS.
+    SsspError
+        METIS failed.
+    """
+    traits = known_traits(stored)
+    if has_hierarchy(traits) or (reason := why_not(traits)) is not None:
+        return traits, None if has_hierarchy(traits) else reason
+    files.check_writable(stored.store)
+
+    def report_wait(holder: str) -> None:
+        place = files.redacted(stored.store)
+        progress.say(f"{holder} is writing to the graph store `{place}`: waiting until it ends", "waiting")
+
+    with exclusive(stored.store, report_wait) as check_held:
+        return _Making(stored, why_not, progress, check_held).make()
+
+
+class _Making:
+    """One attempt; this process holds the store."""
+
+    def __init__(
+        self, stored: StoredGraph, why_not: WhyNot, progress: Progress, check_held: Callable[[], None]
+    ) -> None:
+        self._stored, self._why_not, self._progress = stored, why_not, progress
+        self._check_held = check_held
+        self._record = read_record(stored.store)  # another process may have made it meanwhile
+
+    def make(self) -> tuple[GraphTraits, str | None]:
+        """Do what `make_hierarchy` does."""
+        began = time.perf_counter()
+        if (reason := self._reason()) is not None or self._is_there:
+            return self._traits, reason
+        graph = self._stored.graph()
+        content_id = self._stored.manifest.content_id
+        key = self._record.edges_of(self._stored.manifest) or edges_id(graph)
+        with HierarchyWriter(self._stored.store) as writer:
+            if content_id not in self._record.graphs and key in self._record.edges:
+                self._note(graphs={content_id: OfGraph(edges=key)})  # the same edges with other weights
+            completion, reason = self._completion(graph, key, writer)
+            if completion is not None and not self._is_there and (reason := self._reason()) is None:
+                self._progress.stage(f"hierarchy: weights of {completion.n_arcs:,} arcs")
+                made = customize(completion, graph)
+                shared.share_hierarchy(graph, made)
+                arrays = writer.write_customization(made)
+                self._note(graphs={content_id: OfGraph(edges=key, arrays=arrays)})
+            self._check_held()
+            writer.commit_record(self._record, _content_ids(self._stored.store))
+        if reason is None:
+            self._say(time.perf_counter() - began)
+        return self._traits, reason
+
+    def _completion(
+        self, graph: CsrGraph, key: str, writer: HierarchyWriter
+    ) -> tuple[Completion | None, str | None]:
+        """Return the completion, which is read or made, or why not."""
+        if key in self._record.edges and self._record.edges[key].arrays:
+            self._progress.stage("hierarchy: read the order")
+            completion = load_completion(self._stored.store, self._stored.manifest, record=self._record)
+            assert completion is not None
+            shared.share_completion(graph, completion)
+            return completion, None
+        self._progress.stage("hierarchy: eliminate low degrees")
+        around = neighbours_of(graph)
+        core = core_of(*around)
+        sizes = len(core.vertices), len(core.neighbours), core_width(core)
+        before = self._record.edges.get(key)
+        if before is None or before.n_arcs is None:
+            self._note(key, OfEdges(core_vertices=sizes[0], core_pairs=sizes[1], core_width=sizes[2]))
+            if (reason := self._reason()) is not None:
+                return None, reason
+        self._progress.stage(f"hierarchy: order {plural(sizes[0], 'vertex')}")
+        order = ordered(core)
+        self._progress.stage("hierarchy: count arcs")
+        counted = count(*around, order)
+        known = self._record.edges[key].model_copy(
+            update={"n_arcs": counted.n_arcs, "n_triangles": counted.n_triangles}
+        )
+        self._note(key, known)
+        if (reason := self._reason(is_ordered=True)) is not None:
+            return None, reason
+        completion = fill(*around, counted)
+        shared.share_completion(graph, completion)
+        self._note(key, known.model_copy(update={"arrays": writer.write_completion(completion)}))
+        return completion, None
+
+    @property
+    def _traits(self) -> GraphTraits:
+        manifest = self._stored.manifest
+        return replace(manifest.traits, hierarchy=self._record.traits(manifest))
+
+    @property
+    def _is_there(self) -> bool:
+        return has_hierarchy(self._traits)
+
+    def _reason(self, *, is_ordered: bool = False) -> str | None:
+        """Return why the next step is not taken; None if it is, or if there is none. An order that is there is free."""
+        traits = self._traits
+        if is_ordered and traits.hierarchy is not None:
+            traits = replace(traits, hierarchy=replace(traits.hierarchy, is_completed=True))
+        return None if has_hierarchy(self._traits) else self._why_not(traits)
+
+    def _note(
+        self, key: str | None = None, edges: OfEdges | None = None, graphs: dict[str, OfGraph] | None = None
+    ) -> None:
+        """Add something to the record that will be committed."""
+        of_edges = dict(self._record.edges)
+        of_graphs = dict(self._record.graphs)
+        if key is not None and edges is not None:
+            of_edges[key] = edges
+            of_graphs.setdefault(self._stored.manifest.content_id, OfGraph(edges=key))
+        of_graphs |= graphs or {}
+        self._record = self._record.model_copy(update={"edges": of_edges, "graphs": of_graphs})
+
+    def _say(self, seconds: float) -> None:
+        known = self._traits.hierarchy
+        assert known is not None
+        assert known.n_arcs is not None
+        n_bytes = sum(part.bytes for part in self._record.parts)
+        self._progress.say(
+            f"hierarchy: {plural(known.n_arcs, 'arc')}, {known.n_triangles:,} triangles, made in {seconds:.1f} s; "
+            f"{in_bytes(n_bytes)} in {files.redacted(self._stored.store)}",
+            "hierarchy",
+            arcs=known.n_arcs,
+            triangles=known.n_triangles,
+            made_s=seconds,
+            bytes=n_bytes,
+        )
+
+
+def _content_ids(store: str) -> list[str]:
+    """Return the content ids of all graphs in a store, in all versions."""
+    newest = read_newest(store)
+    versions = (newest, *older_versions(store, newest).values())
+    return [graph.content_id for version in versions for graph in version.by_weight.values()]
+
+
+def prepare(
+    stored: StoredGraph, solve: Solve, work: Work, machine: Machine, progress: Progress
+) -> tuple[GraphTraits, str | None]:
+    """Make the hierarchy of a run if it is to have one.
+
+    Parameters
+    ----------
+    stored, solve
+        The graph, and the section of the workflow.
+    work
+        What is left of the run.
+    machine
+        Where the run solves. The hierarchy is made by this process.
+    progress
+        Gets each step.
+
+    Returns
+    -------
+    traits : GraphTraits
+        As `known_traits`, afterwards.
+    no_hierarchy : str or None
+        As in `Work`.
+
+    Raises
+    ------
+    InputError, SsspError
+        The record of the store is damaged. As `make_hierarchy`, and if none can be made, unless solver and hierarchy
+        are both `auto`.
+    """
+    if (reason := _not_wanted(solve)) is not None:
+        return stored.manifest.traits, reason
+    if solve.hierarchy == "build":
+        return make_hierarchy(stored, _required(work), progress)
+    if solve.solver != "auto":
+        try:
+            files.check_writable(stored.store)
+        except InputError as error:
+            progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
+            return known_traits(stored), None
+        return make_hierarchy(stored, _required(work), progress)
+    traits = known_traits(stored)  # a damaged record is an error, like a damaged part
+    try:
+        return make_hierarchy(stored, _expected(work, machine), progress)
+    except SsspError as error:
+        progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
+        return traits, error.message
+
+
+def planned(
+    stored: StoredGraph, solve: Solve, work: Work, machine: Machine
+) -> tuple[GraphTraits, str | None]:
+    """Return what is known of a graph, and why `prepare` would make no hierarchy of it; None if it would try.
+
+    Raises
+    ------
+    InputError
+        The record of the store is damaged; or as `prepare`.
+    """
+    if (reason := _not_wanted(solve)) is not None:
+        return stored.manifest.traits, reason
+    traits = known_traits(stored)
+    is_auto = (solve.hierarchy, solve.solver) == ("auto", "auto")
+    why_not = _expected(work, machine) if is_auto else _required(work)
+    return traits, None if has_hierarchy(traits) else why_not(traits)
+
+
+def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> None:
+    """Make the hierarchies for all weights of a store; raises as `prepare` with `solve.hierarchy: build`."""
+    stored: StoredGraph | None = None
+    for name, graph in manifest.by_weight.items():
+        stored = StoredGraph(store, graph) if stored is None else stored.beside(graph)
+        with naming_weight(name):
+            make_hierarchy(stored, _required(None), progress)
+
+
+def _not_wanted(solve: Solve) -> str | None:
+    """Return why a workflow wants no hierarchy, or None."""
+    if solve.hierarchy == "off":
+        return "`solve.hierarchy` is off"
+    is_used = solve.solver == "auto" or solver_named(solve.solver).uses_hierarchy
+    return None if is_used else f"`{solve.solver}` uses no hierarchy"
+
+
+def _expected(work: Work, machine: Machine) -> WhyNot:
+    """Return a function that goes on if the run is expected to gain."""
+    return lambda traits: hierarchy.why_not(replace(work, traits=traits), machine, free_memory_bytes())
+
+
+def _required(work: Work | None) -> WhyNot:
+    """Return a function that raises `InputError` if there can be no hierarchy; None means the default options."""
+
+    def why_not(traits: GraphTraits) -> str | None:
+        options = SolveOptions() if work is None else work.options
+        if (reason := hierarchy.why_never(traits, options, free_memory_bytes())) is not None:
+            raise InputError(
+                f"no hierarchy of this graph can be made: {reason}",
+                hint="set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out `--hierarchy`",
+            )
+        return None
+
+    return why_not

@@ -1,0 +1,114 @@
+"""What a run would do: the facts that `sssp-pipeline plan` shows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning.plan import Plan, Work, has_hierarchy, solve_options
+from sssp_pipeline.pipeline.run.checks import check_before_ingest
+from sssp_pipeline.pipeline.run.conductor import ingest_stage, plan_stage
+from sssp_pipeline.workflow.models import Workflow
+
+#: A solver whose expected time is more than this multiple of the best measured time is not measured.
+_MAX_RATIO = 10
+
+
+def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
+    """Return facts about a run of `workflow`, without the run. Ingest the graph if its store does not hold it.
+
+    Parameters
+    ----------
+    workflow
+        The workflow of the run.
+    probe
+        How many of its sources to solve on one thread of this machine for an estimate of time; 0 for no estimate.
+    progress
+        Gets each stage.
+
+    Raises
+    ------
+    InputError
+        The run would refuse its input.
+    """
+    check_before_ingest(workflow, progress, cluster=False)
+    return facts_of_plan(workflow, ingest_stage(workflow, progress), probe, progress)
+
+
+def facts_of_plan(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progress) -> dict[str, Any]:
+    """Return what `describe_plan` does, of a run on a stored graph."""
+    plan = plan_stage(workflow, stored, progress)
+    traits = stored.manifest.traits
+    facts: dict[str, Any] = {
+        "n_vertices": traits.n_vertices,
+        "n_edges": traits.n_edges,
+        "weight_dtype": traits.weight_dtype.name,
+        "solver": plan.solver,
+        "solver_reason": plan.solver_reason,
+        "hierarchy": _hierarchy_facts(plan.work),
+        "sources": sum(len(b) for b in plan.batches),
+        "targets": plan.output.n_targets,
+        "batches": len(plan.batches),
+        "batches_a_call": plan.batches_per_call,
+        "graph_bytes": plan.graph_bytes,
+        "batch_bytes": plan.batch_bytes,
+        "written_bytes": plan.written_bytes,
+        "expected_s": plan.expected_s,
+        "gpu": asdict(plan.gpu) if plan.gpu else None,
+    }
+    if probe and plan.batches:
+        progress.stage("probe")
+        facts |= _probed(workflow, stored, plan, probe)
+    return facts
+
+
+def _hierarchy_facts(work: Work) -> dict[str, Any]:
+    """Return whether the store has a hierarchy of the graph, or the run would make one, and what that takes."""
+    known = work.traits.hierarchy
+    facts: dict[str, Any] = {"arcs": known and known.n_arcs, "triangles": known and known.n_triangles}
+    if has_hierarchy(work.traits):
+        return {"state": "stored", **facts}
+    if work.no_hierarchy is not None:
+        return {"state": "none", "why": work.no_hierarchy, **facts}
+    is_counted = known is not None and known.n_arcs is not None
+    return {
+        "state": "would be made" if is_counted else "would be made, unless the graph has too many arcs",
+        **facts,
+        "make_s": costs.left_s(work.traits),
+        "make_bytes": costs.build_bytes(work.traits),
+    }
+
+
+def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> dict[str, Any]:
+    """Return the measured time of `probe` sources with each solver that a run would try."""
+    graph, traits, n_sources = stored.graph(), stored.manifest.traits, sum(len(b) for b in plan.batches)
+    tried = np.concatenate(plan.batches)[:: max(1, n_sources // probe)][:probe]
+    options = solve_options(workflow.solve, plan.output.kept, stored.manifest.weights.scale)
+    source_s: dict[str, float] = {}
+    for name in (plan.solver, *plan.others):
+        solver = solver_named(name, workflow.solve.options)
+        if solver.uses_hierarchy and not has_hierarchy(plan.work.traits):
+            continue  # it would make the hierarchy
+        expected = solver.forecast(traits, len(tried))
+        best_s = min(source_s.values(), default=inf)
+        if expected.source_s / expected.off_by > best_s or expected.source_s > _MAX_RATIO * best_s:
+            continue
+        solver.solve(graph, tried[:1], options)  # compiles the solver and prepares the graph for it
+        source_s[name] = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
+    facts = {"probed_sources": len(tried) if source_s else 0, "solve_s_per_source": source_s}
+    if not source_s:
+        return facts
+    fastest = min(source_s, key=source_s.__getitem__)
+    expected = solver_named(fastest).forecast(traits, 1)
+    # A few sources do not predict the time of many for a solver that takes many at once.
+    if solver_named(fastest).device == "cpu" and expected.at_once <= len(tried):
+        sharing = min(plan.machine.cores, expected.most_cores)
+        facts["solve_core_s"] = source_s[fastest] * sharing * n_sources
+    return facts

@@ -1,0 +1,24 @@
+"""All that a worker process imports for its first task. The fork server imports this module once for all workers.
+
+Nothing here may start a thread of Python or use a GPU: neither survives a fork. pyarrow brings an allocator, jemalloc,
+that has a thread. jemalloc has handlers for a fork, and a fork does without that thread.
+"""
+
+# ruff: noqa: E402, F401
+import gc
+
+# Imports make 250,000 objects that live on. Without collections the imports are faster. A frozen object is never looked
+# at again, so its memory stays shared with the workers.
+gc.disable()
+
+from sssp_pipeline.base.lazy import leave_out_optional_packages
+
+leave_out_optional_packages()
+
+import sssp_pipeline.pipeline.solving.dispatch
+import sssp_pipeline.pipeline.solving.workers.dask_workers
+import sssp_pipeline.pipeline.solving.workers.local_cluster
+import sssp_pipeline.pipeline.verification.vertices
+
+gc.freeze()
+gc.enable()

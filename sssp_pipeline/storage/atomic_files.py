@@ -1,0 +1,191 @@
+"""Files that appear whole or not at all.
+
+A local file is written under a temporary name in its own folder and then renamed. An object store shows an object only
+when its upload is complete. So a reader never sees half a file.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import itertools
+import os
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from sssp_pipeline.storage.durability import sync, sync_file
+from sssp_pipeline.storage.error_texts import writing
+from sssp_pipeline.storage.filesystems import call, filesystem, is_of_machine, is_s3
+from sssp_pipeline.storage.parts_upload import PartsUpload
+
+#: What Arrow collects before it calls Python, to which its writes to an object store go.
+_BUFFER_BYTES = 2**22
+#: Buffers that a system call takes at most (IOV_MAX of Linux and macOS).
+_MOST_BUFFERS = 1024
+#: The beginning of a temporary name, by which `files.remove_temporaries` finds what a killed process left.
+TEMP_PREFIX = ".sssp-partial-"
+#: With the process and a number, it makes a temporary name that no other machine and no other process has.
+_PROCESS = uuid.uuid4().hex[:8]
+_numbers = itertools.count()
+#: Attempts to create a file in a folder that others create and remove.
+_MOST_ATTEMPTS = 10
+#: What a filesystem answers that has no links.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+
+
+class _PlainFile(io.RawIOBase):
+    """A new local file. `writelines` writes many buffers by one system call, without copying them.
+
+    It makes as few system calls as possible. After each of them a thread waits for Python's lock, and on many cores it
+    waits longer than a small call takes.
+    """
+
+    #: None if the file could not be opened. Python closes such an object, too.
+    _descriptor: int | None = None
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._n_bytes = 0
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._n_bytes
+
+    def write(self, buffer: Any, /) -> int:
+        self.writelines([buffer])
+        return memoryview(buffer).nbytes
+
+    def writelines(self, buffers: Iterable[Any], /) -> None:
+        assert self._descriptor is not None, "the file is open"
+        left = deque(memoryview(buffer).cast("B") for buffer in buffers if len(buffer))
+        self._n_bytes += sum(map(len, left))
+        while left:
+            written = os.writev(self._descriptor, list(itertools.islice(left, _MOST_BUFFERS)))
+            while left and written >= len(left[0]):
+                written -= len(left.popleft())
+            if written:
+                left[0] = left[0][written:]
+
+
+class _Collected(io.RawIOBase):
+    """What is written is kept, without copying it, until it is uploaded."""
+
+    keeps_buffers = True
+
+    def __init__(self) -> None:
+        self.buffers: list[Any] = []
+
+    def write(self, buffer: Any, /) -> int:
+        self.buffers.append(buffer)
+        return memoryview(buffer).nbytes
+
+    def tell(self) -> int:
+        return sum(memoryview(buffer).nbytes for buffer in self.buffers)
+
+
+@contextmanager
+def open_atomic(url: str, *, plain: bool = False, synced: bool = False) -> Iterator[Any]:
+    """Give a file opened for writing whose content appears at `url` only if the block ends without an error.
+
+    It is an Arrow file, so that Arrow writes to it without taking Python's global lock for each of its many writes. If
+    `plain`, it is a Python file that copies nothing: the buffers must not change before the block ends.
+
+    If `synced`, the content is on the disk before it appears, and its name when the block has ended. Without that, a
+    power loss may leave an empty file; so it is for files with a checksum that a record has.
+
+    Raises
+    ------
+    InputError
+        The place may not be written, or is full.
+    SsspError
+        The storage fails in another way.
+    """
+    import pyarrow as pa
+
+    fs, path = filesystem(url)
+    with writing(url):
+        if is_s3(fs):
+            upload = PartsUpload(url, fs, path, copies=not plain)
+            try:
+                if plain:
+                    yield upload
+                else:
+                    with pa.BufferedOutputStream(pa.PythonFile(upload, "w"), _BUFFER_BYTES) as handle:
+                        yield handle
+                upload.finish()
+            except BaseException:
+                upload.abort()
+                raise
+            return
+        if not is_of_machine(fs):
+            # Not every filesystem can cancel an upload, so the upload starts when the whole content is there.
+            collected, content = _Collected(), pa.BufferOutputStream()
+            yield collected if plain else content
+            whole = b"".join(collected.buffers) if plain else content.getvalue().to_pybytes()
+            call(url, fs.pipe_file, path, whole)
+            return
+        folder = path.rpartition("/")[0]
+        target = _temporary_name(path)
+        opened = _PlainFile if plain else partial(pa.OSFile, mode="wb")
+        try:
+            try:
+                file = opened(target)
+            except FileNotFoundError:
+                fs.makedirs(folder, exist_ok=True)
+                file = opened(target)
+            with file as handle:
+                yield handle
+            if synced:
+                sync_file(target)
+            os.replace(target, path)  # noqa: PTH105
+            if synced:
+                sync(folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(target)  # noqa: PTH108
+            raise
+
+
+def create_file(path: str, content: bytes) -> None:
+    """Create the local file `path` with `content`, which it has from the first moment.
+
+    Raises `FileExistsError` if there is a file, and other kinds of `OSError`.
+    """
+    for attempt in itertools.count(1):
+        temporary = _temporary_name(path)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+            with _PlainFile(temporary) as file:
+                file.write(content)
+            # Not a rename, which would replace a file. NFS can make links from its first version on.
+            os.link(temporary, path)
+            return
+        except FileNotFoundError:  # a process that ends has removed the empty folder
+            if attempt == _MOST_ATTEMPTS:
+                raise
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with open(path, "xb") as file:  # noqa: PTH123
+                file.write(content)
+            return
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)  # noqa: PTH108
+
+
+def _temporary_name(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{TEMP_PREFIX}{_PROCESS}{os.getpid():x}-{next(_numbers):x}-{name}"

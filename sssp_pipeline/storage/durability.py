@@ -1,0 +1,100 @@
+"""Durability: what a record names is on the disk before the record is, so that a power loss loses no committed work.
+
+After a power loss a disk may lack what a program wrote, renamed or removed last, and in any order. Only `fsync` sets an
+order. It takes milliseconds, so it is called at few places: before a record is written, when it is written, and before
+what it replaces is removed. `docs/design/0026-power-loss.md` lists them.
+
+An object store keeps what it has confirmed, so there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Literal
+
+from sssp_pipeline.storage.error_texts import writing
+from sssp_pipeline.storage.filesystems import filesystem, is_of_machine
+
+_is_on: ContextVar[bool] = ContextVar("is_on", default=True)
+#: Files that are synced at a time: a disk writes many of them together.
+_AT_A_TIME = 16
+#: What a filesystem answers that cannot sync folders.
+_CANNOT = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EROFS)
+
+
+@contextmanager
+def syncing(when: Literal["commit", "off"]) -> Iterator[None]:
+    """Sync nothing during the block if `when` is "off": the value of `storage.sync` in the workflow."""
+    token = _is_on.set(when == "commit")
+    try:
+        yield
+    finally:
+        _is_on.reset(token)
+
+
+def sync(folder: str, names: Collection[str] = ()) -> None:
+    """Wait until files of a folder and the names of all of them are on the disk, and the folder with its own name.
+
+    Parameters
+    ----------
+    folder
+        URL of a folder. One that is not on this machine's filesystem needs no sync. If it is missing, so is all else.
+    names
+        Paths of files, below the folder.
+
+    Raises
+    ------
+    SsspError
+        The disk reports an error, or is full.
+    """
+    fs, path = filesystem(folder)
+    if not (_is_on.get() and is_of_machine(fs)):
+        return
+    files = [os.path.join(path, name) for name in names]  # noqa: PTH118
+    below = {parent for name in names for parent in _parents(name)}
+    folders = [os.path.join(path, name) for name in sorted(below)]  # noqa: PTH118
+    with writing(folder):
+        with ThreadPoolExecutor(min(_AT_A_TIME, max(len(files), 1))) as pool:
+            list(pool.map(_sync_file, files))
+        for each in (*folders, path, *_ancestors(path)):
+            _sync_folder(each)
+
+
+def sync_file(path: str) -> None:
+    """Wait until the content of the local file at `path` is on the disk; raises `OSError`."""
+    if _is_on.get():
+        _sync_file(path)
+
+
+def _parents(name: str) -> Iterator[str]:
+    while name := name.rpartition("/")[0]:
+        yield name
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    """Yield the folders that lead to `path`, any of which may be new."""
+    while (parent := os.path.dirname(path)) != path:  # noqa: PTH120
+        yield (path := parent)
+
+
+def _sync_file(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: str) -> None:
+    # A folder that this user may not read is not one that this program has made.
+    with suppress(FileNotFoundError, PermissionError):
+        try:
+            _sync_file(path)
+        except OSError as error:
+            if error.errno not in _CANNOT:
+                raise

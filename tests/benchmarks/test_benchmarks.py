@@ -1,0 +1,97 @@
+"""The programs of benchmarks/ import and print their help, and the published pages are what the stored lines give."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.kernels import SOLVERS
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+PROGRAMS = [
+    ".".join(path.relative_to(BENCHMARKS).with_suffix("").parts)
+    for path in sorted(BENCHMARKS.rglob("*.py"))
+    if "def main()" in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_prints_its_help(benchmark_module, monkeypatch, capsys, name):
+    program = benchmark_module(name)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--help"])
+    with patch.dict(SOLVERS), pytest.raises(SystemExit) as ended:  # a program may register a solver
+        program.main()
+    assert ended.value.code == 0
+    assert "usage:" in capsys.readouterr().out.lower()
+
+
+@pytest.mark.medium
+def test_the_steps_of_an_ingest_are_timed(tmp_path):
+    """In a process of its own: the program wraps functions of the package, by their names."""
+    (tmp_path / "edges.txt").write_text("1 2 3\n2 5 4\n")
+    command = [sys.executable, BENCHMARKS / "ingest_stages.py", "edges.txt", "--store", "store"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    lines = done.stdout.partition("step, over all threads")[2].splitlines()[1:]
+    calls = {line[:24].strip(): int(line[24:].split()[0]) for line in lines}
+    assert all(calls[step] for step in calls if step != "read: streams")
+
+
+@pytest.mark.medium
+def test_every_program_of_jobs_finds_the_same(benchmark_module, monkeypatch, tmp_path):
+    jobs, record = benchmark_module("jobs"), benchmark_module("record")
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    small = [
+        "jobs.py",
+        "--share",
+        "0.01",
+        "--seconds",
+        "0.01",
+        "--with",
+        "sssp-pipeline,scipy,igraph,networkx",
+    ]
+    monkeypatch.setattr(sys, "argv", small)
+    jobs.main()
+    lines = [json.loads(line) for line in (tmp_path / "jobs.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 4 * len(jobs.JOBS)
+    for line in lines:
+        assert line["is_extrapolated"] == (line["solved"] < line["sources"])
+        assert line["total_s"] >= 0
+    with pytest.raises(SystemExit, match="scipy finds another max_distance"):
+        jobs.check_same("scipy", {"max_distance": np.ones(2)}, {"max_distance": np.zeros(2)})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--with", "scippy"], "unknown program `scippy`; programs: sssp-pipeline, networkit"),
+        (["--jobs", "citty"], "unknown job `citty`; jobs: all-sources, city, radii"),
+    ],
+)
+def test_jobs_names_what_it_does_not_know(benchmark_module, monkeypatch, capsys, arguments, message):
+    monkeypatch.setattr(sys, "argv", ["jobs.py", *arguments])
+    with pytest.raises(SystemExit):
+        benchmark_module("jobs").main()
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["adds", "auto", "many-sources", "scaling"])
+def test_a_page_is_what_the_stored_lines_give(benchmark_module, name):
+    pages = benchmark_module("pages")
+    assert pages.PAGES[name].PAGE.read_text(encoding="utf-8") == pages.text(name)
+
+
+@pytest.mark.parametrize("name", ["matrix", "hbf-table-3"])
+def test_a_report_of_the_papers_is_what_the_stored_lines_give(benchmark_module, tmp_path, name):
+    report = benchmark_module("papers.report")
+    written = report.write_page(name, tmp_path)
+    texts = [
+        path.read_text(encoding="utf-8").partition("## Figures")[0]
+        for path in (written, report.PAGES / name / written.name)
+    ]
+    assert texts[0] == texts[1]

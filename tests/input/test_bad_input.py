@@ -1,0 +1,395 @@
+"""Bad input through the front door: one clear message, exit code 2, and nothing left behind."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.cli import app
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.storage import files
+
+WORKFLOW = "bad.yaml"
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    """Work in an empty folder, so that messages hold no path of this machine."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def workflow(**changes) -> str:
+    data = {"graph": {"input": "edges.txt"}, "sources": {"ids": [0]}, "output": {"path": "run"}}
+    for dotted, value in changes.items():
+        *sections, key = dotted.split("__")
+        part = data
+        for section in sections:
+            part = part.setdefault(section, {})
+        part[key] = value
+    return yaml.safe_dump(data, sort_keys=False)
+
+
+def state(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def refused(folder: Path, text: str, *arguments: str) -> tuple[str, str | None]:
+    """Run the workflow `text`; return the message and the hint after checking all that every refusal promises."""
+    Path(folder, WORKFLOW).write_text(text)
+    before = state(folder)
+    result = CliRunner().invoke(app, ["run", WORKFLOW, *arguments])
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert state(folder) == before
+    # What the stages said before comes first; the error is one paragraph, the hint another.
+    _, _, told = result.stderr.rpartition("error: ")
+    message, _, hint = told.partition("\n\nhint: ")
+    return message.strip(), hint.strip() or None
+
+
+def made(name: str, content: str | bytes) -> None:
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+TRUNCATED = gzip.compress(b"".join(b"%d %d 1\n" % (i, i + 1) for i in range(5000)))[:-20]
+DIMACS = "c a graph\np sp 3 2\na 1 2 5\na 2 3 6\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (None, "`edges.txt` does not exist", "correct `graph.input`, which names it, or create it"),
+        ("", "`edges.txt` is empty", "check that this is the file you mean"),
+        (
+            "# only\n% comments\n",
+            "`edges.txt` holds no edges, only comments and blank lines",
+            "check that this is the file you mean",
+        ),
+        (
+            TRUNCATED,
+            "`edges.txt` is cut short: its compressed data does not end",
+            "fetch or compress it again",
+        ),
+        (
+            "0 1\n2\n",
+            "`edges.txt` line 2 has 1 column, wanted 2",
+            "every line holds source and target; `graph.unreadable: skip` leaves others out",
+        ),
+        (
+            "0 1 5\n1 2x 6\n",
+            "`edges.txt` line 2: `2x` is not a vertex id",
+            "ids are whole numbers from 0; for names set `graph.ids: string`",
+        ),
+        (
+            "0 1 5\n1 2 6x\n",
+            "`edges.txt` line 2: `6x` is not a weight",
+            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
+            "`graph.unreadable: skip` leaves such rows out",
+        ),
+        (
+            "0 1 5\n1 -2 6\n",
+            "`edges.txt` line 2: vertex id `-2` is negative",
+            "ids are whole numbers from 0; for names set `graph.ids: string`",
+        ),
+        (
+            "0 1 5\n1 2 nan\n",
+            "`edges.txt` line 2: weight `nan` is not finite",
+            "leave such edges out, or set `graph.unreadable: skip`",
+        ),
+        (
+            "0 1 5\n1 2 -inf\n",
+            "`edges.txt` line 2: weight `-inf` is not finite",
+            "leave such edges out, or set `graph.unreadable: skip`",
+        ),
+        (
+            "0 1 5\n1 2 1e-310\n",
+            "`edges.txt`: edge 2, from `1` to `2`: weight 1e-310 is a subnormal float64, which GPUs take for zero",
+            "scale the weights up",
+        ),
+        (
+            DIMACS.replace("a 2 3 6\n", "a 2 4 6\n"),
+            "`edges.txt` line 4: vertex id `4` is outside 1 to 3",
+            "the file declares its number of vertices at its beginning: correct the id or that number",
+        ),
+        (
+            DIMACS.replace("a 2 3 6\n", ""),
+            "`edges.txt` declares 2 edges but lists 1",
+            "the file may be cut short: fetch it again",
+        ),
+    ],
+)
+def test_a_bad_edge_list(at, content, message, hint):
+    if content is not None:
+        made("edges.txt", content)
+    assert refused(at, workflow()) == (message, hint)
+
+
+KNOWN_FORMATS = (
+    "`auto`, `text`, `csv`, `dimacs`, `galois`, `graphml`, `lines`, `matrix`, `matrix-market`, `metis`, `neo4j`, "
+    "`networkx`, `osm`, `parquet`, `scipy-npz` or `tntp`"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        (
+            {"graph__formatt": "text"},
+            "`bad.yaml` line 3: unknown key `formatt` in `graph`",
+            "did you mean `format`? Keys: input, format, encoding, delimiter, header, decimal, columns, coordinates, "
+            "layer, profile, directed, weights, ids, unreadable, max_line_bytes, "
+            "duplicates, self_loops, vertices, memory, store",
+        ),
+        (
+            {"solve__batch": "many"},
+            "`bad.yaml` line 9: `solve.batch` is `many`, wanted `auto` or an integer above 0",
+            "correct `solve.batch`: Number of sources in a batch. A batch is committed as a whole. "
+            "More than 2,000 batches below 1 MiB are joined.",
+        ),
+        (
+            {"cluster__kind": "address"},
+            "`bad.yaml` line 9: kind `address` needs `cluster.address`",
+            "add `address: tcp://host:8786`",
+        ),
+        (
+            {"graph__format": "txt"},
+            f"`bad.yaml` line 3: `graph.format` is `txt`, wanted {KNOWN_FORMATS}",
+            "did you mean `text`?",
+        ),
+        (
+            {"solve__solver": "dikstra"},
+            "unknown solver `dikstra`",
+            "did you mean `dijkstra`? Solvers: " + ", ".join(sorted(SOLVERS)),
+        ),
+        (
+            {"graph__weights__dtype": "uint32"},
+            "`edges.txt`: edge 2, from `1` to `2`: weight 5000000000 is too large for uint32",
+            "set `graph.weights.dtype: uint64`",
+        ),
+        (
+            {"output__path": "edges.txt/run"},
+            "`edges.txt/run/run.json` cannot be read: Not a directory",
+            "correct the path",
+        ),
+        (
+            {"output__path": "/proc/run"},
+            "`/proc/run` cannot be written: No such file or directory",
+            "choose a place that may be written",
+        ),
+        (
+            {"output__path": "s4://bucket/run"},
+            "`s4://bucket/run` cannot be opened: Protocol not known: s4",
+            "known schemes: abfs, file, ftp, gs, hdfs, http, https, memory, s3, sftp, zip",
+        ),
+    ],
+)
+def test_a_bad_workflow(at, changes, message, hint):
+    made("edges.txt", "0 1 5\n1 2 5000000000\n")
+    assert refused(at, workflow(**changes)) == (message, hint)
+
+
+def test_every_fault_of_a_workflow_is_reported_at_once(at):
+    text = "grap: {}\nsources: {ids: [0], all: true}\noutput: {path: 7}\n"
+    message, _ = refused(at, text)
+    assert message.splitlines() == [
+        "`bad.yaml`: no key `graph`",
+        "`bad.yaml` line 1: unknown key `grap`",
+        "`bad.yaml` line 2: `sources` has `ids` and `all`",
+        "`bad.yaml` line 3: `output.path` is `7`, wanted text",
+    ]
+
+
+# These are noticed only when the graph is known; its store is whole and stays, the run leaves nothing.
+
+
+def refused_after_ingest(folder: Path, text: str) -> tuple[str, str | None]:
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    return refused(folder, text)
+
+
+def test_a_source_that_is_not_in_the_graph(at):
+    made("edges.txt", "0 1 5\n")
+    told = refused_after_ingest(at, workflow(sources__ids=[0, 7]))
+    hint = "the 2 ids of the graph run from 0 to 1; `sources.unknown: skip` leaves out those that are not in the graph"
+    assert told == ("source `7` is not in the graph", hint)
+
+
+def test_no_sources_at_all(at):
+    made("edges.txt", "0 1 5\n")
+    message, _ = refused(at, workflow(sources__ids=[]))
+    assert message.endswith("`sources.ids` is an empty list, wanted a list that is not empty or `null`")
+
+
+def test_a_negative_float_for_a_solver_that_takes_none(at):
+    made("edges.txt", "0 1 5\n1 2 -6.5\n")
+    message, hint = refused_after_ingest(
+        at, workflow(solve__solver="dijkstra", graph__weights={"scale": None})
+    )
+    assert message == (
+        "solver `dijkstra` cannot solve this: it needs weights of zero or more, and the smallest is -6.5; "
+        "floats cannot be reweighted without rounding"
+    )
+    assert hint.startswith("these can: ")
+    assert "queue-bellman-ford" in hint
+
+
+@pytest.mark.parametrize("solver", ["auto", "dijkstra", "queue-bellman-ford"])
+def test_a_negative_cycle(at, solver):
+    made("edges.txt", "70 71 5\n71 72 -6\n72 71 2\n72 70 9\n")
+    told = refused_after_ingest(at, workflow(sources__ids=[70], solve__solver=solver))
+    assert told == (
+        "the cycle `71` -> `72` -> `71` of length -4, which can be reached from `70`, makes paths ever shorter",
+        "remove an edge of it, or correct its weight",
+    )
+
+
+def test_a_trace_from_a_solver_that_records_none(at):
+    made("edges.txt", "0 1 5\n")
+    message, hint = refused_after_ingest(at, workflow(solve__solver="dijkstra", solve__trace_every_us=5))
+    assert message == "solver `dijkstra` cannot solve this: it records no trace, and trace_every_us is 5"
+    if reason := gpu_missing():
+        assert hint == f"no other solver can either: adds: {reason}"
+    else:
+        assert hint == "these can: adds"
+
+
+def test_a_path_that_overflows(at):
+    made("edges.txt", "0 1 4000000000\n1 2 4000000000\n")
+    told = refused_after_ingest(at, workflow(graph__weights={"dtype": "uint32"}))
+    assert told == (
+        "the shortest path from `0` to `2` is longer than uint32 holds",
+        "set `graph.weights.dtype: uint64`, or a cutoff",
+    )
+
+
+def test_a_store_of_another_format_version(at, reseal):
+    made("edges.txt", "0 1 5\n")
+    text = workflow(graph__store="graph")
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    manifest = Path("graph/manifest.json")
+    reseal(manifest, json.loads(manifest.read_text()) | {"version": 7})
+    message, hint = refused(at, text)
+    assert message == "`graph` is a graph store of format 7, this release reads formats 1 and 2"
+    assert hint == (
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`, "
+        "or use the release that wrote it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda content: content.pop("degree_skew"), "lacks `degree_skew`"),
+        (lambda content: content["weights"].update(median=5), "has an unknown `weights.median`"),
+    ],
+)
+def test_a_store_that_another_release_wrote_in_the_same_format(at, reseal, change, told):
+    made("edges.txt", "0 1 5\n")
+    text = workflow(graph__store="graph")
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    manifest = Path("graph/manifest.json")
+    content = json.loads(manifest.read_text())
+    change(content)
+    reseal(manifest, content)
+    assert refused(at, text) == (
+        f"`graph` is a graph store of another release: its manifest.json {told}",
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`, "
+        "or use the release that wrote it",
+    )
+
+
+def test_a_part_of_the_store_altered_by_one_byte(at):
+    made("edges.txt", "0 1 5\n")
+    text = workflow(graph__store="graph")
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    (part,) = Path("graph/edges").iterdir()
+    content = bytearray(part.read_bytes())
+    content[40] ^= 1
+    part.write_bytes(content)
+    message, hint = refused(at, text)
+    assert message.startswith(f"`{part}` was altered: its CRC-32 is ")
+    assert (
+        hint == "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
+    )
+
+
+def test_files_without_permission(tmp_path):
+    """An unreadable input and an output below an unwritable folder, by a process that is not root."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        folder.chmod(0o755)
+        (folder / "edges.txt").write_text("0 1\n")
+        (folder / "edges.txt").chmod(0)
+        (folder / "locked").mkdir(mode=0o555)
+        (folder / "closed").mkdir(mode=0)
+        as_root = os.geteuid() == 0
+        if as_root:
+            os.seteuid(65534)
+        try:
+            with pytest.raises(InputError) as unreadable:
+                files.read_bytes(str(folder / "edges.txt"))
+            for url in (f"{folder}/closed/edges.txt", f"{folder}/closed/*.txt"):
+                with pytest.raises(InputError) as closed:
+                    files.expand([url])
+                assert closed.value.message == f"`{url}` may not be read: Permission denied"
+                assert closed.value.hint == "check its permissions, or the credentials"
+            with pytest.raises(InputError) as unwritable:
+                files.check_writable(str(folder / "locked" / "run"))
+        finally:
+            if as_root:
+                os.seteuid(0)
+    finally:
+        shutil.rmtree(folder)
+    assert unreadable.value.message == f"`{folder}/edges.txt` may not be read: Permission denied"
+    assert unwritable.value.message == f"`{folder}/locked/run` cannot be written: Permission denied"
+
+
+def test_a_full_disk(tmp_path):
+    """A real one: a small filesystem in memory, where this machine lets the test mount it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no filesystem can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        text = workflow(
+            graph__input="generated:grid?rows=100&cols=100&keep=0.8&seed=1",
+            graph__store=str(tmp_path / "graph"),
+            sources={"random": {"count": 64}},
+            solve__batch=4,
+            output__path=str(disk / "run"),
+        )
+        (tmp_path / WORKFLOW).write_text(text)
+        result = CliRunner().invoke(app, ["run", str(tmp_path / WORKFLOW)])
+        assert result.exit_code == 1
+        assert re.search(
+            r"warning: up to 2\.\d MB will be written, [01]\.\d MB are free there", result.stderr
+        )
+        assert "cannot be written: No space left on device" in result.stderr
+        assert (
+            "hint: free some space and run the same command again: what is committed is kept" in result.stderr
+        )
+        committed = list(disk.glob("run/distances/*"))
+        assert committed, "some batches fit"
+        assert not list(disk.rglob(f"{files.TEMP_PREFIX}*"))
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        assert CliRunner().invoke(app, ["run", str(tmp_path / WORKFLOW)]).exit_code == 0
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
