@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from sssp_pipeline.storage import files
+from sssp_pipeline.storage.durability import begin_sync
 from sssp_pipeline.storage.filesystems import call, filesystem
 
 if TYPE_CHECKING:
@@ -108,7 +109,10 @@ def write_summed(url: str, write: Callable[[SummedFile], object]) -> FileSum:
     with files.open_atomic(url, plain=True) as handle:
         summed = SummedFile(handle)
         write(summed)
-    return summed.with_footer() if url.endswith(".parquet") else summed.sum
+    if not url.endswith(".parquet"):
+        return summed.sum
+    begin_sync(url)  # files of results are synced at the end of the run
+    return summed.with_footer()
 
 
 def write_parquet(table: pa.Table, summed: SummedFile, **options: Any) -> None:

@@ -4,11 +4,13 @@ import errno
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from sssp_pipeline.base.errors import SsspError
-from sssp_pipeline.storage import files
+from sssp_pipeline.storage import durability, files
 from sssp_pipeline.storage.durability import syncing
+from sssp_pipeline.storage.file_sums import write_parquet, write_summed
 
 
 @pytest.fixture
@@ -87,3 +89,17 @@ def test_an_object_store_needs_no_sync(steps):
     files.write_atomic("memory://bucket/record.json", b"{}", synced=True)
     files.sync("memory://bucket", ["record.json"])
     assert steps == []
+
+
+def test_the_disk_begins_to_write_what_will_be_synced_and_nothing_when_that_is_off(tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(
+        durability,
+        "_begin_to_write",
+        lambda descriptor, *_: begun.append(Path(f"/proc/self/fd/{descriptor}").readlink().name),
+    )
+    write_summed(f"{tmp_path}/tiles", lambda summed: summed.write(b"removed before the run is finished"))
+    write_summed(f"{tmp_path}/a.parquet", lambda summed: write_parquet(pa.table({"a": [1]}), summed))
+    with syncing("off"):
+        write_summed(f"{tmp_path}/b.parquet", lambda summed: write_parquet(pa.table({"a": [1]}), summed))
+    assert begun == ["a.parquet"]

@@ -16,6 +16,7 @@ from sssp_pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.parquet.pages import Chunk, encoded_chunk, plain_chunk
 from sssp_pipeline.pipeline.graph_store.manifest import Part
 from sssp_pipeline.storage import files
+from sssp_pipeline.storage.durability import begin_sync
 from sssp_pipeline.storage.file_sums import SummedFile
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ class PartFile:
     """
 
     def __init__(self, store: str, path: str, schema: pa.Schema) -> None:
-        self._path = path
+        self._url, self._path = files.join(store, path), path
         with ExitStack() as opened:
-            handle = opened.enter_context(files.open_atomic(files.join(store, path), plain=True))
+            handle = opened.enter_context(files.open_atomic(self._url, plain=True))
             self._sink = SummedFile(handle)
             self._writer = PageWriter(self._sink, schema, "none")
             self._opened = opened.pop_all()
@@ -62,6 +63,7 @@ class PartFile:
         """
         with self._opened:
             n_bytes = self._writer.close()
+        begin_sync(self._url)  # the manifest syncs all parts
         return Part(
             path=self._path,
             rows=content.num_rows,
