@@ -23,14 +23,16 @@ AZURITE := .azurite
 # Many tests wait for a process that they start. So there is one process more than cores: on two cores `make test` takes 13
 # minutes instead of 16. More than 8 gain little, as each of them collects all tests.
 CORES = $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
-PYTEST = $(BIN)/pytest -q -n $$(($(CORES) + 1)) --maxprocesses 8
+PYTEST_OPTIONS = -q -n $$(($(CORES) + 1)) --maxprocesses 8
+QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
 
-.PHONY: help quickstart lint check test test-slow test-s3 swift test-azure azurite install install-dev docs notebooks format bench lock clean
+.PHONY: help quickstart lint check test-quick test test-slow test-s3 swift test-azure azurite install install-dev docs notebooks format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
-	@echo "make check        lint, types, stale docs and the quick tests, in six minutes on two cores"
-	@echo "make test         the same, and all tests but those of test-slow, in thirteen minutes on two cores"
+	@echo "make check        lint, types, stale docs and the quick tests"
+	@echo "make test         the same, and all tests but those of test-slow"
+	@echo "make test-quick   the quick tests only, as CI runs them with a second Python"
 	@echo "make test-slow    the tests of object storage, faults, kills and deployment, and the rarer kernel variants"
 	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
@@ -50,15 +52,17 @@ lint: install-dev
 	$(BIN)/mypy
 	$(BIN)/python docs/generate.py --check
 
-check: lint
-	$(PYTEST) --dist worksteal -m "not medium and not slow"
+check: lint test-quick
+
+test-quick: install-dev
+	$(BIN)/pytest $(QUICK)
 
 test: lint
-	$(PYTEST) --dist worksteal -m "not slow"
+	$(BIN)/pytest $(PYTEST_OPTIONS) --dist worksteal -m "not slow"
 
-# The tests of a file stay in one process, as they share a server.
+# The tests of a server stay in one process; tests/conftest.py says which they are.
 test-slow: install-dev
-	$(PYTEST) --dist loadfile -m slow
+	$(BIN)/pytest $(PYTEST_OPTIONS) --dist loadgroup -m slow
 
 test-s3: install-dev swift
 	SSSP_SWIFT=$(SWIFT) $(BIN)/pytest -q tests/object_storage/test_s3.py

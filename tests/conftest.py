@@ -37,13 +37,52 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+#: Fixtures that start a server. Under `--dist loadgroup` one process runs all tests of a server.
+SERVERS = ("swift", "azurite", "slurm")
+#: How many tests were left out because there is no GPU.
+LEFT_OUT = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Group the tests by server, and leave out the GPU tests where there is no GPU: to skip each one takes time."""
+    from sssp_pipeline.kernels.gpu.common.cuda.compile import gpu_missing
+
+    for item in items:
+        for server in set(SERVERS).intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(server))
+    if config.getoption("--require-gpu") or gpu_missing() is None:
+        return
+    on_gpu = [item for item in items if item.get_closest_marker("gpu")]
+    items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    config.hook.pytest_deselected(items=on_gpu)
+    config.stash[LEFT_OUT] = len(on_gpu)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     from sssp_pipeline.kernels.gpu.common.cuda.compile import gpu_missing
 
     if item.get_closest_marker("gpu") and (reason := gpu_missing()):
-        if item.config.getoption("--require-gpu"):
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+        pytest.fail(reason, pytrace=False)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take from a process of pytest-xdist how many tests it left out; each process collects all tests."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say that the GPU tests did not run: a green run must not look as if they had."""
+    from sssp_pipeline.kernels.gpu.common.cuda.compile import gpu_missing
+
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"not run without a GPU: {left_out:,} tests ({gpu_missing()})")
 
 
 @pytest.fixture(autouse=True, scope="session")

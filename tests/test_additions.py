@@ -189,6 +189,7 @@ def test_what_needs_whole_rows_is_refused_for_a_toy_output(setting):
         load_workflow("w.yaml", [setting])
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("toys")
 def test_an_interrupted_run_of_a_toy_output_goes_on(monkeypatch):
     workflow = load_workflow("w.yaml")

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
@@ -42,10 +44,16 @@ ORDER = (
 )
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported(path: Path) -> set[str]:
     """Return the full names of all that the module at `path` imports, at the top or inside a function."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -68,19 +76,31 @@ def our_modules(path: Path) -> set[str]:
     return {name if name in MODULES else name.rpartition(".")[0] for name in names} - {"sssp_pipeline"}
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if not MODULES[m].name.startswith("__")])
-def test_imports_point_down(module):
-    own = place(module)
-    assert own is not None, f"{module} has no place in ORDER"
-    for name in our_modules(MODULES[module]):
-        there = place(name)
-        assert there == own or ORDER.index(there) < ORDER.index(own), f"{module} imports upward: {name}"
+def faults(rule: Callable[[str], Iterable[str]]) -> list[str]:
+    """Return what `rule` finds wrong in each module."""
+    return [f"{module} {fault}" for module in MODULES for fault in rule(module)]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_file_is_read_as_a_dataset(module):
+def test_imports_point_down():
+    def upward(module):
+        own = place(module)
+        if own is None and not MODULES[module].name.startswith("__"):
+            yield "has no place in ORDER"
+        for name in our_modules(MODULES[module]) if own else ():
+            there = place(name)
+            if there != own and ORDER.index(there) > ORDER.index(own):
+                yield f"imports upward: {name}"
+
+    assert faults(upward) == []
+
+
+def test_no_file_is_read_as_a_dataset():
     # A thread of Arrow may drop the last reference to a dataset when Python has already ended, and then aborts it.
-    assert "read_table(" not in MODULES[module].read_text(encoding="utf-8"), "use `pq.ParquetFile(…).read()`"
+    def reads(module):
+        if "read_table(" in MODULES[module].read_text(encoding="utf-8"):
+            yield "calls `read_table`: use `pq.ParquetFile(…).read()`"
+
+    assert faults(reads) == []
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -89,25 +109,32 @@ def test_no_modules_import_each_other_in_a_circle():
     assert set(TopologicalSorter(graph).static_order()) == graph.keys()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_each_library_has_its_place(module):
-    roots = {name.partition(".")[0] for name in imported(MODULES[module])}
-    relative = module.removeprefix("sssp_pipeline.")
-    if "fsspec" in roots:
-        # `doctor` names the installed fsspec, it opens nothing.
-        assert relative in ("storage.filesystems", "pipeline.planning.machine")
-    if roots & {"dask", "distributed"}:
-        assert relative.startswith("pipeline.solving.workers.")
-    if roots & {"cupy"}:
-        assert relative == "kernels.gpu.common.cuda.cupy_setup"
-    if roots & {"pyarrow"}:
-        assert relative.startswith(("pipeline.", "parquet.", "storage.", "api.", "base."))
-    if roots & {"pandas", "polars", "scipy", "xarray"}:
-        assert relative == "api.distances"  # inside of the methods that return what they make
-    if roots & {"matplotlib"}:
-        assert relative == "bench.figures"
-    if roots & {"typer", "rich"}:
-        assert relative == "cli" or relative.startswith("commands.")
+#: The modules, or the folders, that may import a library; all others may not.
+USERS = {
+    # `doctor` names the installed fsspec, it opens nothing.
+    "fsspec": ("storage.filesystems", "pipeline.planning.machine"),
+    "dask": ("pipeline.solving.workers.",),
+    "distributed": ("pipeline.solving.workers.",),
+    "cupy": ("kernels.gpu.common.cuda.cupy_setup",),
+    "pyarrow": ("pipeline.", "parquet.", "storage.", "api.", "base."),
+    # Inside of the methods that return what they make.
+    **dict.fromkeys(("pandas", "polars", "scipy", "xarray"), ("api.distances",)),
+    "matplotlib": ("bench.figures",),
+    "typer": ("cli", "commands."),
+    "rich": ("cli", "commands."),
+}
+
+
+def test_each_library_has_its_place():
+    def misplaced(module):
+        name = module.removeprefix("sssp_pipeline.")
+        for library in {each.partition(".")[0] for each in imported(MODULES[module])} & USERS.keys():
+            if not any(
+                name.startswith(user) if user.endswith(".") else name == user for user in USERS[library]
+            ):
+                yield f"imports {library}"
+
+    assert faults(misplaced) == []
 
 
 def test_every_package_that_is_imported_is_declared():
@@ -128,25 +155,45 @@ def test_every_package_that_is_imported_is_declared():
     assert {named.get(root, root) for root in roots} <= declared
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_only_the_command_line_prints(module):
-    if module in ("sssp_pipeline.cli", "sssp_pipeline.commands.session", "sssp_pipeline.commands.console"):
-        return
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
-        is_print = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-        is_stream = isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
-        writes_stream = is_stream and isinstance(node.value, ast.Name) and node.value.id == "sys"
-        prints = is_print or writes_stream
-        assert not prints, f"{module} line {node.lineno} prints"
+def test_only_the_command_line_prints():
+    def prints(module):
+        for node in ast.walk(parsed(MODULES[module])):
+            is_print = (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+            )
+            is_stream = isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
+            if is_print or (is_stream and isinstance(node.value, ast.Name) and node.value.id == "sys"):
+                yield f"line {node.lineno} prints"
+
+    command_line = {f"sssp_pipeline.{name}" for name in ("cli", "commands.session", "commands.console")}
+    assert [fault for fault in faults(prints) if fault.partition(" ")[0] not in command_line] == []
 
 
-@pytest.mark.parametrize("module", ["sssp_pipeline", "sssp_pipeline.cli", "sssp_pipeline.workflow.yaml_file"])
-def test_loads_nothing_heavy(module):
-    probe = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == "[]"
+def loaded(program: str, names: Iterable[str]) -> str:
+    """Return which of the modules `names` a program loads, as text."""
+    probe = f"import sys\n{program}\nprint([m for m in {names!r} if m in sys.modules])"
+    command = [sys.executable, "-c", probe]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("program", "absent"),
+    [
+        ("import sssp_pipeline", HEAVY),
+        ("import sssp_pipeline.cli", HEAVY),
+        ("import sssp_pipeline.workflow.yaml_file", HEAVY),
+        ("import sssp_pipeline.kernels", ("cupy", "dask", "pyarrow", "fsspec")),
+        (
+            "import numpy, sssp_pipeline as sp\n"
+            "sp.dijkstra(numpy.ones((2, 2)))\n"
+            "sp.solve(numpy.ones((2, 2)), 0).numpy()",
+            ("cupy", "dask", "distributed", "polars", "networkx"),
+        ),
+    ],
+    ids=["package", "command line", "workflow", "kernels", "a call in memory"],
+)
+def test_loads_nothing_that_it_does_not_need(program, absent):
+    assert loaded(program, absent) == "[]"
 
 
 def test_every_name_of_the_package_is_there():
@@ -155,25 +202,6 @@ def test_every_name_of_the_package_is_there():
         assert name in dir(sssp_pipeline)
     with pytest.raises(AttributeError, match="no attribute 'sove'"):
         sssp_pipeline.sove  # noqa: B018
-
-
-def test_a_call_in_memory_loads_no_dask():
-    absent = ("cupy", "dask", "distributed", "polars", "networkx")
-    probe = "import sys, numpy, sssp_pipeline as sp; sp.dijkstra(numpy.ones((2, 2))); sp.solve(numpy.ones((2, 2)), 0)"
-    probe += f".numpy(); print([m for m in {absent!r} if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == "[]"
-
-
-def test_kernels_load_without_dask_and_parquet():
-    absent = ("cupy", "dask", "pyarrow", "fsspec")
-    probe = f"import sys, sssp_pipeline.kernels; print([m for m in {absent!r} if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == "[]"
 
 
 #: What takes longest to import. Typer itself imports pydantic.
@@ -243,26 +271,17 @@ def test_a_table_of_ids_loads_nothing_slow(tmp_path):
 
 #: What solves, and what writes and checks distances.
 AFTER_INGEST = (
-    *(
-        "sssp_pipeline.kernels.registry",
-        "sssp_pipeline.kernels.contract.solver",
-        "sssp_pipeline.pipeline.run.conductor",
-    ),
-    *("sssp_pipeline.kernels.cpu", "sssp_pipeline.kernels.gpu", "sssp_pipeline.kernels.hierarchy"),
-    *(
-        "sssp_pipeline.pipeline.planning",
-        "sssp_pipeline.pipeline.results",
-        "sssp_pipeline.pipeline.verification",
-    ),
-    *("sssp_pipeline.pipeline.run.checks", "sssp_pipeline.pipeline.planning.machine"),
-    *("sssp_pipeline.pipeline.solving.dispatch", "sssp_pipeline.pipeline.solving.workers.interface"),
+    *("kernels.registry", "kernels.contract.solver", "kernels.cpu", "kernels.gpu", "kernels.hierarchy"),
+    *("pipeline.planning", "pipeline.planning.machine", "pipeline.results", "pipeline.verification"),
+    *("pipeline.run.conductor", "pipeline.run.checks"),
+    *("pipeline.solving.dispatch", "pipeline.solving.workers.interface"),
 )
 
 
 @pytest.mark.medium
 def test_an_ingest_loads_no_solver_and_no_results(tmp_path):
     (tmp_path / "edges.txt").write_text(EDGES)
-    names = (*SLOW, "pyarrow.compute", *AFTER_INGEST)
+    names = (*SLOW, "pyarrow.compute", *(f"sssp_pipeline.{name}" for name in AFTER_INGEST))
     # The first ingest on a machine compiles, which loads SciPy.
     for out in ("first", "second"):
         code, loaded = loaded_by(tmp_path, "ingest", "edges.txt", "--from", "0", "--out", out, names=names)

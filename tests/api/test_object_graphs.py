@@ -78,6 +78,7 @@ def test_a_weight_that_is_not_finite_is_named_by_its_nodes():
 # ---- igraph ----
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("directed", [True, False])
 def test_igraph_has_the_distances_of_networkx(igraph, random_graph, directed):
     theirs = random_graph if directed else random_graph.to_undirected()
@@ -89,6 +90,7 @@ def test_igraph_has_the_distances_of_networkx(igraph, random_graph, directed):
     assert found.vertices.to_pylist() == list(range(80))
 
 
+@pytest.mark.medium
 def test_igraph_with_names_and_other_attributes(igraph):
     graph = igraph.Graph([(0, 1), (1, 2)])
     assert sp.solve(graph, 0).numpy().tolist() == [[0, 1, 2]]

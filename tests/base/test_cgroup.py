@@ -210,6 +210,7 @@ def numbers(done: subprocess.CompletedProcess[str]) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
+@pytest.mark.medium
 def test_in_a_real_group(group):
     probe = f"exec {sys.executable} -c '{PROBE}'"
     memory, cores, free, dask_memory, _ = numbers(group.run(probe))
@@ -218,6 +219,7 @@ def test_in_a_real_group(group):
     assert dask_memory > memory  # Dask does not see the group of a job
 
 
+@pytest.mark.medium
 def test_in_a_real_container(group):
     contained = f"exec unshare --cgroup --mount sh -c '{CONTAINED[group.version]} && exec \"$@\"' sh "
     if (tried := group.run(contained + "true")).returncode:

@@ -149,6 +149,7 @@ def taken_names(tree: ast.Module) -> set[str]:
     return {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
 
 
+@pytest.mark.medium
 def test_the_digest_holds_every_module_from_which_kernels_take_something():
     missing = []
     for path in sorted(PACKAGE.rglob("*.py")):

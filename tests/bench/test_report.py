@@ -103,6 +103,7 @@ def report_of(tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.medium
 def test_every_table_says_what_the_lines_say(report_of):
     result, folder = report_of(LINES)
     assert (result.exit_code, result.stdout) == (0, "made/report.md\n")
@@ -112,6 +113,7 @@ def test_every_table_says_what_the_lines_say(report_of):
     assert {name: found[name][: len(text)] for name, text in BEGINNINGS.items()} == BEGINNINGS
 
 
+@pytest.mark.medium
 def test_the_page_shows_the_tables_and_where_they_are_from(report_of):
     _, folder = report_of(LINES)
     page = (folder / "report.md").read_text(encoding="utf-8")
@@ -122,6 +124,7 @@ def test_the_page_shows_the_tables_and_where_they_are_from(report_of):
     assert "n_vertices" not in page  # the table for programs
 
 
+@pytest.mark.medium
 def test_another_baseline_and_subject_can_be_named(report_of):
     _, folder = report_of(LINES, "--baseline", "dijkstra", "--subject", FBF)
     assert (folder / "speedups.csv").read_text().splitlines()[1].startswith("road,4.00,10.00,2.00")
@@ -185,6 +188,7 @@ def test_without_matplotlib_the_page_says_that_there_are_no_figures(report_of, m
     assert not list(folder.glob("*.svg"))
 
 
+@pytest.mark.medium
 @pytest.mark.skipif(not has_matplotlib(), reason="the extra `figures` is not installed")
 def test_figures_hold_every_graph(report_of):
     _, folder = report_of(LINES)

@@ -86,6 +86,7 @@ def test_a_page_is_what_the_stored_lines_give(benchmark_module, name):
     assert pages.PAGES[name].PAGE.read_text(encoding="utf-8") == pages.text(name)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["matrix", "hbf-table-3"])
 def test_a_report_of_the_papers_is_what_the_stored_lines_give(benchmark_module, tmp_path, name):
     report = benchmark_module("papers.report")

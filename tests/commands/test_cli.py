@@ -228,6 +228,7 @@ def on_a_terminal(command: list[str]) -> tuple[int, bytes]:
     return process.wait(), written
 
 
+@pytest.mark.medium
 def test_a_terminal_gets_a_moving_line_that_is_gone_in_the_end(at, screen):
     code, written = on_a_terminal([*COMMAND, "run", "w.yaml"])
     assert code == 0
@@ -365,6 +366,7 @@ def test_every_command_has_an_example():
         assert f"Example: sssp-pipeline {' '.join(words)}".strip() in shown, words
 
 
+@pytest.mark.medium
 def test_a_failure_is_an_object_where_json_is_asked_for(at):
     for command in ("run", "solve", "ingest", "plan", "verify", "inspect"):
         result = invoke(command, "nowhere.yaml", "--json")
@@ -385,6 +387,7 @@ def test_a_failure_is_an_object_where_json_is_asked_for(at):
     assert answer["hint"].startswith("`sssp-pipeline run WORKFLOW` solves what is damaged again")
 
 
+@pytest.mark.medium
 def test_quiet_leaves_the_answer_out_and_json_keeps_it(at):
     result = invoke("run", "w.yaml", "-q")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")

@@ -51,6 +51,7 @@ def test_text(at):
     )
 
 
+@pytest.mark.medium
 def test_json(at):
     assert json.loads(done("path", "run", "--from", "Ayr", "--to", "Deal", "--json", "--cost", "minutes")) == {
         "from": "Ayr", "to": "Deal", "length": 7, "unit": "km", "cost": 16, "cost_unit": "min", "edges": 2,
@@ -58,6 +59,7 @@ def test_json(at):
     }  # fmt: skip
 
 
+@pytest.mark.medium
 def test_geojson(at):
     result = invoke("path", "numbered", "--from", "1", "--to", "3", "--geojson")
     assert result.stderr == "coordinates read as longitude and latitude in microdegrees\n"
@@ -71,11 +73,13 @@ def test_geojson(at):
     assert (json.loads(result.stdout), result.stderr) == (feature, "")
 
 
+@pytest.mark.medium
 def test_a_graph_store_that_has_moved(at):
     Path("km").rename("moved")
     assert "length  7 km" in done("path", "run", "--from", "Ayr", "--to", "Deal", "--store", "moved")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
@@ -139,6 +143,7 @@ def test_what_is_refused(at, arguments, message, hint):
         assert result.stdout == ""
 
 
+@pytest.mark.medium
 def test_an_unfinished_run_is_refused(at):
     Path("run/run.json").unlink()
     shutil.copytree("run", "left")
@@ -151,6 +156,7 @@ def test_an_unfinished_run_is_refused(at):
     )
 
 
+@pytest.mark.medium
 def test_the_cutoff_of_the_run(at):
     done("run", "roads.csv", "--from", "Ayr", "--out", "near", "--set", "solve.cutoff=5",
          "--set", "graph.weights.column=km")  # fmt: skip

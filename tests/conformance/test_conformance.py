@@ -252,6 +252,7 @@ def test_small_graphs(solver, dtype, name):
                 assert_solves(solver, graph, sources, options)
 
 
+@pytest.mark.medium
 @EVERY_PAIR
 @EXAMPLES
 @given(data=st.data())
@@ -453,6 +454,7 @@ def test_answers_are_those_of_numpy(solver, dtype, name, numpy_answers):
         assert_answers(solver, graph, sources, SolveOptions(cutoff=cutoff), numpy_answers)
 
 
+@pytest.mark.medium
 @EVERY_PAIR
 @settings(EXAMPLES, max_examples=10)
 @given(data=st.data())

@@ -268,6 +268,7 @@ def test_cycles_of_length_zero(solver, dtype, name):
     assert_solves(solver, graph, sources, SolveOptions(predecessors=True))
 
 
+@pytest.mark.medium
 @EVERY_PAIR
 @EXAMPLES
 @given(data=st.data())

@@ -76,6 +76,7 @@ def problems(manifest: dict, cluster_schema: dict) -> str | None:
     return None
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "manifest", [m for _, m in MANIFESTS], ids=[f"{name}-{m['kind']}" for name, m in MANIFESTS]
 )
@@ -83,6 +84,7 @@ def test_manifests_fit_their_schema(manifest, cluster_schema):
     assert problems(manifest, cluster_schema) is None
 
 
+@pytest.mark.medium
 def test_what_kind_kubernetes_asks_for_fits_too(cluster_schema):
     pods = {"image": "i:1", "gpus": 1, "secret": "keys", "service_account": "solver"}
     spec = Cluster.model_validate(
@@ -91,6 +93,7 @@ def test_what_kind_kubernetes_asks_for_fits_too(cluster_schema):
     assert problems(cluster_resource(spec, "sssp-1"), cluster_schema) is None
 
 
+@pytest.mark.medium
 def test_a_key_that_nobody_knows_is_seen(cluster_schema):
     [cluster], [job] = documents("cluster.yaml"), documents("job.yaml")
     cluster["spec"]["worker"]["replica"] = 2

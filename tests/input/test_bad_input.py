@@ -359,6 +359,7 @@ def test_files_without_permission(tmp_path):
     assert unwritable.value.message == f"`{folder}/locked/run` cannot be written: Permission denied"
 
 
+@pytest.mark.medium
 def test_a_full_disk(tmp_path):
     """A real one: a small filesystem in memory, where this machine lets the test mount it."""
     disk = tmp_path / "disk"

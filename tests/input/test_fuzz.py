@@ -27,10 +27,11 @@ def fuzzed(tmp_path: Path, *options: str) -> str:
     return done.stdout
 
 
-def test_mutated_inputs(tmp_path):
-    printed = fuzzed(tmp_path, "--inputs", "600", "--seed", "1")
+@pytest.mark.parametrize("n_inputs", [100, pytest.param(600, marks=pytest.mark.slow)])
+def test_mutated_inputs(tmp_path, n_inputs):
+    printed = fuzzed(tmp_path, "--inputs", str(n_inputs), "--seed", "1")
     for name in MAKERS:
-        assert f"{name}: 600 inputs" in printed
+        assert f"{name}: {n_inputs} inputs" in printed
 
 
 def test_inputs_that_once_failed(tmp_path):

@@ -58,6 +58,7 @@ def test_in_either_order_the_distances_are_the_same(tmp_path):
     assert rows[0] == rows[1]
 
 
+@pytest.mark.medium
 def test_a_stopped_run_goes_on_in_the_order_given(tmp_path, monkeypatch, digests):
     (tmp_path / "whole").mkdir()
     run(made(tmp_path / "whole"), Quiet())

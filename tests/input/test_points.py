@@ -70,6 +70,7 @@ def test_the_nearest_points_of_each_source(workflow):
     assert {row["role"] for row in pq.read_table("run/snapped.parquet").to_pylist()} == {"target"}
 
 
+@pytest.mark.medium
 def test_a_run_is_found_again_unless_the_points_change(workflow):
     first = sp.run(workflow())
     written = Path("run/snapped.parquet").stat().st_mtime_ns

@@ -24,16 +24,6 @@ N_FILES, N = 5, 400
 pytestmark = pytest.mark.slow
 
 
-class Lines(Progress):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str, event: str = "note", **_: object) -> None:  # type: ignore[override]
-        self.lines.append(line)
-
-
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch):
     monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
@@ -71,11 +61,11 @@ def stored(place: str, workers: ClusterForIngest | None, heard: Progress) -> dic
 
 
 @pytest.mark.parametrize("ids", ["numbers", "strings"])
-def test_an_interrupted_ingest_on_workers_goes_on(bucket, tmp_path, monkeypatch, ids):
+def test_an_interrupted_ingest_on_workers_goes_on(bucket, tmp_path, monkeypatch, ids, listener):
     """Interrupted after some parts and again after some ranges: the store is that of one process on local files."""
     write(bucket, ids)
     write(str(tmp_path), ids)
-    alone = stored(str(tmp_path), None, Lines())
+    alone = stored(str(tmp_path), None, listener())
     note, n_left = Notes.write, 0
 
     def interrupted(self, *given):
@@ -87,27 +77,27 @@ def test_an_interrupted_ingest_on_workers_goes_on(bucket, tmp_path, monkeypatch,
 
     with two_workers() as cluster:
         for n_notes in (3, 5):
-            n_left, heard = n_notes, Lines()
+            n_left, heard = n_notes, listener()
             with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
                 patched.setattr(Notes, "write", interrupted)
                 stored(bucket, ClusterForIngest(cluster, 1, heard), heard)
             assert heard.lines[-1].startswith(
                 f"what was done is kept in `{bucket}/graph/.sssp-partial-ingest-"
             )
-        heard = Lines()
+        heard = listener()
         assert stored(bucket, ClusterForIngest(cluster, 1, heard), heard) == alone
     assert any(line.startswith("going on: ") for line in heard.lines)
     assert not [name for name in files.list_files(f"{bucket}/graph") if "ingest-" in name]
 
 
-def test_workers_without_access_are_named(bucket, tmp_path, login):
+def test_workers_without_access_are_named(bucket, tmp_path, login, listener):
     """They have the credentials of another user: ingest runs in this process, and says why."""
     write(bucket, "numbers")
     write(str(tmp_path), "numbers")
-    alone = stored(str(tmp_path), None, Lines())
+    alone = stored(str(tmp_path), None, listener())
     login(*STRANGER)
     with two_workers() as cluster:
         login(*OWNER)
-        heard = Lines()
+        heard = listener()
         assert stored(bucket, ClusterForIngest(cluster, 1, heard), heard) == alone
     assert heard.lines[0].startswith("ingest runs in this process: ")

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
-from runs import AtBatch, Stop, digests, stop
+from runs import digests
 
-import sssp_pipeline as sp
 from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.run.run_each import run_each
@@ -24,7 +19,6 @@ from sssp_pipeline.workflow.models import Workflow
 pytestmark = pytest.mark.slow
 
 WEIGHTS = ("am", "pm", "cost")
-#: Many more than are solved or written at the same moment: a stopped run must leave some.
 N_BATCHES = 16
 
 
@@ -40,7 +34,7 @@ def roads() -> bytes:
     return written.getvalue()
 
 
-def data_at(place: str, **sections) -> dict:
+def made(place: str, **sections) -> Workflow:
     several = [{"name": "am", "unit": "s"}, {"name": "pm", "unit": "s"}, {"name": "cost"}]
     data = {
         "graph": {
@@ -53,11 +47,7 @@ def data_at(place: str, **sections) -> dict:
         "cluster": {},
         "output": {"path": f"{place}/run"},
     }
-    return {key: {**value, **sections.get(key, {})} for key, value in data.items()}
-
-
-def made(place: str, **sections) -> Workflow:
-    return Workflow.model_validate(data_at(place, **sections))
+    return Workflow.model_validate({key: {**value, **sections.get(key, {})} for key, value in data.items()})
 
 
 def digests_of_all(place: str) -> dict[str, dict[str, str]]:
@@ -96,60 +86,3 @@ def test_each_weight_is_the_same_as_on_local_files(place, undisturbed, cluster):
     parts = [file.partition("/")[0] for file in stored if file.endswith(".parquet")]
     assert sorted(set(parts)) == ["edge_weights", "edges", "row_offsets"]
     assert parts.count("edge_weights") == len(WEIGHTS) * parts.count("edges")
-    store = sp.open_store(f"{place}/graph", weight="pm")
-    sources = pq.read_table(io.BytesIO(files.read_bytes(f"{place}/run/pm/metrics.parquet")))["source"]
-    rows = sp.open_run(f"{place}/run/pm").distances(sources=sources[:2]).to_pandas()["distance"]
-    expected = sp.solve(store, sources[:2]).to_pandas()["distance"]
-    assert rows.sort_values().tolist() == expected.sort_values().tolist()
-
-
-def test_running_again_solves_only_what_is_missing(place, undisturbed):
-    with pytest.raises(Stop):
-        run_each(made(place), AtBatch(3, stop))
-    begun = {name: files.list_files(f"{place}/run/{name}/distances") for name in WEIGHTS}
-    assert 3 <= len(begun["am"]) < N_BATCHES
-    assert begun["pm"] == begun["cost"] == []
-    with pytest.raises(Stop):
-        run_each(made(place), AtWeight("pm", 2))
-    n_begun = len(files.list_files(f"{place}/run/pm/distances"))
-    assert len(files.list_files(f"{place}/run/am/distances")) == N_BATCHES
-    assert 2 <= n_begun < N_BATCHES
-    counted = Solved()
-    run_each(made(place), counted)
-    assert digests_of_all(place) == undisturbed
-    assert counted.n_batches == 2 * N_BATCHES - n_begun
-
-
-class AtWeight(Quiet):
-    """A listener that stops the run when some batches of a weight are committed."""
-
-    def __init__(self, weight: str, number: int) -> None:
-        self._weight, self._number, self._now = weight, number, ""
-
-    def say(self, line, event="note", *, level="info", **facts):
-        if event == "weight":
-            self._now = facts["weight"]
-
-    def advance(self, done, total, unit):
-        if (self._now, unit) == (self._weight, "batches") and done >= self._number:
-            stop()
-
-
-class Solved(Quiet):
-    """A listener that counts the batches that are solved."""
-
-    n_batches = 0
-
-    def event(self, name, **facts):
-        if name == "solved":
-            self.n_batches += len(facts["batches"])
-
-
-def test_the_command_line_runs_and_inspects_all(place, undisturbed, tmp_path):
-    workflow = tmp_path / "w.yaml"
-    workflow.write_text(json.dumps(data_at(place)))
-    for arguments in (["run", str(workflow)], ["inspect", f"{place}/run"]):
-        command = [sys.executable, "-m", "sssp_pipeline.cli", *arguments, "--json"]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        assert set(WEIGHTS) <= set(printed.replace('"', " ").replace("/", " ").split())
-    assert digests_of_all(place) == undisturbed

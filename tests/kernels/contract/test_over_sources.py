@@ -35,6 +35,7 @@ def numbers_of(dtype):
     return st.sampled_from([0, 1, 2, 7, unreached - 1, unreached]) | st.integers(low, 10**6)
 
 
+@pytest.mark.medium
 @EVERY_DTYPE
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(data=st.data())

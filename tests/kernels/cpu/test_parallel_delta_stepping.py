@@ -71,6 +71,7 @@ def test_several_threads_find_what_one_thread_finds(n_threads, dtype):
             assert_finds(search_of(graph, n_threads, delta), graph, [0, 799])
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("dtype", ["uint64", "float64"])
 def test_all_threads_move_their_windows_at_the_same_time(dtype):
     graph = every_magnitude(dtype)
@@ -106,6 +107,7 @@ def test_threads_slower_than_one_hand_their_entries_to_the_first(slow_ns, monkey
         assert [others for _, *others in done] == [[(0, 0), (0, 0)]] * 5
 
 
+@pytest.mark.medium
 def test_a_vertex_is_processed_once_when_no_distance_is_lowered_twice():
     graph = graph_of(grid(rows=40, cols=40))
     row = np.full(graph.n_vertices, 2**32 - 1, np.uint32)
@@ -128,6 +130,7 @@ def kernel_threads():
     return [t for t in threading.enumerate() if t.name.startswith("sssp-kernel")]
 
 
+@pytest.mark.medium
 def test_threads_end_with_the_search(three_threads):
     search = ParallelDeltaStepping().start(three_threads, SolveOptions())
     assert_finds(search, three_threads, [0, 5])
@@ -206,6 +209,7 @@ def wait_often(barrier, n_threads, times, counts):
     return lasts
 
 
+@pytest.mark.medium
 def test_all_threads_pass_the_barrier_and_one_is_the_last():
     threads = KernelThreads(3)
     counts = np.zeros(1, np.uint64)

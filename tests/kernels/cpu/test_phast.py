@@ -99,6 +99,7 @@ def joined_graphs(draw):
     return csr_from_edges(src, dst, weights.astype(dtype), max(n, 1))
 
 
+@pytest.mark.medium
 @EXAMPLES
 @given(graph=joined_graphs(), cutoff=st.sampled_from([None, None, None, 0, 2.5, 12]))
 def test_graphs_with_small_separators(graph, cutoff):
@@ -115,6 +116,7 @@ def dense_graphs(draw):
     return csr_from_edges(rng.integers(0, n, size), rng.integers(0, n, size), weights, n)
 
 
+@pytest.mark.medium
 @EXAMPLES
 @given(graph=dense_graphs())
 def test_graphs_without_small_separators(graph):
@@ -189,6 +191,7 @@ def assert_targets_as_delta_stepping(graph, sources, targets, cutoff=None):
     return found
 
 
+@pytest.mark.medium
 @EXAMPLES
 @given(graph=joined_graphs(), cutoff=st.sampled_from([None, None, 0, 2.5, 12]), data=st.data())
 def test_distances_to_targets(graph, cutoff, data):
@@ -196,6 +199,7 @@ def test_distances_to_targets(graph, cutoff, data):
     assert_targets_as_delta_stepping(graph, np.arange(graph.n_vertices), np.array(targets), cutoff)
 
 
+@pytest.mark.medium
 def test_few_targets_need_few_vertices_and_share_them_between_calls():
     graph = graph_of(road_like(5_000))
     rng = np.random.default_rng(4)
@@ -268,6 +272,7 @@ def solved_by_threads(graph):
         return list(pool.map(lambda source: Phast().solve(graph, np.array([source]), ANY), range(12)))
 
 
+@pytest.mark.medium
 def test_the_hierarchy_is_made_once_for_all_threads_and_goes_with_the_graph(monkeypatch):
     Phast().solve(graph_of(grid(2, 2)), np.array([0]), ANY)  # compiles it
     made = []

@@ -91,6 +91,7 @@ def listings(monkeypatch):
     return listed
 
 
+@pytest.mark.medium
 def test_chunks_are_listed_once_and_go_with_the_graph_on_the_device(listings, monkeypatch):
     monkeypatch.setattr(_hub_chunks, "cupy_module", lambda: np)
     graph = star(1000)

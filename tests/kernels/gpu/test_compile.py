@@ -1,8 +1,7 @@
 """Every kernel compiles, without a warning, for every GPU we name, on a machine that has none.
 
-All combinations take minutes, so marks divide them. `make check` compiles every unit once, for one architecture.
-`make test` compiles every unit for every architecture, and every type for one architecture.
-`make test-slow` compiles the others.
+All combinations take minutes, so marks divide them. `make test` compiles every unit for every architecture, and every
+type for one architecture. `make test-slow` compiles the others.
 """
 
 from __future__ import annotations
@@ -142,6 +141,7 @@ def with_types(units, dtypes):
     ]
 
 
+@pytest.mark.medium
 @needs_nvrtc
 @pytest.mark.parametrize(("unit", "dtype", "signed", "arch"), combinations())
 def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):

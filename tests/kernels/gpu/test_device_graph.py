@@ -94,6 +94,7 @@ def test_a_large_graph_has_the_device_alone_and_what_is_used_stays(device):
     assert device.used == device_graphs._device_bytes(large, False)
 
 
+@pytest.mark.medium
 def test_a_copy_is_freed_with_the_host_graph(device):
     graph = path_graph(100)
     device_graph(graph)

@@ -315,6 +315,7 @@ def table(ptx: str, name: str) -> str:
     return found[1] if found else ""
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("dtype", ["uint32", "float64"])
 @pytest.mark.parametrize("name", MIRRORED)
 def test_python_repeats_what_the_compiler_laid_out(name, dtype):

@@ -77,6 +77,7 @@ def test_chunks_are_within_their_sizes_and_need_only_earlier_bands(made):
     assert_sound(completion, cut(completion))
 
 
+@pytest.mark.medium
 @EXAMPLES
 @given(graph=graphs())
 def test_a_sweep_by_products_finds_the_distances(graph):

@@ -66,6 +66,7 @@ def eliminated(graph, ranks):
     return around
 
 
+@pytest.mark.medium
 @EXAMPLES
 @given(graph=graphs())
 def test_arcs_are_those_of_the_elimination_game(graph):
@@ -87,6 +88,7 @@ def test_what_metis_orders_is_eliminated_right_too(monkeypatch):
         assert upper_neighbours(made) == eliminated(graph, made.ranks)
 
 
+@pytest.mark.medium
 @EXAMPLES
 @given(graph=graphs())
 def test_kept_arcs_are_distances_and_left_out_arcs_are_longer(graph):
@@ -107,6 +109,7 @@ def test_kept_arcs_are_distances_and_left_out_arcs_are_longer(graph):
             assert high in arcs.heads[arcs.offsets[low] : arcs.offsets[low + 1]]
 
 
+@pytest.mark.medium
 @EXAMPLES
 @given(graph=graphs(), n_threads=st.integers(2, 4))
 def test_any_number_of_threads_makes_the_same_hierarchy(graph, n_threads):
@@ -117,6 +120,7 @@ def test_any_number_of_threads_makes_the_same_hierarchy(graph, n_threads):
     )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("dtype", ["uint32", "int64"])
 def test_threads_that_share_a_large_graph_make_the_same_hierarchy(dtype):
     for made in (road_like(20_000), grid(70, 90, keep=0.7), dense(40), star(50), path(3000)):
@@ -224,6 +228,7 @@ def ordered_by_metis(graph, monkeypatch, n_cuts, least=40):
         return processes.order(*neighbours_of(graph))
 
 
+@pytest.mark.medium
 def test_large_graphs_are_cut_before_metis_orders_the_halves(monkeypatch):
     one_part, parts = graph_of(grid(20, 30, keep=0.9)), graph_of(grid(9, 40, keep=0.45))
     for graph in (one_part, parts, graph_of(dense(60)), graph_of(star(100)), graph_of(path(300))):
@@ -240,6 +245,7 @@ def test_large_graphs_are_cut_before_metis_orders_the_halves(monkeypatch):
     assert_array_equal(*(ordered_by_metis(one_part, monkeypatch, n) for n in (0, 3)))
 
 
+@pytest.mark.medium
 @given(data=st.data())
 @EXAMPLES
 def test_halves_are_separated_and_keep_their_edges(data):
@@ -284,6 +290,7 @@ class Interrupted(BaseException):
     pass
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("after_s", [0.02, 0.7])
 def test_an_interrupt_ends_every_process_of_metis(monkeypatch, after_s):
     def interrupted(*_):
@@ -345,6 +352,7 @@ def test_a_metis_that_fails_is_an_error(monkeypatch, n_cuts):
         ordered_by_metis(graph_of(grid(200, 200)), monkeypatch, n_cuts)
 
 
+@pytest.mark.medium
 def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
     offsets, neighbours = neighbours_of(graph_of(grid(150, 150)))
     np.savez(tmp_path / "graph.npz", offsets=offsets, neighbours=neighbours)
@@ -380,6 +388,7 @@ def test_random_graphs_equal_dijkstra():
     assert "phast: 500 graphs, 0 differ" in done.stdout
 
 
+@pytest.mark.medium
 def test_the_fuzzer_finds_an_arc_that_is_missing():
     program = """if True:
         import sys

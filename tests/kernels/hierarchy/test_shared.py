@@ -60,6 +60,7 @@ def test_negative_weights_share_the_completion_of_the_graph(made):
     assert made == ["completion_of", "customize"]
 
 
+@pytest.mark.medium
 def test_a_completion_goes_with_the_edges():
     graph = path(20)
     completion = weakref.ref(shared.shared_completion(graph))

@@ -51,6 +51,7 @@ def checked(offsets, neighbours):
     return made
 
 
+@pytest.mark.medium
 @EXAMPLES
 @given(given_pairs=pairs())
 def test_what_is_left_is_what_the_elimination_game_leaves(given_pairs):

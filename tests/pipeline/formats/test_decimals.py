@@ -184,6 +184,7 @@ def test_long_decimals_to_be_scaled(write, refused, name, between, weight):
     )
 
 
+@pytest.mark.medium
 @KINDS
 @given(
     st.lists(
@@ -265,6 +266,7 @@ def random_weights(random: np.random.Generator) -> list[str]:
     return texts
 
 
+@pytest.mark.medium
 @KINDS
 @pytest.mark.parametrize("seed", range(4))
 def test_random_decimals_are_stored_as_python_reads_them(tmp_path, monkeypatch, name, between, seed):

@@ -210,6 +210,7 @@ def test_no_row_is_left(write, refused, block_bytes):
     )
 
 
+@pytest.mark.medium
 def test_so_many_rows_are_described(write, read):
     n = SkippedRows.KEPT + 200
     for name, row in (("e.txt", "1 x\n"), ("e.csv", "1,x\n"), ("f.csv", "1,2,3\n")):
@@ -311,6 +312,7 @@ lines = st.lists(
 )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("between", [" ", ","])
 @given(lines, st.sampled_from([2, 3]), st.sampled_from([100, 200, 1 << 20]), st.integers(1, 3))
 @settings(deadline=None, max_examples=100)

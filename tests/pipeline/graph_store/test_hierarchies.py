@@ -106,6 +106,7 @@ def assert_same(found, expected):
             assert_same(one, other)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("directed", [False, True])
 def test_what_is_stored_is_what_was_made(tmp_path, monkeypatch, directed):
     monkeypatch.setattr(hierarchies, "PART_ROWS", 100)  # so that arrays have several parts
@@ -232,6 +233,7 @@ def test_what_a_failed_attempt_wrote_is_removed(store, monkeypatch):
     assert files.list_files(store) == before
 
 
+@pytest.mark.medium
 def test_a_killed_process_leaves_no_hierarchy(store, made):
     program = (
         "import os, signal, sys\n"

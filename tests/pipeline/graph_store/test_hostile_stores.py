@@ -198,6 +198,7 @@ def same_crc(weights: list[int]) -> list[int]:
     raise AssertionError("more flips than bits of a CRC-32 always have such a sum")
 
 
+@pytest.mark.medium
 @pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").exists(), reason="only Linux has the cache")
 def test_changed_weights_in_the_cache_of_a_machine_reach_no_result(tmp_path, store, monkeypatch):
     """Every weight in the cache was changed: a run on workers and its certificate both said "exact"."""

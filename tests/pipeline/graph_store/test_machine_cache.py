@@ -141,6 +141,7 @@ def test_many_processes_at_once_read_the_store_once(store, cache, tmp_path):
     assert len(read) == len(set(read)) == n_parts(store) > 3
 
 
+@pytest.mark.medium
 def test_a_loader_that_is_stopped_holds_nobody_up_and_one_that_is_killed_leaves_no_graph(
     store, cache, tmp_path, monkeypatch, caplog, wait_until
 ):

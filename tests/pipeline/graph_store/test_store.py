@@ -410,6 +410,7 @@ class Killed(BaseException):
     """Ends the process in the middle of a commit."""
 
 
+@pytest.mark.medium
 def test_killed_at_every_step_of_a_commit_no_version_is_lost(tmp_path, monkeypatch):
     texts = {name: f"10 20 {weight}\n20 40 7\n" for name, weight in zip("abc", (5, 6, 8), strict=True)}
     real = {name: getattr(files, name) for name in ("write_atomic", "remove", "remove_if_empty")}
@@ -512,6 +513,7 @@ def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_
     assert parts(str(tmp_path / "graph")) == named_parts(str(tmp_path / "graph"))
 
 
+@pytest.mark.medium
 def test_ctrl_c_ends_the_wait_for_another_ingest(tmp_path):
     (tmp_path / "edges.txt").write_text("0 1 5\n")
     (tmp_path / "w.yaml").write_text(

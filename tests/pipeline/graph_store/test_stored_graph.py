@@ -83,6 +83,7 @@ def test_a_graph_in_use_is_found_again_without_room_and_one_that_is_not_is_gone(
     assert loads == [first[0], second[0], second[0]]
 
 
+@pytest.mark.medium
 def test_a_lent_graph_is_used_during_the_block_alone(stores, loads):
     url, content_id = stores[0]
     own = StoredGraph(url, read_manifest(url))

@@ -150,6 +150,7 @@ def test_a_graph_of_which_nothing_is_left():
     assert sp.ingest("g.gr", "one", vertices="largest-component").ids.column().to_pylist() == [1]
 
 
+@pytest.mark.medium
 def test_what_was_left_out_is_told_and_shown(listener):
     Path("e.txt").write_text("1 2 3\n2 3 3\n7 8 3\n")
     told = listener()

@@ -121,6 +121,7 @@ def assert_same(tmp_path: Path, **graph: object) -> dict:
     return whole
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("ids", ["dense", "from 7", "with gaps", "sparse", "small and large", "strings"])
 def test_any_ids(tmp_path, ids, options):
@@ -130,6 +131,7 @@ def test_any_ids(tmp_path, ids, options):
     assert len([name for name in found["files"] if name.startswith("row_offsets/")]) > 1
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "kind",
     ["none", "uint32", "int32", "uint64", "int64", "float32", "float64", "zeros", "late decimals"],
@@ -140,6 +142,7 @@ def test_any_weights(tmp_path, kind):
         assert_same(tmp_path, **OPTIONS[options])
 
 
+@pytest.mark.medium
 def test_forced_types_and_scales(tmp_path):
     write(tmp_path / "edges.txt", weight="float32")
     for wanted in ({"dtype": "float64"}, {"scale": 100}):
@@ -152,6 +155,7 @@ def test_floats_of_two_bytes(tmp_path):
     assert assert_same(tmp_path)["manifest"]["weights"]["mean"] == 3.5 / 3
 
 
+@pytest.mark.medium
 def test_several_weights(tmp_path):
     rng = np.random.default_rng(5)
     columns = [
@@ -165,6 +169,7 @@ def test_several_weights(tmp_path):
     assert_same(tmp_path, weights={"several": [{"name": "am"}, {"name": "pm"}]}, directed=False)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("ids", ["dense", "strings"])
 def test_the_rows_are_those_of_the_input(tmp_path, ids):
     write(tmp_path / "edges.txt", ids=ids)
@@ -187,6 +192,7 @@ def test_the_rows_are_those_of_the_input(tmp_path, ids):
     assert found["manifest"]["weights"]["mean"] == graph.weights.mean(dtype=np.float64)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("order", ["sorted", "a star", "reverses follow", "reverses at the end"])
 def test_orders_that_a_sample_could_miss(tmp_path, order):
     rng = random.Random(7)

@@ -44,6 +44,7 @@ POSITION = st.tuples(
 )
 
 
+@pytest.mark.medium
 @given(st.lists(POSITION, min_size=1, max_size=30), st.lists(POSITION, min_size=1, max_size=10))
 @settings(deadline=None, derandomize=True, max_examples=200)
 def test_the_nearest_of_all_vertices_is_found(positions, points):

@@ -116,6 +116,7 @@ def test_the_nearest_of_some_targets_have_ids_and_ranks(numpy_answers):
             }
 
 
+@pytest.mark.medium
 @KINDS
 def test_a_run_is_planned_inspected_read_and_verified_again(output):
     workflow = workflow_of(output)
@@ -150,6 +151,7 @@ def test_a_wrong_value_is_refuted(output, recorded_anew):
     assert caught.value.message == f"source `v00`{rank}: stored {name} {first}, true {name} {true}"
 
 
+@pytest.mark.medium
 @KINDS
 def test_an_interrupted_run_goes_on(output, monkeypatch):
     workflow = workflow_of(output)
@@ -165,6 +167,7 @@ def test_an_interrupted_run_goes_on(output, monkeypatch):
     assert pq.read_table(folder.path("distances")) == whole
 
 
+@pytest.mark.medium
 @KINDS
 def test_answers_in_an_object_store(output):
     whole = pq.read_table(run(workflow_of(output), Quiet())[0].path("distances"))
@@ -172,6 +175,7 @@ def test_answers_in_an_object_store(output):
     assert sp.open_run("memory://answers-of-a-run").answers() == whole
 
 
+@pytest.mark.medium
 def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers):
     lines = []
 
@@ -206,6 +210,7 @@ def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers):
         assert again["overall"] == record["overall"]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["diameter", "radius", "histogram"])
 def test_verify_finds_a_wrong_number_over_all_sources(name):
     folder, record = run(workflow_of(REDUCED), Quiet())
@@ -219,6 +224,7 @@ def test_verify_finds_a_wrong_number_over_all_sources(name):
     assert caught.value.message == f"`run.json`: stored {name} {wrong}, true {name} {true}"
 
 
+@pytest.mark.medium
 def test_every_run_has_a_diameter_and_a_radius_in_the_type_of_its_weights():
     whole = run(workflow_of("output: {path: run}", "sources={ids: [v00, v03]}"), Quiet())[1]
     alone = workflow_of("output: {path: alone, distances: none}", "sources={ids: [v00, v03]}")
@@ -239,6 +245,7 @@ def failing(*_, **__):
     raise RuntimeError("the power failed")
 
 
+@pytest.mark.medium
 @KINDS
 def test_what_a_run_was_asked_for_is_its_identity(output):
     run(workflow_of(output), Quiet())
@@ -253,6 +260,7 @@ def test_what_a_run_was_asked_for_is_its_identity(output):
     assert record["verify"]["refuted"] is None
 
 
+@pytest.mark.medium
 @KINDS
 def test_a_damaged_note_is_an_error(output, recorded_anew):
     folder, _ = run(workflow_of(output), Quiet())
@@ -292,6 +300,7 @@ def test_no_batch_is_solved_with_a_damaged_note(output, how, monkeypatch):
     assert run(workflow_of(output), Quiet())[1]["verify"]["refuted"] is None
 
 
+@pytest.mark.medium
 def test_with_a_scale_answers_are_in_the_unit_of_the_input():
     scaled = "graph.weights.scale=100"
     table = pq.read_table(

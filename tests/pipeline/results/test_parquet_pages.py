@@ -189,6 +189,7 @@ def test_a_changed_byte_of_any_page_is_found_by_its_checksum(tmp_path, layout, c
             pq.read_table(path, page_checksum_verification=True)
 
 
+@pytest.mark.medium
 @given(
     st.sampled_from(TYPES).flatmap(lambda dtype: arrays(dtype, st.integers(0, 200))),
     st.randoms(use_true_random=False),
@@ -242,6 +243,7 @@ def check_random_batch(rng: np.random.Generator, path: Path) -> None:
         assert read["predecessor"].to_pylist() == true
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("seed", range(4))
 def test_random_batches_are_read_back(seed, tmp_path):
     rng = np.random.default_rng(seed)
@@ -352,6 +354,7 @@ def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, dtype, compre
             assert Path(paths[0]).read_bytes() == Path(paths[1]).read_bytes()
 
 
+@pytest.mark.medium
 @given(st.data())
 @settings(deadline=None, max_examples=200)
 def test_packed_rows_of_any_shape_give_the_same_bytes(data):

@@ -41,6 +41,7 @@ def true_rows():
     return table.filter(table["distance"].is_valid())
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("group_rows", [2**20, 10])
 def test_only_reached_vertices_have_rows(group_rows, monkeypatch):
     monkeypatch.setattr(reached_pairs, "_GROUP_ROWS", group_rows)

@@ -102,6 +102,7 @@ def test_a_row_for_each_vertex_has_what_numpy_makes_of_all_distances(scale, nump
     assert "/vertices.parquet" in page
 
 
+@pytest.mark.medium
 def test_no_batch_solver_or_restart_changes_a_byte(monkeypatch):
     solved()
     whole = Path("run/vertices.parquet").read_bytes()
@@ -140,6 +141,7 @@ def test_a_part_that_counts_twice_or_not_at_all_is_an_error(monkeypatch):
         run(load_workflow("w.yaml"), Quiet())
 
 
+@pytest.mark.medium
 def test_it_stands_beside_numbers_of_each_source_and_is_part_of_the_identity():
     solved("output.reduce.values=[closeness]", "output.reduce.quantiles=[0.5]")
     assert sp.open_run("run").answers().column_names == ["source", "closeness", "quantile_0.5"]
@@ -196,6 +198,7 @@ def test_a_sum_that_is_too_large_names_the_vertex():
 ALL = "sources={all: true}"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("scale", "overrides"),
     [
@@ -271,6 +274,7 @@ def unchecked(progress):
     return reason
 
 
+@pytest.mark.medium
 def test_verify_says_why_it_cannot_check_vertices(monkeypatch):
     write_edges(0.1)
     solved(ALL)
@@ -294,6 +298,7 @@ def test_a_run_without_it_says_so():
         sp.open_run("run").per_vertex()
 
 
+@pytest.mark.medium
 def test_weights_below_zero(numpy_answers):
     lines = [f"v{v:02},v{v + 1:02},{1 - v % 5}" for v in range(39)]
     Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))

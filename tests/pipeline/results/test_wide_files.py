@@ -54,6 +54,7 @@ def several(monkeypatch):
     monkeypatch.setattr(wide_files, "TILE", 200)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("unreached", [None, 999999])
 def test_the_folder_is_one_table_with_a_column_a_source(tmp_path, several, unreached):
     folder, record = run(made(tmp_path, unreached=unreached), Quiet())
@@ -79,6 +80,7 @@ def test_the_folder_is_one_table_with_a_column_a_source(tmp_path, several, unrea
         np.testing.assert_array_equal(found, true)
 
 
+@pytest.mark.medium
 def test_targets_are_read_from_the_files(tmp_path, several):
     folder, _ = run(made(tmp_path), Quiet())
     vertices = [int(v) for v in np.random.default_rng(0).permutation(1640)]
@@ -176,6 +178,7 @@ def test_a_batch_that_is_written_once_more_after_the_merge_is_removed(tmp_path, 
     assert not (tmp_path / "run" / "_run").exists()
 
 
+@pytest.mark.medium
 def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several, recorded_anew):
     folder, _ = run(made(tmp_path), Quiet())
     path = Path(folder.path(folder.wide_names()[1]))

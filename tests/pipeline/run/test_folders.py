@@ -109,6 +109,7 @@ def test_what_killed_processes_leave_is_no_other_file(tmp_path):
     assert sorted(content(folder)) == ["metrics.parquet", "report.html", "run.json"]
 
 
+@pytest.mark.medium
 def test_overwrite_removes_the_earlier_run_and_nothing_else(tmp_path):
     run(made(tmp_path), Quiet())
     foreign = ["notes.txt", "distances/mine.txt", "sub/run.json"]
@@ -131,6 +132,7 @@ def test_overwrite_removes_the_earlier_run_and_nothing_else(tmp_path):
     ]
 
 
+@pytest.mark.medium
 def test_overwrite_of_nothing_is_a_run(tmp_path, listener):
     run(made(tmp_path), Quiet(), overwrite=True)
     again = content(tmp_path / "run" / "distances")
@@ -147,6 +149,7 @@ class Killed(BaseException):
     """Ends the process between two steps."""
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("unfinished", [False, True])
 def test_killed_at_every_step_of_a_removal_the_folder_is_still_a_runs(tmp_path, monkeypatch, unfinished):
     run(made(tmp_path), Quiet())
@@ -210,6 +213,7 @@ def flipped(content: bytes) -> bytes:
     return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("damage", "fault"),
     [
@@ -239,6 +243,7 @@ def test_a_damaged_batch_of_a_finished_run_is_solved_again_and_no_other(tmp_path
     assert f"{tmp_path / 'run'} is finished already, nothing to solve" in heard.lines
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["distances/batch-00001.parquet", "metrics.parquet"])
 def test_verify_finds_a_flipped_bit_and_the_run_that_its_hint_names_repairs_it(tmp_path, name):
     folder, _ = run(made(tmp_path), Quiet())
@@ -253,6 +258,7 @@ def test_verify_finds_a_flipped_bit_and_the_run_that_its_hint_names_repairs_it(t
     assert "damaged" not in verify_run(folder.url, None, "certificate", Quiet())
 
 
+@pytest.mark.medium
 def test_damage_outside_the_sample_is_found_by_its_checksum(tmp_path):
     workflow = made(tmp_path, sources={"random": {"count": 40, "seed": 1}}, solve={"batch": 1})
     folder, _ = run(workflow, Quiet())
@@ -266,6 +272,7 @@ def test_damage_outside_the_sample_is_found_by_its_checksum(tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.medium
 def test_a_damaged_wide_file_costs_all_batches(tmp_path, listener):
     workflow = made(tmp_path, output={"layout": "wide"})
     run(workflow, Quiet())
@@ -412,6 +419,7 @@ def test_ten_thousand_batches_are_looked_at_in_seconds(tmp_path):
     assert time.monotonic() - began < 20  # some 2 s where nothing else is going on
 
 
+@pytest.mark.medium
 def test_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("edges.txt").write_text("0 1 5\n1 2 7\n")
@@ -438,6 +446,7 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     assert pq.read_table("runs/w/distances")["distance"].to_pylist()[:3] == [0, 5, 13]
 
 
+@pytest.mark.medium
 def test_folders_elsewhere_than_on_this_machine_are_as_safe(tmp_path):
     """Where files are objects: with other ways to list, to read a part and to remove many."""
     place = f"memory://{tmp_path.name}"

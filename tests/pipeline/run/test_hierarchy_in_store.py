@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.progress import Progress, Quiet
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
 from sssp_pipeline.kernels.hierarchy import costs, metis, shared
 from sssp_pipeline.pipeline.graph_store import hierarchies
@@ -25,18 +25,6 @@ from sssp_pipeline.pipeline.run.run_each import plan_each, run_each
 from sssp_pipeline.workflow.models import Workflow
 
 pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
-
-
-class Lines(Progress):
-    """Collects what is said, and the events."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.events: dict[str, dict] = {}
-
-    def say(self, line, event="note", *, level="info", **facts):
-        self.lines.append(line)
-        self.events[event] = facts
 
 
 def made(tmp_path: Path, name: str = "run", **sections) -> Workflow:
@@ -74,16 +62,18 @@ def never_made(monkeypatch):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a hierarchy is made"))
 
 
-def test_a_named_solver_has_its_hierarchy_made_once_and_kept(tmp_path, monkeypatch):
-    progress = Lines()
+@pytest.mark.medium
+def test_a_named_solver_has_its_hierarchy_made_once_and_kept(tmp_path, monkeypatch, listener):
+    progress = listener()
     run(made(tmp_path, solve={"solver": "phast"}), progress)
-    assert progress.events["hierarchy"]["arcs"] > 2400
+    (made_one,) = progress.named("hierarchy")
+    assert made_one["arcs"] > 2400
     assert read_record(str(tmp_path / "graph")).graphs
     # `phast` compiles itself with one edge, so `shared` may still be asked for that.
     monkeypatch.setattr(hierarchy_stage, "neighbours_of", lambda *_: pytest.fail("it is made again"))
-    again = Lines()
+    again = listener()
     run(made(tmp_path, "again", solve={"solver": "phast"}), again)
-    assert "hierarchy" not in again.events
+    assert again.named("hierarchy") == []
     run(made(tmp_path, "other", solve={"solver": "dijkstra"}), Quiet())
     for one, two in zip(distances(tmp_path / "again"), distances(tmp_path / "other"), strict=True):
         np.testing.assert_array_equal(one, two)
@@ -95,8 +85,8 @@ def test_auto_makes_what_pays_and_takes_the_solver(tmp_path, pays):
     assert read_record(str(tmp_path / "graph")).graphs
 
 
-def test_auto_makes_none_for_a_small_run_and_says_why(tmp_path, never_made):
-    progress = Lines()
+def test_auto_makes_none_for_a_small_run_and_says_why(tmp_path, never_made, listener):
+    progress = listener()
     _, record = run(made(tmp_path), progress)
     assert record["solver"] != "phast"
     assert "not phast: making a hierarchy does not pay for 40 sources" in record["solver_reason"]
@@ -115,6 +105,7 @@ def test_build_makes_one_that_does_not_pay(tmp_path):
     assert read_record(str(tmp_path / "graph")).graphs
 
 
+@pytest.mark.medium
 def test_a_resumed_run_counts_the_sources_that_are_left(tmp_path, monkeypatch):
     class Ending(Quiet):
         def advance(self, done, total, unit):
@@ -133,14 +124,15 @@ def test_a_resumed_run_counts_the_sources_that_are_left(tmp_path, monkeypatch):
     assert 0 < asked[1] < 40
 
 
-def test_a_failure_of_metis_does_not_end_a_run_that_did_not_ask_for_it(tmp_path, pays, monkeypatch):
+def test_a_failure_of_metis_does_not_end_a_run_that_did_not_ask_for_it(tmp_path, pays, monkeypatch, listener):
     monkeypatch.setattr(metis.sys, "executable", "/bin/false")
-    progress = Lines()
+    progress = listener()
     _, record = run(made(tmp_path), progress)
     assert record["solver"] != "phast"
     assert any(line.startswith("without a hierarchy: METIS does not start") for line in progress.lines)
 
 
+@pytest.mark.medium
 def test_damage_ends_a_run_with_an_error(tmp_path, pays):
     run(made(tmp_path), Quiet())
     record = Path(tmp_path, "graph", RECORD)
@@ -159,7 +151,8 @@ def test_damage_ends_a_run_with_an_error(tmp_path, pays):
     assert done["solver"] == "phast"
 
 
-def test_a_store_that_cannot_be_written_has_none_made_by_auto(tmp_path, pays, monkeypatch):
+@pytest.mark.medium
+def test_a_store_that_cannot_be_written_has_none_made_by_auto(tmp_path, pays, monkeypatch, listener):
     run(made(tmp_path, solve={"hierarchy": "off"}), Quiet())
 
     def refuse(url):
@@ -167,10 +160,10 @@ def test_a_store_that_cannot_be_written_has_none_made_by_auto(tmp_path, pays, mo
             raise InputError(f"`{url}` cannot be written", hint="choose another folder")
 
     monkeypatch.setattr(hierarchy_stage.files, "check_writable", refuse)
-    progress = Lines()
+    progress = listener()
     run(made(tmp_path, "second"), progress)
     assert f"without a hierarchy: `{tmp_path / 'graph'}` cannot be written" in progress.lines
-    progress = Lines()
+    progress = listener()
     _, record = run(made(tmp_path, "third", solve={"solver": "phast"}), progress)
     assert record["solver"] == "phast"
     assert any("each process makes the hierarchy for itself" in line for line in progress.lines)
@@ -195,6 +188,7 @@ def test_workers_read_the_hierarchy_of_the_store(tmp_path, monkeypatch):
     assert names == ["ranks", "up_weights", "weights"]
 
 
+@pytest.mark.medium
 def test_several_weights_share_the_order(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     edges = [(v, v + 1) for v in range(900) if v % 30 != 29] + [(v, v + 30) for v in range(870)]
@@ -327,6 +321,7 @@ def test_contradictions_are_refused_before_the_graph_is_read(tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.medium
 def test_without_pymetis_it_is_refused_where_it_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(metis, "package", lambda: None)

@@ -106,6 +106,7 @@ def searched(folder: Path, *given: str) -> int:
     return len(found)
 
 
+@pytest.mark.medium
 def test_a_run_and_all_that_looks_at_it_show_no_secret(folder, host, caplog):
     file = write(
         "w.yaml",

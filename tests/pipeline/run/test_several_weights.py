@@ -28,7 +28,6 @@ from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manife
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader
 from sssp_pipeline.pipeline.run.completed_run import verify_run
-from sssp_pipeline.pipeline.solving.workers import local_cluster
 from sssp_pipeline.pipeline.solving.workers import source as worker_sources
 
 #: Each weight and its section: whole numbers, decimals, scaled decimals, and one for every edge.
@@ -171,6 +170,7 @@ def dimacs(name: str, edges) -> None:
     Path(name).write_text("p sp 4 4\n" + "".join(f"a {u} {v} {w}\n" for u, v, w in edges))
 
 
+@pytest.mark.medium
 def test_inputs_with_the_same_edges():
     dimacs("d.gr", [(1, 2, 5), (2, 3, 6), (3, 4, 1), (1, 3, 20)])
     dimacs("t.gr", [(1, 3, 1), (3, 4, 7), (2, 3, 8), (1, 2, 3)])  # in another order
@@ -191,6 +191,7 @@ def test_distance_and_time_of_new_york(data_file):
     assert shortest.cost("time") >= path.length
 
 
+@pytest.mark.medium
 def test_the_store_has_the_edges_once():
     runs = sp.run_each(data_of(several()))
     stored = read_newest("graph")
@@ -279,6 +280,7 @@ def test_an_interrupted_run_continues(n_solved):
     assert not list(Path("out").rglob("_run"))
 
 
+@pytest.mark.medium
 def test_one_start_of_the_cluster_and_one_read_of_the_edges(monkeypatch):
     starts, read = [], []
     started, read_part = worker_sources.worker_source, loading.read_part_into
@@ -314,19 +316,6 @@ def test_a_gpu_writes_the_same_bytes_of_each_weight(solver, cluster):
 
 
 @pytest.mark.slow
-def test_one_start_of_worker_processes(monkeypatch):
-    starts = []
-    started = local_cluster.started_here
-    monkeypatch.setattr(local_cluster, "started_here", lambda *a: starts.append(a) or started(*a))
-    cluster = {"kind": "local-cpu", "workers": 2, "threads_per_worker": 1}
-    sp.run_each(data_of(several(), cluster=cluster))
-    assert len(starts) == 1
-    sp.run_each(data_of(several(store="calm"), {"path": "calm-out"}))
-    for name in WEIGHTS:
-        assert contents(f"out/{name}") == contents(f"calm-out/{name}")
-
-
-@pytest.mark.slow
 def test_a_killed_run_continues(wait_until):
     data = data_of(several(), sources={"all": True}, solve={"batch": 1, "solver": "dijkstra"})
     Path("w.yaml").write_text(json.dumps(data))
@@ -346,6 +335,7 @@ def test_a_killed_run_continues(wait_until):
     assert {file: file.stat().st_mtime_ns for file in made} == made, "a batch was solved twice"
 
 
+@pytest.mark.medium
 def test_some_of_the_weights():
     (name,) = sp.run_each(data_of(several(), solve={"weights": ["pm"]}))
     assert name == "pm"
@@ -353,6 +343,7 @@ def test_some_of_the_weights():
     assert list(sp.run_each(data_of(several(), solve={"weights": ["hops", "pm"]}))) == ["hops", "pm"]
 
 
+@pytest.mark.medium
 def test_a_changed_input_keeps_the_version_of_a_run():
     weights = {"am": {}, "pm": {"column": "evening"}}
     sp.run_each(data_of(several(weights), {"path": "first"}))
@@ -378,6 +369,7 @@ def test_a_changed_input_keeps_the_version_of_a_run():
         verify_run("first/pm", None, "sample", Quiet())
 
 
+@pytest.mark.medium
 def test_a_missing_part_of_a_weight_is_made_again():
     sp.run_each(data_of(several()))
     for part in Path("graph/edge_weights").iterdir():
@@ -445,6 +437,7 @@ def test_how_an_input_would_be_read():
     ]
 
 
+@pytest.mark.medium
 def test_the_folder_above_the_runs_is_no_run():
     invoke("run", *options())
     for command in (
@@ -464,6 +457,7 @@ def test_the_folder_above_the_runs_is_no_run():
     )
 
 
+@pytest.mark.medium
 def test_another_weight_along_a_path():
     invoke("run", *options())
     words = ("--from", "v01", "--to", "v02")
@@ -673,6 +667,7 @@ def test_inputs_with_other_edges():
     assert found == ("weight `t`: it has no edge from `1` to `3`, and the weight `d` has one", EVERY_ROW)
 
 
+@pytest.mark.medium
 def test_rows_without_ids_are_skipped_once():
     Path("roads.csv").write_text("from,to,am,evening\na,b,5,6\nb,,7,8\n")
     weights = {"am": {}, "pm": {"column": "evening"}}

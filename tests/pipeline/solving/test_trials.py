@@ -136,6 +136,7 @@ def test_a_later_call_may_show_that_the_other_is_faster_after_all():
     assert trials.solver == "adds-slots"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("run_s", "mean", "most"), [(1.0, 1.15, 1.4), (10.0, 1.03, 1.3), (100.0, 1.01, 1.08)]
 )

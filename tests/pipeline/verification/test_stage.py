@@ -96,6 +96,7 @@ def test_workers_verify_and_the_driver_reads_nothing(tmp_path, address, driver_r
     assert again["checked_sources"] == record["verify"]["checked_sources"] == (8 if mode == "sample" else 24)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("mode", ["sample", "certificate"])
 def test_the_first_wrong_distance_is_named_by_a_worker(
     tmp_path, address, driver_reads_nothing, mode, recorded_anew
@@ -148,6 +149,7 @@ def test_a_worker_that_is_started_has_room_for_a_verify_task(tmp_path):
     assert caught.value.message.startswith("a worker of 1 thread has 570 MB of memory, but needs 596 MB")
 
 
+@pytest.mark.medium
 def test_tasks_that_do_not_fit_together_wait_for_each_other():
     room, under_way, most = verify._Room(), [], []
 

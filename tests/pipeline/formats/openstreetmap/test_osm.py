@@ -467,6 +467,7 @@ def test_points_need_no_other_coordinates(town):
     assert snapped["vertex"] == 1
 
 
+@pytest.mark.medium
 def test_both_weights(town):
     several = "graph.weights.several=[{name: length}, {name: time}]"
     ran("run", "town.osm.pbf", "--from", "1", "--out", "r", "--set", several)

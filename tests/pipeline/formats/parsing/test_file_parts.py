@@ -32,6 +32,7 @@ def text_of(parts) -> tuple[bytes, str | None]:
     return b"".join(text), None
 
 
+@pytest.mark.medium
 @given(
     st.lists(st.sampled_from([b"", b"a", b"bc d", b"e" * 9, b"f" * 40]), max_size=8),
     st.sampled_from([b"", b"\n", b"x"]),

@@ -152,6 +152,7 @@ def test_faults(write, refused, content, message):
     assert refused(write("m", content), format="matrix")[0] == message
 
 
+@pytest.mark.medium
 def test_a_fault_after_the_sample(write, refused):
     rows = [["1"] * 1100 for _ in range(1100)]
     rows[1050] = rows[1050][:-1]

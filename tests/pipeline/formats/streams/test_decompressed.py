@@ -134,6 +134,7 @@ def test_members_in_other_formats(write, read, pack, format_):
         (packed_tar({"d/": b""}), "a tar file of no file"),
         (packed_zip({}), "a zip file of no file"),
     ],
+    ids=["zip", "tar", "tar.gz", "12 files", "folder in zip", "mac", "folder in tar", "empty zip"],
 )
 def test_several_members_or_none(write, refused, content, what):
     assert refused(write("edges", content)) == (f"`edges` is {what}", "unpack it, and name the files to read")
@@ -152,6 +153,7 @@ def altered_zip(at_local: int, at_central: int, value: int, content: bytes = b"1
         (altered_zip(6, 8, 1), "File 'a' is encrypted, password required for extraction"),
         (altered_zip(8, 10, 97), "That compression method is not supported"),
     ],
+    ids=["encrypted", "unknown compression"],
 )
 def test_a_member_that_cannot_be_unpacked(write, refused, content, why):
     assert refused(write("e.zip", content)) == (
@@ -228,23 +230,27 @@ LONG_ROWS = b"".join(b"%d %d\n" % (i, i * i % 999983) for i in range(300_000))
 SKIPPABLE = b"\x50\x2a\x4d\x18\x05\x00\x00\x00hello"
 
 
+#: Functions, since all of them take a second and each process of the tests imports this module.
 BLOCKS = {
-    "bgzip": bgzip(LONG_ROWS, 65280),
-    "bgzip without its end": bgzip(LONG_ROWS, 65280, end=False),
-    "bgzip, then gzip": bgzip(LONG_ROWS[:99999]) + gzip.compress(LONG_ROWS[99999:]),
-    "gzip, then bgzip": gzip.compress(LONG_ROWS[:99999]) + bgzip(LONG_ROWS[99999:]),
-    "small frames": zstd_frames(LONG_ROWS),
-    "large frames": zstd_frames(LONG_ROWS, 10**6),
-    "frames to skip": SKIPPABLE + zstd_frames(LONG_ROWS[:9999]) + SKIPPABLE + zstd_frames(LONG_ROWS[9999:]),
-    "a frame of many blocks": pa.compress(LONG_ROWS * 12, "zstd", asbytes=True),
-    "small frames and a large one": zstd_frames(LONG_ROWS[:9999])
-    + pa.compress(LONG_ROWS[9999:] + LONG_ROWS * 11, "zstd", asbytes=True),
+    "bgzip": lambda: bgzip(LONG_ROWS, 65280),
+    "bgzip without its end": lambda: bgzip(LONG_ROWS, 65280, end=False),
+    "bgzip, then gzip": lambda: bgzip(LONG_ROWS[:99999]) + gzip.compress(LONG_ROWS[99999:]),
+    "gzip, then bgzip": lambda: gzip.compress(LONG_ROWS[:99999]) + bgzip(LONG_ROWS[99999:]),
+    "small frames": lambda: zstd_frames(LONG_ROWS),
+    "large frames": lambda: zstd_frames(LONG_ROWS, 10**6),
+    "frames to skip": lambda: (
+        SKIPPABLE + zstd_frames(LONG_ROWS[:9999]) + SKIPPABLE + zstd_frames(LONG_ROWS[9999:])
+    ),
+    "a frame of many blocks": lambda: pa.compress(LONG_ROWS * 12, "zstd", asbytes=True),
+    "small frames and a large one": lambda: (
+        zstd_frames(LONG_ROWS[:9999]) + pa.compress(LONG_ROWS[9999:] + LONG_ROWS * 11, "zstd", asbytes=True)
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_blocks_that_are_compressed_on_their_own(write, kind):
-    url = write("edges", BLOCKS[kind])
+    url = write("edges", BLOCKS[kind]())
     with open_decompressed(url) as stream:
         found = stream.read()
     assert found[: len(LONG_ROWS)] == LONG_ROWS
@@ -279,6 +285,7 @@ def test_a_block_that_expands_to_much(write, refused):
     assert refused(write("edges", bomb * 3))[0].startswith("`edges` is damaged: ")
 
 
+@pytest.mark.medium
 def test_the_threads_of_a_closed_stream_end(write, wait_until):
     url = write("edges", bgzip(LONG_ROWS))
     before = threading.active_count()

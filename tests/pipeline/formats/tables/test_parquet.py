@@ -67,6 +67,8 @@ STRING_TYPES = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("type_", STRING_TYPES, ids=str)
 def test_string_ids(save, read, writer, type_):
+    if type_ == pa.string_view() and int(pa.__version__.partition(".")[0]) < 26:
+        pytest.skip("this release of Arrow reads such files, and cannot write all of them")
     column = (
         pa.array(STRINGS).cast(type_) if type_ != STRING_TYPES[3] else pa.array(STRINGS).dictionary_encode()
     )

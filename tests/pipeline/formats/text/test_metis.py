@@ -48,6 +48,7 @@ def test_trailing_blank_lines_are_no_vertices(write, read):
     assert read(write("m.graph", "2 1\n2\n1\n\n\n"), block_bytes=1).rows() == [(1, 2), (2, 1)]
 
 
+@pytest.mark.medium
 @given(
     st.sets(st.tuples(st.integers(1, 9), st.integers(1, 9)).filter(lambda e: e[0] < e[1])), st.integers(1, 40)
 )

@@ -226,6 +226,7 @@ def test_any_file_reads_as_a_naive_parser_reads_it(tmp_path_factory, content, bl
     assert rows == naive_rows(content)
 
 
+@pytest.mark.medium
 @given(
     st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)] * 2), min_size=1),
     st.sampled_from([1, 30, 1 << 20]),

@@ -51,6 +51,7 @@ def numbered(ids, chunks):
     return found, again
 
 
+@pytest.mark.medium
 @settings(deadline=None, max_examples=50)
 @given(st.lists(ids_near_and_far, min_size=1, max_size=4), st.sampled_from([2**40, 70]))
 def test_integer_ids_are_numbered_in_ascending_order(chunks, memory_bytes):
@@ -75,6 +76,7 @@ def test_many_large_ids(kept):
     assert again == [[chunk[::2].tolist(), chunk[1::2].tolist()] for chunk in chunks]
 
 
+@pytest.mark.medium
 def test_the_bitmap_reaches_its_limit_and_no_further():
     with Spill(0) as spill:
         ids = IntegerIds(spill, 2**40)
@@ -103,6 +105,7 @@ def test_an_id_that_no_vertex_has_is_at_the_next_one():
         assert ids.vertices(codes, chunk).tolist() == [0, 1, 1, 2, 3, 3]
 
 
+@pytest.mark.medium
 @settings(deadline=None)
 @given(st.lists(st.lists(st.text(max_size=4), min_size=1, max_size=30), min_size=1, max_size=3))
 def test_string_ids_are_numbered_in_ascending_order(chunks):

@@ -125,6 +125,7 @@ def test_the_environment_is_that_of_dask():
     assert {name: str(value) for name, value in expected.items()} == fork_server.ENVIRONMENT
 
 
+@pytest.mark.medium
 def test_the_imports_start_no_thread_and_load_no_cuda():
     probe = (
         f"import sys, threading, {fork_server.IMPORTED}\n"

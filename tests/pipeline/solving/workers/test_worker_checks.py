@@ -62,6 +62,7 @@ def test_workers_that_pass_all_checks(client, needs):
     assert not list(Path(needs.run).glob(".sssp-partial-*"))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("break_needs", "reason"),
     [
