@@ -24,9 +24,10 @@ from record import record
 from sources import far_reaching_sources
 
 from sssp_pipeline.base.csr import CsrGraph
-from sssp_pipeline.kernels.contract.solver import TRACE, SolveOptions, Solver, SourceMetrics
+from sssp_pipeline.kernels.contract.solver import TRACE, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.adds.adds import STATIC_DELTA, TWO_BUCKETS, Adds, pick_delta
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
+from sssp_pipeline.kernels.host.solver import Solver
 
 VARIANTS: dict[str, Solver] = {
     "near-far": NearFar(),

@@ -28,9 +28,9 @@ from sources import LARGE_REACH
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
-from sssp_pipeline.kernels.contract.kept import Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.kept import KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.planning.machine import this_machine
@@ -38,7 +38,7 @@ from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver
 from sssp_pipeline.workflow.models import Solve
 
 
-def kinds_for(graph: CsrGraph, radius: float) -> dict[str, Kept]:
+def kinds_for(graph: CsrGraph, radius: float) -> dict[str, KeptOfRow]:
     """Return what is kept, by the name in the lines; half of the vertices are within `radius`."""
     generator = np.random.default_rng(1)
     some = generator.permutation(graph.n_vertices).astype(np.uint32)
@@ -56,8 +56,8 @@ def kinds_for(graph: CsrGraph, radius: float) -> dict[str, Kept]:
         "vertices_nearest_sum_within_3": Reductions(
             over_sources=OverSources(True, True, (radius / 4, radius / 2, radius))
         ),
-        "nearest_10_of_500": Nearest(10, some[:500]),
-        "nearest_10": Nearest(10),
+        "nearest_10_of_500": NearestOfRow(10, some[:500]),
+        "nearest_10": NearestOfRow(10),
     }
 
 

@@ -34,7 +34,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy.completion import complete
+from sssp_pipeline.kernels.hierarchy.arc_completion import complete
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
 from sssp_pipeline.kernels.hierarchy.shared import share_hierarchy

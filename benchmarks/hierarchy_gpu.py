@@ -27,7 +27,7 @@ from record import record
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.kept import EveryVertex, Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions, metrics_column
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
@@ -40,7 +40,7 @@ ROUNDS = 5
 BATCHES = 8
 
 
-def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: Kept) -> float:
+def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow) -> float:
     """Return the least microseconds of the device a source, of some calls; short calls vary more."""
     options = SolveOptions(kept=kept)
     took = [
@@ -101,7 +101,7 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_all: 
     )
 
 
-def answer_us(graph: CsrGraph, sources: np.ndarray, kept: Kept) -> float:
+def answer_us(graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow) -> float:
     """Return the least microseconds of the device a source, of some device batches that keep `kept`."""
     cupy, solver, options = cupy_module(), SOLVERS["phast-gpu"], SolveOptions(kept=kept)
     assert isinstance(solver, PhastGpu)

@@ -186,7 +186,7 @@ def assert_over_sources(over, words: np.ndarray, rows: np.ndarray, sources, trai
     assert words[over.first_within(dtype) :].tolist() == true.within
 
 
-def assert_nearest(kept: nearest_kept.Nearest, words: np.ndarray, rows: np.ndarray) -> None:
+def assert_nearest(kept: nearest_kept.NearestOfRow, words: np.ndarray, rows: np.ndarray) -> None:
     """Check that `words` (S, 2k), which solvers kept of `rows` (S, V), are what NumPy makes of the rows."""
     assert (words.dtype, words.shape) == (np.uint64, (len(rows), 2 * kept.k))
     distances, vertices = nearest_kept.nearest_of(words, rows.dtype)

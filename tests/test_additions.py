@@ -17,7 +17,7 @@ from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import Forecast
-from sssp_pipeline.kernels.contract.kept import Kept
+from sssp_pipeline.kernels.contract.kept import KeptOfRow
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.host.search import Search
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
@@ -89,7 +89,7 @@ RADIUS = 10
 
 
 @dataclass(frozen=True)
-class CountWithin(Kept):
+class CountWithin(KeptOfRow):
     def n_columns(self, n_vertices):
         return 1
 

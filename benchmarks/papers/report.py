@@ -21,7 +21,7 @@ from papers.claims import (
 )
 
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.bench.layout import NONE, Table, geometric_mean, percents
+from sssp_pipeline.bench.layout import NONE, ResultTable, geometric_mean, percents
 from sssp_pipeline.bench.report import write_report
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import times_text
@@ -46,7 +46,7 @@ def write_page(name: str, folder: Path) -> Path:
     return page
 
 
-def with_claims(results: Results, tables: list[Table], subject: str | None) -> list[Table]:
+def with_claims(results: Results, tables: list[ResultTable], subject: str | None) -> list[ResultTable]:
     """Return `tables` with the papers' rows below ours, and two tables of what the papers report."""
     found = [_with_rows(table, subject) for table in tables]
     place = next((i for i, t in enumerate(found) if t.name in ("not-measured", "results")), len(found))
@@ -56,7 +56,7 @@ def with_claims(results: Results, tables: list[Table], subject: str | None) -> l
     return [*found[:place], *added, *found[place:]]
 
 
-def _with_rows(table: Table, subject: str | None) -> Table:
+def _with_rows(table: ResultTable, subject: str | None) -> ResultTable:
     if table.name == "speedup-ranges":
         rows = [
             [f"paper: {what}", *percents(n), NONE, f"{mean:g}"] for what, (n, mean) in ADDS_TABLE_5.items()
@@ -105,7 +105,7 @@ def _hbf_table_3() -> list[list[str]]:
     ]
 
 
-def _claims(results: Results) -> Table:
+def _claims(results: Results) -> ResultTable:
     rows = []
     for claim in CLAIMS:
         ours = results.speedups(*claim.variants)
@@ -119,7 +119,7 @@ def _claims(results: Results) -> Table:
                 str(len(ours)),
             ]
         )
-    return Table(
+    return ResultTable(
         "claims",
         "Beside the papers",
         "How many times as fast a system is as another: the mean that the papers report, and that of the\n"
@@ -129,8 +129,8 @@ def _claims(results: Results) -> Table:
     )
 
 
-def _hbf_table_2() -> Table:
-    return Table(
+def _hbf_table_2() -> ResultTable:
+    return ResultTable(
         "hbf-table-2",
         "H-BF's table 2",
         "What the paper reports on a GTX 780 and a Phenom II X6: milliseconds, and millions of edges a second.",

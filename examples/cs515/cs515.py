@@ -18,9 +18,10 @@ from sssp_pipeline.base.csr import GraphTraits, unreached_distance
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.contract.options import Value
-from sssp_pipeline.kernels.contract.solver import SolveOptions, Solver
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name, this_machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, get_args
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.calls import Take, filling, solve_sources
 from sssp_pipeline.api.graphs import NamedGraph, graph_of, is_stored
 from sssp_pipeline.api.ids import Ids, vertices_of
 from sssp_pipeline.api.wording import naming, of_solve, of_store
@@ -221,11 +221,7 @@ def _answer(named: NamedGraph, sources: Any, output: Answer, options: Options) -
     n_vertices = named.graph.n_vertices
     of_sources = vertices_of(sources, named.ids, "source")
     words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
-
-    def take(first: int, solution: Solution) -> None:
-        words[first : first + len(solution.distances)] = solution.distances
-
-    _solve(named, of_sources, output, options, take)
+    _solve(named, of_sources, output, options, filling((words, lambda part: part.distances)))
     return output.table(of_sources, words, named.ids, n_vertices)
 
 
@@ -234,7 +230,7 @@ def _solve(
     sources: np.ndarray,
     output: Answer,
     options: Options,
-    take: Callable[[int, Solution], None],
+    take: Take,
 ) -> None:
     """Solve `sources` (S,) and give `take` what `output` needs; raises as `solve`."""
     kept = output.kept.checked(named.graph.n_vertices)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +31,16 @@ _PART_S = 0.25
 
 _default_solve = cache(Solve)
 
+#: Gets the place of the first source of a part, and the solution of the part. Several threads call it.
+Take = Callable[[int, Solution], None]
+
 
 def solve_sources(
     graph: CsrGraph,
     sources: np.ndarray,
     options: SolveOptions,
     solver: str,
-    take: Callable[[int, Solution], None],
+    take: Take,
 ) -> list[SourceMetrics]:
     """Return the metrics of all `sources` (S,), in their order.
 
@@ -47,7 +51,7 @@ def solve_sources(
     solver
         The name of a solver, or "auto".
     take
-        Gets the solution of each part and the place of its first source in `sources`. Several threads call it.
+        Gets the solution of each part.
 
     Raises
     ------
@@ -90,6 +94,20 @@ def solve_sources(
         return [metrics for part in pool.map(solve_part, firsts) for metrics in part]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def filling(*arrays: tuple[Any, Callable[[Solution], Any]]) -> Take:
+    """Return what fills whole arrays (S, …) part by part.
+
+    With each array is given what makes the rows of a part from its solution.
+    """
+
+    def take(first: int, solution: Solution) -> None:
+        part = slice(first, first + len(solution.distances))
+        for whole, rows_of in arrays:
+            whole[part] = rows_of(solution)
+
+    return take
 
 
 def _machine() -> Machine:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.calls import filling, solve_sources
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix
 from sssp_pipeline.api.wording import naming, of_dijkstra
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
@@ -84,14 +84,10 @@ def dijkstra(
     shape = len(sources.ravel()), graph.n_vertices
     distances = np.empty(shape)
     predecessors = np.empty(shape, np.int32) if return_predecessors else None
-
-    def take(first: int, solution: Solution) -> None:
-        rows = slice(first, first + len(solution.distances))
-        distances[rows] = _as_float(solution.distances)
-        if predecessors is not None and solution.predecessors is not None:
-            predecessors[rows] = _as_signed(solution.predecessors)
-
-    solve_sources(graph, sources.ravel(), options, "auto", take)
+    filled: list[Any] = [(distances, lambda part: _as_float(part.distances))]
+    if predecessors is not None:
+        filled.append((predecessors, lambda part: _as_signed(part.predecessors)))
+    solve_sources(graph, sources.ravel(), options, "auto", filling(*filled))
     shape = (*sources.shape, graph.n_vertices)
     if predecessors is None:
         return distances.reshape(shape)

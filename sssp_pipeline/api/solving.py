@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.calls import filling, solve_sources
 from sssp_pipeline.api.distances import Distances
 from sssp_pipeline.api.graphs import NamedGraph, graph_of, is_stored
 from sssp_pipeline.api.ids import vertices_of
@@ -107,7 +107,7 @@ def solve(
         of_sources = vertices_of(sources, ids, "source")
         of_targets = None if targets is None else vertices_of(targets, ids, "target")
         wanted = EveryVertex() if of_targets is None else Targets(of_targets)
-        # A path leads through other vertices than the targets. So predecessors need whole rows, which `take` reduces.
+        # A path leads through other vertices than the targets. So predecessors need whole rows, which are cut below.
         kept = EveryVertex() if predecessors else wanted
         limit = scaled_limit(cutoff, scale)
         options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
@@ -120,25 +120,18 @@ def solve(
             rows = np.empty(shape, csr.weight_dtype)
         before = np.empty(shape, np.uint32) if predecessors else None
         trees = [PathTree(None, row) for row in before] if before is not None else []
-
-        def take(first: int, solution: Solution) -> None:
-            if options.into is not None:  # the solver has written there
-                return
-            part = slice(first, first + len(solution.distances))
-            if before is None or of_targets is None:
-                rows[part] = solution.distances
-            else:
-                rows[part] = solution.distances[:, of_targets]
-            if before is None or solution.predecessors is None:
-                return
-            if of_targets is None:
-                before[part] = solution.predecessors
-            else:
-                before[part] = solution.predecessors[:, of_targets]
-                trees[part] = [PathTree.to_targets(row, of_targets) for row in solution.predecessors]
-
+        kept_columns: Any = slice(None) if before is None or of_targets is None else of_targets
+        filled: list[Any] = []
+        if options.into is None:  # otherwise the solver writes there
+            filled.append((rows, lambda part: part.distances[:, kept_columns]))
+        if before is not None:
+            filled.append((before, lambda part: part.predecessors[:, kept_columns]))
+            if of_targets is not None:
+                filled.append(
+                    (trees, lambda part: [PathTree.to_targets(row, of_targets) for row in part.predecessors])
+                )
         try:
-            of_each = solve_sources(csr, of_sources, options, solver, take)
+            of_each = solve_sources(csr, of_sources, options, solver, filling(*filled))
         except SsspError as error:
             if (in_ids := error_in_ids(error, ids, scale)) is error:
                 raise

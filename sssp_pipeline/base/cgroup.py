@@ -1,8 +1,8 @@
 """Control groups (cgroups): the memory and the cores that a container, a pod or a SLURM job may use.
 
 Dask reads the limits of the root group only. In a container that is the container's group. A SLURM job or a systemd
-service has a group below the root. So this module reads every group from that of this process up to the root, and the
-smallest limit counts. `sys.maxsize` stands for no limit.
+service has a group below the root. So this module reads every group from the group of this process up to the
+root, and the smallest limit counts. `sys.maxsize` stands for no limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OWN = Path("/proc/self/cgroup")
 #: Folders of the controllers below `ROOT` in version 1. Version 2 has all controllers in `ROOT` itself.
 _VERSION_1 = {"memory": ("memory",), "cpu": ("cpu", "cpu,cpuacct", "cpuacct,cpu")}
 _MEMORY_LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes")
-#: These are not limits. But Dask treats those of the root group as limits, and applies them to its workers.
+#: These are not limits. But Dask treats the values of the root group as limits, and applies them to its workers.
 _SOFT_LIMITS = ("memory.low", "memory.soft_limit_in_bytes")
 _MEMORY_USED = ("memory.current", "memory.usage_in_bytes")
 #: Cached pages of files. Linux drops them before it kills a process for memory. In version 1, the names with `total_`

@@ -37,8 +37,10 @@ HELPERS = (
         for name in (
             "cpu/buckets",
             "cpu/delta_stepping",
+            "gpu/common/cuda/struct_types",
             "host/numba_tools",
             "host/kernel_threads",
+            "host/search_graph",
             "host/xxh64",
         )
     ),

@@ -62,7 +62,7 @@ def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
 
 @contextmanager
 def _threads(n: int, name: str, pending: Collection[Future]) -> Iterator[ThreadPoolExecutor]:
-    """Give threads. At the end, none of them works any more: those of `pending` that have begun end first.
+    """Give threads. At the end, none of them works any more: work of `pending` that has begun ends first.
 
     This does not join the threads. The collector of garbage may close a generator while Python holds a lock that it
     needs to end a thread.

@@ -120,7 +120,7 @@ class VertexIds:
         return positions.astype(np.int64)
 
     def has(self, vertex_id: int | str) -> bool:
-        """Return whether a vertex has the id `vertex_id`, whose type must be that of the graph's ids."""
+        """Return whether a vertex has the id `vertex_id`, which must have the type of the graph's ids."""
         return bool(self.find([vertex_id])[0] >= 0)
 
     def misfit(self, ids: Sequence[int | str]) -> tuple[str, str] | None:

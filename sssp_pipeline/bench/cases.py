@@ -60,7 +60,7 @@ def check_input(entry: BenchGraph) -> None:
 def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
     """Return the graph of `entry`, ingested into `folder` unless it is there already.
 
-    The name of the store is that of the entry with the digest of its `graph` section.
+    The store is named after the entry and the digest of its `graph` section.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
                 "a bench takes graphs with one weight, and `weights.several` has more",
                 hint="name one: `weights: {column: time}`",
             )
-        if entry.hashed_weights is not None:  # they replace those of the input, which are not read
+        if entry.hashed_weights is not None:  # they replace the weights of the input, which are not read
             weights = graph.weights.model_copy(update={"column": "none"})
             graph = graph.model_copy(update={"weights": weights})
         store = graph.store or str(folder / f"{entry.name}-{graph.digest}")
@@ -168,7 +168,7 @@ def _true_distances(
 
 
 def with_hashed_weights(graph: CsrGraph, largest: int) -> CsrGraph:
-    """Return `graph` with weights from 1 to `largest` that depend on the ends of an edge alone, in its weight type."""
+    """Return `graph` with weights from 1 to `largest` that depend only on the ends of an edge, in its weight type."""
     src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
     weights = hashed_weights(src, graph.col_indices, largest).astype(graph.weight_dtype)
     return CsrGraph(graph.row_offsets, graph.col_indices, weights)

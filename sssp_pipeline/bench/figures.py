@@ -10,7 +10,7 @@ from typing import Any
 
 from sssp_pipeline.bench.results import Results
 
-#: The most points of a figure that shows the name of the graph beside each point.
+#: The most points of a figure that shows the name of the graph at each point.
 MOST_NAMED = 40
 
 

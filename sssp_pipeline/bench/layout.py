@@ -15,7 +15,7 @@ NONE = ""
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Rows with a title and an explanation."""
 
     #: Name of its CSV file, without its suffix.

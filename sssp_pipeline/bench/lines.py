@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.bench.variants import label
-from sssp_pipeline.kernels.contract.options import Value
+from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.pipeline.planning.machine import hardware, versions
 from sssp_pipeline.storage import files
 

@@ -128,7 +128,7 @@ def _run(variant: Variant, case: Case, flush: _Flush | None) -> list[SourceMetri
     Raises
     ------
     RefutedError
-        An outcome is not that of the true distances.
+        An outcome does not belong to the true distances.
     """
     solver, graph, sources = variant.solver, case.graph, case.sources
     calls = (

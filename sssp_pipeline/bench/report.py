@@ -8,7 +8,7 @@ from pathlib import Path
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.bench.figures import draw_all, has_matplotlib
-from sssp_pipeline.bench.layout import Table, markdown
+from sssp_pipeline.bench.layout import ResultTable, markdown
 from sssp_pipeline.bench.lines import Line, read, writing
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import all_tables
@@ -27,9 +27,9 @@ def write_report(
     *,
     baseline: str | None = None,
     subject: str | None = None,
-    extend: Callable[[Results, list[Table], str | None], list[Table]] | None = None,
+    extend: Callable[[Results, list[ResultTable], str | None], list[ResultTable]] | None = None,
 ) -> Path:
-    """Return the page written to `folder`, with its tables and figures beside it.
+    """Return the page written to `folder`, with its tables and figures in the same folder.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def write_report(
     progress
         Receives a warning where there is no matplotlib, and so no figures.
     baseline, subject
-        Variants; None takes those of the newest line that names one.
+        Variants; None takes the one that the newest line names.
     extend
         Called with the results, their tables and the subject; returns the tables to write. None changes nothing.
 

@@ -42,7 +42,7 @@ class Results:
         return slow.median_ms / fast.median_ms if fast and slow else None
 
     def work(self, graph: str, variant: str, over: str) -> float | None:
-        """Return the vertices that `variant` processes over those of `over`; None where one was not measured."""
+        """Return the ratio of vertices processed, `variant` to `over`; None where one was not measured."""
         one, other = self.timing(graph, variant), self.timing(graph, over)
         return one.work / other.work if one and other else None
 

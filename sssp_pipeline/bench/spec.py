@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sssp_pipeline.kernels.contract.options import Value
+from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.workflow import models as workflow
 from sssp_pipeline.workflow.section import Positive, Section, Text
 from sssp_pipeline.workflow.vertices import RandomVertices, Sources

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sssp_pipeline.bench.layout import NONE, Table, geometric_mean, range_names, shares
+from sssp_pipeline.bench.layout import NONE, ResultTable, geometric_mean, range_names, shares
 from sssp_pipeline.bench.lines import Line
 from sssp_pipeline.bench.results import Results
 
@@ -40,7 +40,7 @@ _BY_VARIANT = (
 )
 
 
-def all_tables(results: Results, baseline: str | None, subject: str | None) -> list[Table]:
+def all_tables(results: Results, baseline: str | None, subject: str | None) -> list[ResultTable]:
     """Return all tables that have rows; `baseline` and `subject` are variants."""
     found = [_graphs(results), *(_by_variant(results, *table) for table in _BY_VARIANT)]
     if baseline in results.variants:
@@ -78,12 +78,12 @@ def all_tables(results: Results, baseline: str | None, subject: str | None) -> l
     return [table for table in found if table.rows]
 
 
-def _table(name: str, title: str, text: str, rows: Sequence[Mapping[str, str]]) -> Table:
+def _table(name: str, title: str, text: str, rows: Sequence[Mapping[str, str]]) -> ResultTable:
     """Return a table of `rows`, each with its cells by their headings."""
-    return Table(name, title, text, list(rows[0]) if rows else [], [list(row.values()) for row in rows])
+    return ResultTable(name, title, text, list(rows[0]) if rows else [], [list(row.values()) for row in rows])
 
 
-def _graphs(results: Results) -> Table:
+def _graphs(results: Results) -> ResultTable:
     return _table(
         "graphs",
         "Graphs",
@@ -105,15 +105,15 @@ def _graphs(results: Results) -> Table:
     )
 
 
-def _by_variant(results: Results, name: str, title: str, text: str, attribute: str, form: str) -> Table:
+def _by_variant(results: Results, name: str, title: str, text: str, attribute: str, form: str) -> ResultTable:
     rows = []
     for graph in results.graphs:
         timings = [results.timing(graph, variant) for variant in results.variants]
         rows.append([graph, *(format(getattr(t, attribute), form) if t else NONE for t in timings)])
-    return Table(name, title, text, ["graph", *results.variants], rows if results.variants else [])
+    return ResultTable(name, title, text, ["graph", *results.variants], rows if results.variants else [])
 
 
-def _speedups(results: Results, baseline: str) -> Table:
+def _speedups(results: Results, baseline: str) -> ResultTable:
     others = [v for v in results.variants if v != baseline]
     rows = [
         [graph, *(times_text(results.speedup(graph, v, baseline)) for v in others)]
@@ -122,7 +122,7 @@ def _speedups(results: Results, baseline: str) -> Table:
     each = [results.speedups(v, baseline) for v in others]
     rows.append(["geometric mean", *(times_text(geometric_mean(s)) if s else NONE for s in each)])
     rows.append(["mean", *(times_text(float(np.mean(s))) if s else NONE for s in each)])
-    return Table(
+    return ResultTable(
         "speedups",
         f"Speed-up over `{baseline}`",
         f"How many times as fast each variant is as `{baseline}`.",
@@ -133,7 +133,7 @@ def _speedups(results: Results, baseline: str) -> Table:
 
 def _ranges(
     name: str, title: str, text: str, values_of: Mapping[str, list[float]], ends: Sequence[float]
-) -> Table:
+) -> ResultTable:
     """Return a table that counts the values of each row by range, with their means."""
     rows = [
         [row, *shares(values, ends), times_text(geometric_mean(values)), times_text(float(np.mean(values)))]
@@ -141,10 +141,10 @@ def _ranges(
         else [row, *[NONE] * (len(ends) + 3)]
         for row, values in values_of.items()
     ]
-    return Table(name, title, text, ["", *range_names(ends), "geometric mean", "mean"], rows)
+    return ResultTable(name, title, text, ["", *range_names(ends), "geometric mean", "mean"], rows)
 
 
-def _effects(results: Results, baseline: str | None) -> Table:
+def _effects(results: Results, baseline: str | None) -> ResultTable:
     over = f"over {baseline or 'baseline'}"
     rows = []
     for default, other, option in results.effects():
@@ -175,7 +175,7 @@ def _effects(results: Results, baseline: str | None) -> Table:
     )
 
 
-def _not_measured(results: Results) -> Table:
+def _not_measured(results: Results) -> ResultTable:
     rows = []
     for line in results.lines:
         if line.timing is None:
@@ -183,7 +183,7 @@ def _not_measured(results: Results) -> Table:
         elif line.timing.runs < line.runs_asked:
             why = f"{line.timing.runs} of {line.runs_asked} runs: its time was over"
             rows.append([line.graph.name, line.label, "cut short", why])
-    return Table(
+    return ResultTable(
         "not-measured",
         "Not measured, or less often",
         "Variants that were not timed on a graph, and those that had fewer runs than asked for.",
@@ -192,7 +192,7 @@ def _not_measured(results: Results) -> Table:
     )
 
 
-def _long(results: Results) -> Table:
+def _long(results: Results) -> ResultTable:
     """Return a row for each measurement, for programs; the table is too long for a page."""
     rows = [_all_of(line) for line in results.lines if line.timing]
     return _table("results", "Everything", "A row a graph and variant.", rows)

@@ -10,8 +10,8 @@ from typing import Any
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.bench.spec import Bench, BenchGraph, BenchSolver
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.contract.options import Value
-from sssp_pipeline.kernels.contract.solver import Solver
+from sssp_pipeline.kernels.contract.tunable import Value
+from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.workflow.contradictions import graph_contradictions
 from sssp_pipeline.workflow.section import Path
 from sssp_pipeline.workflow.yaml_file import load_file

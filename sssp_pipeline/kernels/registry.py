@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sssp_pipeline.base.errors import InputError, did_you_mean
-from sssp_pipeline.kernels.contract.options import Value
-from sssp_pipeline.kernels.contract.solver import Solver, tuned
+from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.parallel_delta_stepping import ParallelDeltaStepping
@@ -22,6 +21,7 @@ from sssp_pipeline.kernels.gpu.papers.adaptive_threads.adaptive_threads import A
 from sssp_pipeline.kernels.gpu.papers.bellman_ford.bellman_ford import BellmanFord
 from sssp_pipeline.kernels.gpu.papers.work_efficient.work_efficient import WorkEfficient
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import PhastGpu
+from sssp_pipeline.kernels.host.solver import Solver, tuned
 
 #: The solvers by name. `auto` chooses by their forecasts.
 SOLVERS: dict[str, Solver] = {

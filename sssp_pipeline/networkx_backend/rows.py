@@ -11,12 +11,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.calls import filling, solve_sources
 from sssp_pipeline.api.like_scipy import joined_to
 from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.base.csr import CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import NegativeCycleError
-from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.search_order import settled_order
 from sssp_pipeline.networkx_backend.graphs import BackendGraph, WeightedGraph
 
@@ -184,16 +184,12 @@ def _solved(
     shape = len(sources), graph.n_vertices
     distances = np.empty(shape, graph.weight_dtype)
     before = np.empty(shape, np.uint32) if options.predecessors else None
-
-    def take(first: int, solution: Solution) -> None:
-        rows = slice(first, first + len(solution.distances))
-        distances[rows] = solution.distances
-        if before is not None and solution.predecessors is not None:
-            before[rows] = solution.predecessors
-
+    filled: list[Any] = [(distances, lambda part: part.distances)]
+    if before is not None:
+        filled.append((before, lambda part: part.predecessors))
     try:
         with naming(of_solve):
-            solve_sources(graph, sources, options, "auto", take)
+            solve_sources(graph, sources, options, "auto", filling(*filled))
     except NegativeCycleError:
         # Not from the error, which names vertices by their numbers here.
         raise nx.NetworkXUnbounded("Negative cycle detected.") from None

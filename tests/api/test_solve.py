@@ -23,7 +23,7 @@ from sssp_pipeline.base.errors import InputError, NegativeCycleError, PathTooLon
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import metis
+from sssp_pipeline.kernels.hierarchy import metis_processes
 
 MATRIX = ss.csr_array([[0, 1, 2, 0], [0, 0, 0, 1], [0, 0, 0, 3], [0, 0, 0, 0]])
 ROADS = pd.DataFrame({"from": ["a", "b", "c"], "to": ["b", "c", "d"], "km": [0.5, 1.5, 2.0]})
@@ -222,7 +222,7 @@ def test_metrics():
 
 
 def test_without_metrics_distances_are_the_same():
-    solver = "auto" if metis.missing() else "phast"
+    solver = "auto" if metis_processes.missing() else "phast"
     for targets in (None, [2, 0, 2]):
         found = sp.solve(MATRIX, [0, 3], targets=targets, metrics=False, solver=solver)
         np.testing.assert_array_equal(found.numpy(), sp.solve(MATRIX, [0, 3], targets=targets).numpy())

@@ -10,7 +10,7 @@ import pytest
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.options import Tunable
+from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 
 # Modules beside this one are found by name only when they are loaded already.

@@ -29,12 +29,12 @@ from sssp_pipeline.base.csr import (
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers import reductions
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
-from sssp_pipeline.kernels.proofs.certificate import find_fault
+from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
@@ -214,7 +214,7 @@ def assert_solves(solver, graph, sources, options):
     for i, source in enumerate(sources):
         row = solution.distances[i]
         assert_array_equal(row, oracle(graph, source, options.cutoff))
-        assert find_fault(graph, source, row, options.cutoff) is None
+        assert find_wrong_distance(graph, source, row, options.cutoff) is None
         if solution.predecessors is not None:
             assert_predecessors(graph, source, row, solution.predecessors[i])
         reached = row != unreached_distance(row.dtype)
@@ -274,7 +274,7 @@ def test_certificate_accepts_true_distances_and_no_others(dtype, data):
     graph, source = data.draw(random_graphs(dtype))
     cutoff = data.draw(st.sampled_from([None, None, 0, 0.3, 1, 5]))
     true = oracle(graph, source, cutoff)
-    assert find_fault(graph, source, true, cutoff) is None
+    assert find_wrong_distance(graph, source, true, cutoff) is None
     vertex = data.draw(st.integers(0, graph.n_vertices - 1))
     unreached = unreached_distance(dtype)
     wrong = data.draw(
@@ -288,7 +288,7 @@ def test_certificate_accepts_true_distances_and_no_others(dtype, data):
     changed[vertex] = wrong
     if changed[vertex] == true[vertex]:
         return
-    fault = find_fault(graph, source, changed, cutoff)
+    fault = find_wrong_distance(graph, source, changed, cutoff)
     assert fault is not None
     assert fault.vertex == vertex
     assert fault.true == (None if true[vertex] == unreached else true[vertex])
@@ -423,7 +423,13 @@ def answers_for(n_vertices):
         Reductions(over_sources=OverSources(nearest=True)),
         Reductions((5,), over_sources=OverSources(True, True, (0, 2.5, 300))),
     ]
-    return reduced, [Nearest(1), Nearest(7), Nearest(1024), Nearest(3, some), Nearest(2, some[:0])]
+    return reduced, [
+        NearestOfRow(1),
+        NearestOfRow(7),
+        NearestOfRow(1024),
+        NearestOfRow(3, some),
+        NearestOfRow(2, some[:0]),
+    ]
 
 
 def assert_answers(solver, graph, sources, options, numpy_answers):
@@ -467,7 +473,7 @@ def test_answers_on_random_graphs(solver, dtype, data, numpy_answers):
 @EVERY_SOLVER
 def test_answers_do_not_hide_a_path_that_is_too_long(solver):
     graph = weighted(3, [(0, 1, 2**32 - 2), (1, 2, 1)], np.dtype("uint32"))
-    for kept in (Reductions((5,)), Nearest(1)):
+    for kept in (Reductions((5,)), NearestOfRow(1)):
         with pytest.raises(InputError, match="from `0` to `2` is longer"):
             solver.solve(graph, np.array([0]), SolveOptions(kept=kept))
 
@@ -485,7 +491,7 @@ def test_parts_together_are_the_whole(solver, dtype):
         SolveOptions(kept=Nothing(), row_facts=True),
         SolveOptions(predecessors=True, row_facts=True),
         SolveOptions(kept=Reductions((5,), None, harmonic=True)),
-        SolveOptions(kept=Nearest(3)),
+        SolveOptions(kept=NearestOfRow(3)),
     ):
         whole = solver.solve(graph, sources, replace(options, row_facts=False))
         parts = list(solver.solve_parts(graph, sources, options, [1, 30, 31, 60]))
@@ -605,16 +611,3 @@ def test_threads_do_not_disturb_each_other(solver):
         )
     assert_array_equal(np.concatenate([t.distances for t in together]), alone.distances)
     assert_array_equal(np.concatenate([t.predecessors for t in together]), alone.predecessors)
-
-
-def test_predecessors_do_not_depend_on_the_solver():
-    graph = make(64, SMALL_GRAPHS["ties"][1], np.dtype("float32"))
-    options = SolveOptions(predecessors=True)
-    first, *others = [
-        s.solve(graph, np.array([0, 27]), options).predecessors
-        for s in SOLVERS.values()
-        if s.device == "cpu" and takes(s, graph.weight_dtype)
-    ]
-    assert others
-    for other in others:
-        assert_array_equal(first, other)

@@ -26,12 +26,12 @@ from sssp_pipeline.base.errors import (
     PathTooShortError,
 )
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.proofs.certificate import find_fault
+from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
@@ -228,7 +228,7 @@ def assert_solves(solver, graph, sources, options):
     for i, source in enumerate(sources):
         row = solution.distances[i]
         assert_array_equal(row, oracle(graph, source, options.cutoff))
-        assert find_fault(graph, source, row, options.cutoff) is None
+        assert find_wrong_distance(graph, source, row, options.cutoff) is None
         if solution.predecessors is not None:
             assert_predecessors(graph, source, row, solution.predecessors[i])
         reached = row != unreached_distance(row.dtype)
@@ -348,7 +348,7 @@ def test_answers_are_those_of_numpy(solver, dtype, numpy_answers):
             of_part = slice(first, first + len(part.distances))
             words, rows = part.over_sources, full[of_part]
             numpy_answers.assert_over_sources(over, words, rows, sources[of_part], graph.traits)
-        for nearest in (Nearest(5), Nearest(2, np.array([399, 0, 7]))):
+        for nearest in (NearestOfRow(5), NearestOfRow(2, np.array([399, 0, 7]))):
             some = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff, kept=nearest))
             numpy_answers.assert_nearest(nearest, some.distances, full)
 
@@ -430,6 +430,6 @@ def test_a_wrong_distance_is_found():
         for vertex in range(1, 400, 37):
             wrong = true.copy()
             wrong[vertex] -= 3
-            fault = find_fault(graph, 0, wrong, cutoff)
+            fault = find_wrong_distance(graph, 0, wrong, cutoff)
             assert (fault.vertex, fault.stored) == (vertex, wrong[vertex])
             assert fault.true == (None if true[vertex] == 2**31 - 1 else true[vertex])

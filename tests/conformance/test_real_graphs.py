@@ -17,7 +17,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.generators import hashed_weights
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
@@ -158,6 +158,6 @@ def test_answers_are_what_numpy_makes_of_whole_rows(tmp_path, data_file, numpy_a
         found = solver.solve(graph, sources, SolveOptions(kept=reduced))
         numpy_answers.assert_reduced(reduced, found.distances, rows)
         numpy_answers.assert_over_sources(over, found.over_sources, rows, sources, graph.traits)
-        for kept in (Nearest(10), Nearest(10, targets), Nearest(1000)):
+        for kept in (NearestOfRow(10), NearestOfRow(10, targets), NearestOfRow(1000)):
             found = solver.solve(graph, sources, SolveOptions(kept=kept))
             numpy_answers.assert_nearest(kept, found.distances, rows)

@@ -10,14 +10,14 @@ import numpy as np
 from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.contract.kept import Kept, checked_vertices
+from sssp_pipeline.kernels.contract.kept import KeptOfRow, checked_vertices
 
 #: The largest k.
 MOST_NEAREST = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Nearest(Kept):
+class NearestOfRow(KeptOfRow):
     """The k nearest vertices of a row as (2k,) words: the bits of their distances in rising order, then the vertices.
 
     Of equal distances the smallest vertex comes first. Where fewer than k are reached, the rest is "unreached" and
@@ -38,7 +38,7 @@ class Nearest(Kept):
     def dtype(self, weight_dtype: np.dtype) -> np.dtype:
         return np.dtype(np.uint64)
 
-    def checked(self, n_vertices: int) -> Kept:
+    def checked(self, n_vertices: int) -> KeptOfRow:
         """Return the same with each target once, ascending.
 
         Raises

@@ -18,7 +18,7 @@ from sssp_pipeline.base.csr import distance_limit, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.answers import distribution
-from sssp_pipeline.kernels.contract.kept import Kept
+from sssp_pipeline.kernels.contract.kept import KeptOfRow
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.host.mean import exact_sum, mantissa_bits, sums
 
@@ -32,7 +32,7 @@ _LANES = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Reductions(Kept):
+class Reductions(KeptOfRow):
     """Counts and sums over a row, as (6 + R + R·A + B - 1 + Q,) words; B - 1 is 0 without bounds."""
 
     #: R radii, ascending, in the unit of the weights: how many vertices are at most this far?
@@ -57,14 +57,14 @@ class Reductions(Kept):
 
     @property
     def n_sums(self) -> int:
-        """How many words there are before those of the histogram."""
+        """How many words come before the words of the histogram."""
         return WITHIN + len(self.radii) * (1 + self.n_amounts)
 
     def dtype(self, weight_dtype: np.dtype) -> np.dtype:
         return np.dtype(np.uint64)
 
-    def checked(self, n_vertices: int) -> Kept:
-        """Return this; raise `InputError` if the amounts are not those of `n_vertices`."""
+    def checked(self, n_vertices: int) -> KeptOfRow:
+        """Return this; raise `InputError` if there are not amounts of `n_vertices` vertices."""
         if self.amounts is not None and self.amounts.shape[1] != n_vertices:
             raise InputError(
                 f"there are amounts of {self.amounts.shape[1]} vertices, and the graph has {n_vertices}",

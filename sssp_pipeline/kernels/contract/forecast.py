@@ -37,7 +37,7 @@ class Forecast:
     source_bytes: int = 0
     #: How many sources of a call are under way at the same time.
     at_once: int = 1
-    #: Device memory for all sources of a call, beside the graph; 0 on a CPU.
+    #: Device memory for all sources of a call, in addition to the graph; 0 on a CPU.
     fixed_bytes: int = 0
     #: How many cores at most share a source. If several do, only one source is under way at a time.
     most_cores: int = 1
@@ -49,7 +49,7 @@ class Forecast:
     most_in_search: int = 2**32
     #: Seconds of each process before its first source, on one core.
     start_s: float = 0.0
-    #: Host memory beside the graph: of each process, and of each call under way.
+    #: Host memory in addition to the graph: of each process, and of each call under way.
     host_bytes: int = 0
     call_bytes: int = 0
 

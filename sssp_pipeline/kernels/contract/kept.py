@@ -17,12 +17,12 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 
 
-class Kept(ABC):
+class KeptOfRow(ABC):
     """What is kept of a row of distances; the same for every source of a call."""
 
     #: Whether every distance is kept. Predecessors and the certificate need all of them.
     is_whole_row: ClassVar[bool] = False
-    #: What is kept of each vertex over the sources of a part, beside what is kept of each row; None for nothing.
+    #: What is accumulated for each vertex over the sources of a part, in addition to the rows; None for nothing.
     over_sources: OverSources | None = None
 
     @property
@@ -48,7 +48,7 @@ class Kept(ABC):
         """Return the type of a kept value, which is the type of the weights for distances."""
         return weight_dtype
 
-    def checked(self, n_vertices: int) -> Kept:
+    def checked(self, n_vertices: int) -> KeptOfRow:
         """Return this for a graph of `n_vertices`; raise `InputError` if it names a vertex that is not there."""
         del n_vertices
         return self
@@ -74,7 +74,7 @@ class Kept(ABC):
 
 
 @dataclass(frozen=True)
-class EveryVertex(Kept):
+class EveryVertex(KeptOfRow):
     """The whole row."""
 
     is_whole_row: ClassVar[bool] = True
@@ -87,7 +87,7 @@ class EveryVertex(Kept):
 
 
 @dataclass(frozen=True, eq=False)
-class Targets(Kept):
+class Targets(KeptOfRow):
     """The distances to some vertices."""
 
     #: (T,) integers, in the order of the distances.
@@ -101,7 +101,7 @@ class Targets(Kept):
         return len(self.vertices)
 
     def checked(self, n_vertices: int) -> Targets:
-        """Return the same vertices as (T,) uint32; raises as `checked_vertices`."""
+        """Return the same vertices as (T,) uint32. It raises the error of `checked_vertices`."""
         return Targets(checked_vertices(self.vertices, n_vertices, "target"))
 
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
@@ -115,7 +115,7 @@ class Targets(Kept):
 
 
 @dataclass(frozen=True)
-class Nothing(Kept):
+class Nothing(KeptOfRow):
     """No distance: only the metrics of each source are returned."""
 
     def n_columns(self, n_vertices: int) -> int:

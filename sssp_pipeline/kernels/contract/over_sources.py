@@ -64,7 +64,7 @@ class OverSources:
         return np.array([distance_limit(dtype, radius) for radius in self.radii], dtype)
 
     def merge(self, words: np.ndarray, more: np.ndarray, dtype: np.dtype) -> None:
-        """Add to `words` (W, V) those of other sources."""
+        """Add the words `more` (W, V) of other sources to `words` (W, V)."""
         if self.nearest:
             nearest, other = distances_of(words, dtype), distances_of(more, dtype)
             is_nearer = other < nearest

@@ -64,7 +64,7 @@ class RowFacts:
 
     @classmethod
     def joined(cls, parts: list[RowFacts]) -> RowFacts:
-        """Return the facts about the rows of all `parts`, of which there is at least one, without their bits."""
+        """Return the facts about the rows of all `parts`, at least one, without their bits."""
         of_fields = zip(*([*vars(part).values()][:-1] for part in parts), strict=True)
         joined: list[Any] = [None if values[0] is None else np.concatenate(values) for values in of_fields]
         return cls(*joined)

@@ -1,4 +1,4 @@
-"""The contract of solvers: options, solutions, metrics, and the protocol of every entry of the registry."""
+"""What a solver takes and returns: options, solutions and metrics. `host/solver.py` has the class `Solver`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.base.errors import InputError, did_you_mean
-from sssp_pipeline.kernels.contract.forecast import Forecast
-from sssp_pipeline.kernels.contract.kept import EveryVertex, Kept
-from sssp_pipeline.kernels.contract.options import Tunable, shown_value
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.row_facts import RowFacts
-
-#: The hint when a solver refuses a graph or options.
-ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
 
 #: Seconds that a search may take by default. Only a search that never ends takes longer.
 DEADLINE_S = 86_400.0
@@ -45,7 +39,7 @@ class SolveOptions:
     InputError
         `delta` is not a positive finite number, `cutoff` is negative or not a number, `trace_every_us` is out of
         range, `deadline_s` is not positive, predecessors are wanted of rows that are not kept whole, or something is
-        wanted that needs host memory beside `into`.
+        wanted that needs host memory in addition to `into`.
     """
 
     #: Bucket width in the weights' unit; None lets the solver pick it from the graph.
@@ -57,7 +51,7 @@ class SolveOptions:
     #: Microseconds between two recorded moments of a search; None records none. Recording makes a search slower.
     trace_every_us: int | None = None
     #: What is returned of each row of distances.
-    kept: Kept = EveryVertex()  # noqa: RUF009 - frozen
+    kept: KeptOfRow = EveryVertex()  # noqa: RUF009 - frozen
     #: Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives up a
     #: search at the deadline. A CPU raises the error when the source is done.
     deadline_s: float = DEADLINE_S
@@ -236,82 +230,3 @@ class Solution:
 
 #: Yields the solutions of some sources, one part after the other. If it is closed before, it frees what it holds.
 Parts = Generator[Solution, None, None]
-
-
-class Solver(Protocol):
-    """An exact shortest-path solver, registered once, in `kernels/registry.py`."""
-
-    name: str
-    #: "cpu" or "gpu".
-    device: str
-    #: One line for the command line and the docs.
-    summary: str
-    #: Whether its search takes negative weights. Without, integers are reweighted (`host/reweighting.py`).
-    takes_negative: bool
-    #: Whether it needs a hierarchy (`kernels/hierarchy/`). `auto` takes it only where one is stored, or pays.
-    uses_hierarchy: bool
-    #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.
-    counts_arcs: bool
-
-    @property
-    def tunables(self) -> tuple[Tunable, ...]:
-        """The options of its constructor, which takes them by keyword."""
-        ...
-
-    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why this solver cannot solve such a graph with these options.
-
-        It does not check for a GPU, since the solver may run on another machine.
-        """
-        ...
-
-    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
-        ...
-
-    def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
-        """Return exact distances from each of `sources` (S,) uint32, in the type of the weights.
-
-        Raises
-        ------
-        InputError
-            A source or a target is not in the graph. Or a shortest path, to any vertex, is longer than the type
-            holds; the message names source, vertex and wider type.
-        """
-        ...
-
-    def solve_parts(
-        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
-    ) -> Parts:
-        """Yield the solution of the sources before each of `ends`, as soon as it is there; raises as `solve` does.
-
-        The sources are solved together where that is faster. `ends` rise up to S.
-        """
-        ...
-
-
-def tuned(solver: Solver, given: Mapping[str, Any]) -> Solver:
-    """Return `solver` with the options `given`; `solver` itself if there are none.
-
-    Raises
-    ------
-    InputError
-        The solver has no such option, the option cannot have this value, or two options contradict each other.
-    """
-    if not given:
-        return solver
-    tunables = {tunable.name: tunable for tunable in solver.tunables}
-    for name, value in given.items():
-        if name not in tunables:
-            raise InputError(
-                f"solver `{solver.name}` has no option `{name}`",
-                hint=did_you_mean(name, sorted(tunables)) + "Options: " + ", ".join(sorted(tunables))
-                if tunables
-                else "it has no options",
-            )
-        if not tunables[name].takes(value):
-            raise InputError(
-                f"option `{name}` of solver `{solver.name}` is {shown_value(value)}",
-                hint=f"it is {tunables[name].allowed}",
-            )
-    return type(solver)(**given)

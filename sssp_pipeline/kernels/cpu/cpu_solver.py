@@ -15,10 +15,9 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
-from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.search import Search, finish_row, search_limit
 from sssp_pipeline.kernels.host.search_graph import as_searched
-from sssp_pipeline.kernels.host.solver_base import WholeCalls
+from sssp_pipeline.kernels.host.solver import WholeCall, WholeCalls
 
 
 class CpuSolver(WholeCalls):
@@ -30,32 +29,26 @@ class CpuSolver(WholeCalls):
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         """Return a search over `graph` with its own scratch memory."""
 
-    def _fill_rows(
-        self,
-        graph: CsrGraph,
-        sources: np.ndarray,
-        distances: np.ndarray,
-        options: SolveOptions,
-        accumulator: Accumulator | None,
-    ) -> list[SourceMetrics]:
+    def _fill_rows(self, call: WholeCall) -> list[SourceMetrics]:
+        graph, options = call.graph, call.options
         _compile(type(self), graph.weight_dtype, graph.traits.min_weight < 0)
         search = self.start(graph, options)
         if options.kept.is_whole_row:
-            pairs = zip(sources.tolist(), distances, strict=True)
+            pairs = zip(call.sources.tolist(), call.distances, strict=True)
             return [self.solve_source(graph, search, source, row, options) for source, row in pairs]
         row = np.empty(graph.n_vertices, graph.weight_dtype)
         metrics = []
-        for source, into in zip(sources.tolist(), distances, strict=True):
+        for source, into in zip(call.sources.tolist(), call.distances, strict=True):
             metrics.append(self.solve_source(graph, search, source, row, options))
             options.kept.reduce(row, into)
-            if accumulator is not None:
-                accumulator.add(row, source)
+            if call.accumulator is not None:
+                call.accumulator.add(row, source)
         return metrics
 
     def solve_source(
         self, graph: CsrGraph, search: Search, source: int, distances: np.ndarray, options: SolveOptions
     ) -> SourceMetrics:
-        """Fill the row `distances` from `source` and return the metrics; raises as `solve` does."""
+        """Fill the row `distances` from `source` and return the metrics. It raises the errors of `solve`."""
         began = time.perf_counter()
         distances.fill(search_limit(graph, options.cutoff))
         processed, edges_relaxed = search.run(as_searched(graph, distances), source)

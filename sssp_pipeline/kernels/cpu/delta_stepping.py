@@ -68,21 +68,8 @@ DELTA_FACTOR = 4.0
 SAMPLED_WEIGHTS = 65536
 
 #: The position of an interrupted search: `position` of `frontier_size` vertices of the frontier are done.
-CURSOR = np.dtype(
-    [
-        (name, np.uint64)
-        for name in (
-            "window",
-            "slot",
-            "position",
-            "frontier_size",
-            "first_free",
-            "n_free",
-            "processed",
-            "edges_relaxed",
-        )
-    ]
-)
+_FIELDS = "window slot position frontier_size first_free n_free processed edges_relaxed"
+CURSOR = np.dtype([(name, np.uint64) for name in _FIELDS.split()])
 
 
 class DeltaStepping(CpuSolver):
@@ -142,11 +129,8 @@ class _BucketSearch(Search):
         cursor = self._cursor
         for field in ("window", "slot", "position", "frontier_size", "processed", "edges_relaxed"):
             cursor[field] = 0
-        view = self._graph
         while not _search(
-            view.row_offsets,
-            view.col_indices,
-            view.weights,
+            self._graph,
             distances,
             self._buckets_per_unit,
             self._frontier,
@@ -174,9 +158,7 @@ class _BucketSearch(Search):
 
 @njit(nogil=True)
 def _search(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     distances: np.ndarray,
     buckets_per_unit: float,
     frontier: np.ndarray,
@@ -188,6 +170,7 @@ def _search(
     cursor: np.ndarray,
 ) -> bool:
     """Continue from `cursor`; return True if the search is complete, False if it needs more blocks (I4)."""
+    row_offsets, col_indices, weights = graph
     at = cursor[0]
     window, slot = at.window, at.slot
     position, size = at.position, at.frontier_size

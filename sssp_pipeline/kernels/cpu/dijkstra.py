@@ -64,31 +64,22 @@ class _HeapSearch(Search):
         self._places = np.full(graph.n_vertices, NO_PLACE, np.uint32)
 
     def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
-        view = self._graph
         processed, edges_relaxed = _search(
-            view.row_offsets,
-            view.col_indices,
-            view.weights,
-            distances,
-            np.uint32(source),
-            self._heap,
-            self._keys,
-            self._places,
+            self._graph, distances, np.uint32(source), self._heap, self._keys, self._places
         )
         return processed, edges_relaxed
 
 
 @njit(nogil=True)
 def _search(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     distances: np.ndarray,
     source: Any,
     heap: np.ndarray,
     keys: np.ndarray,
     places: np.ndarray,
 ) -> Any:
+    row_offsets, col_indices, weights = graph
     processed = edges_relaxed = ZERO
     distances[source] = 0
     heap[0], keys[0], places[source] = source, ZERO, ZERO

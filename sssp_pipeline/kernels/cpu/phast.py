@@ -28,7 +28,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
@@ -36,7 +36,7 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast
-from sssp_pipeline.kernels.contract.kept import Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
@@ -44,12 +44,11 @@ from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy, why_not_solved
 from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
 from sssp_pipeline.kernels.hierarchy.tiles import TILE
-from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.mean import mean_distance
 from sssp_pipeline.kernels.host.row_memory import RowMemory
 from sssp_pipeline.kernels.host.search import refuse_overflow, search_limit
 from sssp_pipeline.kernels.host.search_graph import as_searched
-from sssp_pipeline.kernels.host.solver_base import WholeCalls
+from sssp_pipeline.kernels.host.solver import WholeCall, WholeCalls
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +107,7 @@ _lock = threading.Lock()
 
 
 def prepared(graph: CsrGraph) -> Prepared:
-    """Return `graph` prepared for sweeps; it is made by the first call. Raises as `shared_hierarchy`."""
+    """Return `graph` prepared for sweeps; the first call makes it. It raises the errors of `shared_hierarchy`."""
     with _lock:
         if graph not in _kept:
             _kept[graph] = Prepared.of(graph, shared_hierarchy(graph))
@@ -148,20 +147,14 @@ class Phast(WholeCalls):
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
         return prepared(graph).rows.empty(shape, dtype)
 
-    def _fill_rows(
-        self,
-        graph: CsrGraph,
-        sources: np.ndarray,
-        distances: np.ndarray,
-        options: SolveOptions,
-        accumulator: Accumulator | None,
-    ) -> list[SourceMetrics]:
+    def _fill_rows(self, call: WholeCall) -> list[SourceMetrics]:
+        graph, sources, options = call.graph, call.sources, call.options
         if graph.n_edges > 1:
             _compile(graph.weight_dtype)
         ready = prepared(graph)
         together = most_lanes(graph.n_vertices, graph.weight_dtype)
         region = ready.whole
-        targets = None if options.metrics or accumulator is not None else options.kept.read_vertices
+        targets = None if options.metrics or call.accumulator is not None else options.kept.read_vertices
         if targets is not None and (
             _is_limited(graph, options) or ready.no_distance_above <= largest_distance(graph.weight_dtype)
         ):
@@ -170,21 +163,13 @@ class Phast(WholeCalls):
         with ready.sweep(min(len(sources), together), region) as sweep:
             for first in range(0, len(sources), together):
                 some = slice(first, first + together)
-                metrics += self._solve_together(
-                    graph, sweep, sources[some], distances[some], options, accumulator
-                )
+                of_sweep = replace(call, sources=sources[some], distances=call.distances[some])
+                metrics += self._solve_together(of_sweep, sweep)
         return metrics
 
-    def _solve_together(
-        self,
-        graph: CsrGraph,
-        sweep: Sweep,
-        sources: np.ndarray,
-        distances: np.ndarray,
-        options: SolveOptions,
-        accumulator: Accumulator | None,
-    ) -> list[SourceMetrics]:
-        """Fill the rows `distances` from `sources` by one sweep, and return the metrics; raises as `solve`."""
+    def _solve_together(self, call: WholeCall, sweep: Sweep) -> list[SourceMetrics]:
+        """Fill the rows of `call` by one sweep, and return the metrics. It raises the errors of `solve`."""
+        graph, sources, options = call.graph, call.sources, call.options
         began = time.perf_counter()
         limit = sweep.dtype.type(search_limit(graph, options.cutoff))
         unreached = sweep.dtype.type(unreached_distance(graph.weight_dtype))
@@ -195,7 +180,7 @@ class Phast(WholeCalls):
                     row = np.empty((1, graph.n_vertices), sweep.dtype)
                     sweep.copy(limit, unreached, lane, row)
                     refuse_overflow(graph, int(sources[lane]), row[0], int(swept.largest[lane]))
-        _keep(graph, partial(sweep.copy, limit, unreached), sources, distances, options.kept, accumulator)
+        _keep(call, partial(sweep.copy, limit, unreached))
         solve_s = time.perf_counter() - began
         if solve_s > options.deadline_s:
             raise DeadlineError(self.name, int(sources[0]), options.deadline_s)
@@ -230,15 +215,9 @@ def _is_limited(graph: CsrGraph, options: SolveOptions) -> bool:
     return options.cutoff is not None and options.cutoff <= largest_distance(graph.weight_dtype)
 
 
-def _keep(
-    graph: CsrGraph,
-    copy: Callable[..., None],
-    sources: np.ndarray,
-    distances: np.ndarray,
-    kept: Kept,
-    accumulator: Accumulator | None,
-) -> None:
-    """Write what is kept of each row of the last sweep to `distances`; `copy` is `Sweep.copy` without its limits."""
+def _keep(call: WholeCall, copy: Callable[..., None]) -> None:
+    """Write what is kept of each row of the last sweep; `copy` is `Sweep.copy` without its limits."""
+    graph, distances, kept, accumulator = call.graph, call.distances, call.options.kept, call.accumulator
     if isinstance(kept, Nothing):
         return
     into = as_searched(graph, distances) if kept.is_whole_row or isinstance(kept, Targets) else None
@@ -252,7 +231,7 @@ def _keep(
     for first in range(0, len(distances), len(rows)):
         some = rows[: len(distances) - first]
         copy(first, as_searched(graph, some), targets)
-        for source, found, into in zip(sources[first:].tolist(), some, distances[first:], strict=False):
+        for source, found, into in zip(call.sources[first:].tolist(), some, distances[first:], strict=False):
             if targets is None:
                 row = found
             else:

@@ -1,8 +1,8 @@
 """The elimination tree of a hierarchy, cut into chunks whose vertices a sweep may compute in any order.
 
 A chunk is a set of vertices. Its boundary is every vertex outside that an arc of the chunk leads up to; all are in
-chunks nearer to the roots. The distances of a chunk follow from those of its boundary by one min-plus product with a
-matrix (`phast_gpu`). So chunks of a band, which do not depend on each other, need no order and no waiting.
+chunks nearer to the roots. The distances of a chunk follow from the distances of its boundary by one min-plus
+product with a matrix (`phast_gpu`). So chunks of a band do not depend on each other: they need no order and no waiting.
 
 The first chunk is the top: the vertices with the largest subtrees. Below it, a chunk takes the largest subtrees that
 are left under one vertex. Subtrees of at most `MOST_LOW` vertices are not cut any more; neighbouring ones share a
@@ -20,7 +20,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.hierarchy.completion import Completion
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
 #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
@@ -203,7 +203,7 @@ def _cut_below(
             continue
         size = np.uint64(sizes[root])
         first = root + ONE - size
-        # The boundary of a subtree is that of its root.
+        # A subtree and its root have the same boundary.
         n_more = ZERO
         n_its = offsets[root + ONE] - offsets[root]
         for arc in range(offsets[root], offsets[root + ONE]):

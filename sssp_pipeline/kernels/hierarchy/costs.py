@@ -73,7 +73,7 @@ def may_have_small_separators(traits: GraphTraits) -> bool:
 
 
 def core_s(traits: GraphTraits) -> float:
-    """Return the seconds until the core is known, beside the time to load the graph."""
+    """Return the seconds until the core is known, in addition to the time to load the graph."""
     return _LOAD_S + _LOW_DEGREES_S * (traits.n_vertices + traits.n_edges)
 
 
@@ -113,6 +113,6 @@ def host_bytes(traits: GraphTraits) -> int:
 
 
 def build_bytes(traits: GraphTraits) -> int:
-    """Return the most memory that making a hierarchy takes, beside the graph."""
+    """Return the most memory that making a hierarchy takes, in addition to the graph."""
     n_arcs, _ = expected_size(traits)
     return _METIS_BYTES + 300 * traits.n_vertices + 80 * traits.n_edges + 48 * n_arcs

@@ -27,34 +27,19 @@ J. Dibbelt, B. Strasser, D. Wagner, "Customizable contraction hierarchies", 2016
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.hierarchy.completion import Completion
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
+from sssp_pipeline.kernels.hierarchy.arcs import Arcs, marked_arcs
 from sssp_pipeline.kernels.hierarchy.lanes import saturating_sum
 from sssp_pipeline.kernels.hierarchy.subtrees import Division, next_range
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, atomic_min, load_relaxed
+from sssp_pipeline.kernels.host.numba_tools import ONE, atomic_min, load_relaxed
 from sssp_pipeline.kernels.host.search_graph import as_searched
-
-
-@dataclass(frozen=True, eq=False)
-class Arcs:
-    """The arcs of one direction that shortest paths need, in host memory; vertices are ranks."""
-
-    #: (V+1,) uint64: those with the lower end `v` are `offsets[v]:offsets[v + 1]`.
-    offsets: np.ndarray
-    #: (A,) uint32: their upper ends, rising.
-    heads: np.ndarray
-    #: (A,) uint32 or uint64: the distance in this direction; below the largest value.
-    weights: np.ndarray
-
-    @property
-    def n_bytes(self) -> int:
-        return self.offsets.nbytes + self.heads.nbytes + self.weights.nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +51,30 @@ class Hierarchy:
     up: Arcs
     #: From the upper end to the lower one. The same object as `up` if every weight is the same in both directions.
     down: Arcs
+
+
+class Tree(NamedTuple):
+    """The elimination tree, its arcs by either end, and the tops of a division. numba passes it like single arrays."""
+
+    #: As in `Division`.
+    tops: np.ndarray
+    tops_above: np.ndarray
+    #: As `arc_offsets` and `arc_heads` of `Completion`.
+    offsets: np.ndarray
+    heads: np.ndarray
+    #: For each upper end the lower ends of its arcs, rising, and these arcs: (V+1,) uint64, (A,) and (A,) uint32.
+    tails_offsets: np.ndarray
+    tails: np.ndarray
+    arcs: np.ndarray
+
+    @classmethod
+    def of(cls, completion: Completion, division: Division) -> Tree:
+        offsets, heads = completion.arc_offsets, completion.arc_heads
+        tails_offsets = np.zeros(completion.n_vertices + 1, np.uint64)
+        np.cumsum(np.bincount(heads, minlength=completion.n_vertices), out=tails_offsets[1:])
+        tails, arcs = np.empty(completion.n_arcs, np.uint32), np.empty(completion.n_arcs, np.uint32)
+        _turn(offsets, heads, tails_offsets[:-1].copy(), tails, arcs)
+        return cls(division.tops, division.tops_above, offsets, heads, tails_offsets, tails, arcs)
 
 
 def customize(completion: Completion, graph: CsrGraph, n_threads: int | None = None) -> Hierarchy:
@@ -83,9 +92,9 @@ def customize(completion: Completion, graph: CsrGraph, n_threads: int | None = N
     counts = np.diff(completion.arc_offsets)
     division = Division.of(completion.parents, counts * counts + ONE, n_threads or usable_cores())
     (up, keeps_up), (down, keeps_down) = _lowered(completion, graph, division)
-    of_up = _kept(completion, up, keeps_up, division)
+    of_up = marked_arcs(completion, up, keeps_up, division)
     return Hierarchy(
-        completion, of_up, of_up if down is up else _kept(completion, down, keeps_down, division)
+        completion, of_up, of_up if down is up else marked_arcs(completion, down, keeps_down, division)
     )
 
 
@@ -106,37 +115,14 @@ def _lowered(
     is_symmetric = bool(np.array_equal(up, down))
     if is_symmetric:
         down = up
-    ranges, tops = division.ranges, division.tops
-    tree = (tops, division.tops_above, offsets, heads, *_arcs_into(completion))
-    division.run(lambda taken: _through_ranges_up(taken, ranges, *tree, up, down, is_symmetric))
-    _through_tops_up(*tree, up, down, is_symmetric)
+    ranges, tree = division.ranges, Tree.of(completion, division)
+    division.run(lambda taken: _through_ranges_up(taken, ranges, tree, up, down, is_symmetric))
+    _through_tops_up(tree, up, down, is_symmetric)
     both = [(up, up.copy())] if is_symmetric else [(up, up.copy()), (down, down.copy())]
-    _through_tops_down(*tree, up, down, is_symmetric)
-    division.run(lambda taken: _through_ranges_down(taken, ranges, *tree, up, down, is_symmetric))
+    _through_tops_down(tree, up, down, is_symmetric)
+    division.run(lambda taken: _through_ranges_down(taken, ranges, tree, up, down, is_symmetric))
     found = [(after, (after == before) & (after != unreached)) for after, before in both]  # I2: a tie is kept
     return found[0], found[-1]
-
-
-def _arcs_into(completion: Completion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each upper end the lower ends of its arcs, rising, and these arcs: offsets, lower ends, arcs."""
-    n_arcs = completion.n_arcs
-    offsets = np.zeros(completion.n_vertices + 1, np.uint64)
-    np.cumsum(np.bincount(completion.arc_heads, minlength=completion.n_vertices), out=offsets[1:])
-    tails, arcs = np.empty(n_arcs, np.uint32), np.empty(n_arcs, np.uint32)
-    _turn(completion.arc_offsets, completion.arc_heads, offsets[:-1].copy(), tails, arcs)
-    return offsets, tails, arcs
-
-
-def _kept(completion: Completion, weights: np.ndarray, keeps: np.ndarray, division: Division) -> Arcs:
-    """Return the arcs that `keeps` marks."""
-    sizes, counts = np.diff(completion.arc_offsets), np.empty(completion.n_vertices, np.uint64)
-    division.run_evenly(sizes, lambda *some: _count_kept(*some, completion.arc_offsets, keeps, counts))
-    offsets = np.zeros(completion.n_vertices + 1, np.uint64)
-    np.cumsum(counts, out=offsets[1:])
-    kept = Arcs(offsets, np.empty(int(offsets[-1]), np.uint32), np.empty(int(offsets[-1]), weights.dtype))
-    arcs = (completion.arc_offsets, completion.arc_heads, weights, keeps)
-    division.run_evenly(sizes, lambda *some: _copy_kept(*some, *arcs, offsets, kept.heads, kept.weights))
-    return kept
 
 
 @njit(nogil=True)
@@ -191,18 +177,13 @@ def _turn(
 def _through_ranges_up(
     taken: np.ndarray,
     ranges: np.ndarray,
-    tops: np.ndarray,
-    tops_above: np.ndarray,
-    offsets: np.ndarray,
-    heads: np.ndarray,
-    tails_offsets: np.ndarray,
-    tails: np.ndarray,
-    arcs: np.ndarray,
+    tree: Tree,
     up: np.ndarray,
     down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
     """Lower every arc to the best way through its lower triangles whose lowest vertex is in a range (step 2)."""
+    tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
     row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
     first, end = next_range(taken, ranges)
     while first < end:
@@ -227,18 +208,13 @@ def _through_ranges_up(
 
 @njit(nogil=True)
 def _through_tops_up(
-    tops: np.ndarray,
-    tops_above: np.ndarray,
-    offsets: np.ndarray,
-    heads: np.ndarray,
-    tails_offsets: np.ndarray,
-    tails: np.ndarray,
-    arcs: np.ndarray,
+    tree: Tree,
     up: np.ndarray,
     down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
     """Do what `_through_ranges_up` does for lowest vertices above all ranges, after it."""
+    tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
     row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
     for top in tops:
         x = np.uint64(top)
@@ -308,18 +284,13 @@ def _through(
 def _through_ranges_down(
     taken: np.ndarray,
     ranges: np.ndarray,
-    tops: np.ndarray,
-    tops_above: np.ndarray,
-    offsets: np.ndarray,
-    heads: np.ndarray,
-    tails_offsets: np.ndarray,
-    tails: np.ndarray,
-    arcs: np.ndarray,
+    tree: Tree,
     up: np.ndarray,
     down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
     """Lower every arc whose lower end is in a range through its other triangles (step 3)."""
+    tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
     row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
     first, end = next_range(taken, ranges)
     while first < end:
@@ -340,18 +311,13 @@ def _through_ranges_down(
 
 @njit(nogil=True)
 def _through_tops_down(
-    tops: np.ndarray,
-    tops_above: np.ndarray,
-    offsets: np.ndarray,
-    heads: np.ndarray,
-    tails_offsets: np.ndarray,
-    tails: np.ndarray,
-    arcs: np.ndarray,
+    tree: Tree,
     up: np.ndarray,
     down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
     """Do what `_through_ranges_down` does for lower ends above all ranges, before it."""
+    tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
     row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
     for i in range(np.uint64(len(tops))):
         z = np.uint64(tops[np.uint64(len(tops)) - ONE - i])
@@ -406,32 +372,3 @@ def _place_of(tails: np.ndarray, first: Any, end: Any, vertex: Any) -> Any:
         else:
             end = middle
     return first
-
-
-@njit(nogil=True)
-def _count_kept(first: Any, end: Any, offsets: np.ndarray, keeps: np.ndarray, counts: np.ndarray) -> None:
-    for v in range(first, end):
-        count = ZERO
-        for arc in range(offsets[v], offsets[v + ONE]):
-            count += np.uint64(keeps[arc])
-        counts[v] = count
-
-
-@njit(nogil=True)
-def _copy_kept(
-    first: Any,
-    end: Any,
-    offsets: np.ndarray,
-    heads: np.ndarray,
-    weights: np.ndarray,
-    keeps: np.ndarray,
-    into_offsets: np.ndarray,
-    into_heads: np.ndarray,
-    into_weights: np.ndarray,
-) -> None:
-    for v in range(first, end):
-        place = into_offsets[v]
-        for arc in range(offsets[v], offsets[v + ONE]):
-            if keeps[arc]:
-                into_heads[place], into_weights[place] = heads[arc], weights[arc]
-                place += ONE

@@ -19,7 +19,7 @@ _MOST_CUT_EDGES = 2**13
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Subgraph:
     """A part of a graph, with the edges between its vertices."""
 
     #: (P,) uint32: the vertices by their names in the graph. The arrays below name them by their places here.
@@ -30,17 +30,17 @@ class Part:
     neighbours: np.ndarray
 
 
-def part_of(offsets: np.ndarray, neighbours: np.ndarray, vertices: np.ndarray) -> Part:
+def subgraph_of(offsets: np.ndarray, neighbours: np.ndarray, vertices: np.ndarray) -> Subgraph:
     """Return the part of a graph that has these vertices (P,) uint32."""
     places = np.full(len(offsets) - 1, NO_VERTEX)
     places[vertices] = np.arange(len(vertices), dtype=np.uint32)
     part_offsets = np.zeros(len(vertices) + 1, np.uint64)
     part_neighbours = np.empty(len(neighbours), np.uint32)
     size = _compact(offsets, neighbours, places, vertices, part_offsets, part_neighbours)
-    return Part(vertices, part_offsets, part_neighbours[:size])
+    return Subgraph(vertices, part_offsets, part_neighbours[:size])
 
 
-def divided(part: Part, sides: np.ndarray) -> tuple[list[Part], np.ndarray] | None:
+def divided(part: Subgraph, sides: np.ndarray) -> tuple[list[Subgraph], np.ndarray] | None:
     """Return two halves of a part and the vertices (S,) uint32 of a separator, named as in the graph.
 
     No neighbours are in different halves. If too many edges are cut, or a half is empty, the result is None.
@@ -59,9 +59,9 @@ def divided(part: Part, sides: np.ndarray) -> tuple[list[Part], np.ndarray] | No
     halves = [np.flatnonzero((sides == side) & ~is_separator).astype(np.uint32) for side in (True, False)]
     if not all(map(len, halves)):
         return None
-    within = (part_of(part.offsets, part.neighbours, half) for half in halves)
+    within = (subgraph_of(part.offsets, part.neighbours, half) for half in halves)
     return (
-        [Part(part.vertices[half.vertices], half.offsets, half.neighbours) for half in within],
+        [Subgraph(part.vertices[half.vertices], half.offsets, half.neighbours) for half in within],
         part.vertices[is_separator],
     )
 
@@ -110,7 +110,7 @@ def _compact(
     part_offsets: np.ndarray,
     part_neighbours: np.ndarray,
 ) -> Any:
-    """Fill the arrays of a part, and return how many neighbours there are; `places` has those of its vertices."""
+    """Fill the arrays of a part, and return how many neighbours there are; `places` has its vertices."""
     size = ZERO
     for i in range(np.uint64(len(vertices))):
         v = vertices[i]

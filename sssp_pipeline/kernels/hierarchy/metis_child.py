@@ -2,8 +2,8 @@
 
     python -P -S metis_child.py FOLDER
 
-`metis.py` starts it, and says why. FOLDER is that of the package `pymetis`. Only its compiled module is imported, and
-not NumPy: all of both would take ten times as long to import.
+`metis_processes.py` starts it, and says why. FOLDER has the package `pymetis`. Only the compiled module of that package
+is imported, and NumPy is not: to import both whole would take ten times as long.
 
 First the process writes one byte: how many bytes an index has. Then it answers one request after the other:
 

@@ -12,7 +12,7 @@ Keeps
     I1. An entry of a neighbour list is dead if its vertex is eliminated. `degrees` counts the others.
     I2. A list never grows: where two neighbours are joined, each takes the place of the eliminated vertex.
 
-NOTE: a vertex of degree 2 beside a vertex with more than `LONGEST_SCAN` entries is left to METIS. Otherwise a star of
+NOTE: a vertex of degree 2 next to a vertex with more than `LONGEST_SCAN` entries is left to METIS. Otherwise a star of
 n leaves would take n^2 steps.
 
 References
@@ -31,8 +31,8 @@ import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.hierarchy.cuts import part_of
-from sssp_pipeline.kernels.hierarchy.metis import Metis
+from sssp_pipeline.kernels.hierarchy.cuts import subgraph_of
+from sssp_pipeline.kernels.hierarchy.metis_processes import Metis
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
@@ -103,7 +103,7 @@ def core_of(offsets: np.ndarray, neighbours: np.ndarray) -> Core:
     order = np.empty(n, np.uint32)
     is_eliminated = np.zeros(n, np.bool_)
     _eliminate_low_degrees(offsets, lists, order, is_eliminated)
-    core = part_of(offsets, lists, np.flatnonzero(~is_eliminated).astype(np.uint32))
+    core = subgraph_of(offsets, lists, np.flatnonzero(~is_eliminated).astype(np.uint32))
     return Core(order, core.vertices, core.offsets, core.neighbours)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.hierarchy.customization import Arcs, Hierarchy
+from sssp_pipeline.kernels.hierarchy.arcs import Arcs
+from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.lanes import saturating_sum
 from sssp_pipeline.kernels.hierarchy.subtrees import firsts_of
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO

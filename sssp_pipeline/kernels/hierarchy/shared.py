@@ -19,8 +19,8 @@ from typing import TypeVar
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
-from sssp_pipeline.kernels.hierarchy import metis
-from sssp_pipeline.kernels.hierarchy.completion import Completion, completion_of
+from sssp_pipeline.kernels.hierarchy import metis_processes
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
 
 Found = TypeVar("Found", Completion, Hierarchy)
@@ -56,11 +56,14 @@ def why_not_solved(dtype: np.dtype, takes_floats: str) -> str | None:
             f"it adds weights in another order than along the path, which rounds {dtype} differently; "
             f"`{takes_floats}` takes floats, and `graph.weights.scale` makes integers of decimal weights"
         )
-    return metis.missing()
+    return metis_processes.missing()
 
 
 def shared_completion(graph: CsrGraph) -> Completion:
-    """Return the completion of `graph`; raises as `completion_of`, or as the store whose files are damaged."""
+    """Return the completion of `graph`.
+
+    It raises the errors of `completion_of`, or the error of a store whose files are damaged.
+    """
     with _lock:
         if (completion := _completions.get(id(graph.col_indices))) is None:
             completion = _offers.get(graph, _NO_OFFER).completion() or completion_of(graph)
@@ -69,7 +72,10 @@ def shared_completion(graph: CsrGraph) -> Completion:
 
 
 def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
-    """Return the hierarchy of `graph`, whose weights are integers of zero or more; raises as `shared_completion`."""
+    """Return the hierarchy of `graph`, whose weights are integers of zero or more.
+
+    It raises the errors of `shared_completion`.
+    """
     with _lock:
         if (hierarchy := _hierarchies.get(graph)) is None:
             hierarchy = _offers.get(graph, _NO_OFFER).hierarchy() or customize(

@@ -148,7 +148,7 @@ def _adds_few(lists: np.ndarray, lengths: np.ndarray, v: Any) -> bool:
 
 @njit(nogil=True)
 def _join(lists: np.ndarray, lengths: np.ndarray, u: Any, eliminated: Any) -> None:
-    """Replace `eliminated` in the row of `u` by those of its neighbours that `u` lacks."""
+    """Replace `eliminated` in the row of `u` by the neighbours of `eliminated` that `u` lacks."""
     length = np.uint64(lengths[u]) - ONE
     place = ZERO
     while lists[u, place] != eliminated:

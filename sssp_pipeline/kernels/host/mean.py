@@ -1,7 +1,7 @@
 """The mean of distances, defined so that no order of summation changes a bit of it.
 
 Integers are summed exactly. A float becomes an integer of 63 bits: its mantissa, shifted right by the difference of its
-exponent to that of the largest distance. Bits that are shifted out are dropped, less than 2^-62 of the largest
+exponent to the exponent of the largest distance. Bits that are shifted out are dropped, less than 2^-62 of the largest
 distance. Then the sum is exact too.
 
 A sum of up to 2^32 such integers has two parts: the sum of their lower 32 bits, and the sum of their upper bits. With
@@ -61,7 +61,7 @@ def mean_distances(
 ) -> np.ndarray:
     """Return `mean_distance` (n,) of each row of the arguments (n,) uint64."""
     if dtype.kind != "f" and not upper.any() and lower.max(initial=0) < 2**53:
-        # Both are exact in float64, so the division rounds once, like that of Python's integers.
+        # Both are exact in float64, so the division rounds once, as for Python's integers.
         return lower / np.maximum(count, 1)
     rows = zip(lower.tolist(), upper.tolist(), largest.tolist(), count.tolist(), strict=True)
     return np.array([mean_distance(dtype, *row) for row in rows])

@@ -1,4 +1,4 @@
-"""Predecessors, made from distances alone, so that every solver gives the same ones.
+"""Predecessors, made from the distances, so that every solver gives the same ones.
 
 The idea: an edge (u, v) is tight if d[u] + w == d[v], added in the weights' type. Every shortest path consists of tight
 edges, and every reached vertex lies on one. To pick any tight edge into each vertex would close a loop on a cycle of
@@ -8,7 +8,7 @@ length zero, or on weights so small that a sum rounds to d[u]. So these rules ch
    close no loop.
 2. Some vertices have only tight edges from vertices at the same distance. A breadth-first walk along tight edges starts
    at the source and at all vertices of rule 1, and gives each of them the smallest vertex of the level before.
-3. With negative weights, distances need not fall. There the walk starts at the source alone, and rule 1 is left out.
+3. With negative weights, distances need not fall. There the walk starts only at the source, and rule 1 is left out.
    The paths are those with the fewest edges among the shortest.
 """
 
@@ -34,28 +34,25 @@ def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: n
     into
         (V,) uint32, overwritten; `csr.NO_VERTEX` for the source and for unreached vertices.
     """
-    view = SearchGraph.of(graph)
     row = as_searched(graph, distances)
-    edges = view.row_offsets, view.col_indices, view.weights, row
+    searched = SearchGraph.of(graph)
     limit = row.dtype.type(unreached_distance(distances.dtype))
     into[:] = NO_VERTEX
     starts = np.array([source], np.uint32)
     if graph.traits.min_weight >= 0:
         level = np.empty(len(distances), np.uint32)
-        is_done, n_level = _take_nearer(*edges, limit, into, level)
+        is_done, n_level = _take_nearer(searched, row, limit, into, level)
         if is_done:
             return
         # From other vertices of rule 1 the walk would lead nowhere.
         level = level[:n_level]
         starts = level[(into[level] != NO_VERTEX) | (level == source)]
-    walk_tight_edges(*edges, limit, np.uint32(source), starts, into)
+    walk_tight_edges(searched, row, limit, np.uint32(source), starts, into)
 
 
 @njit(nogil=True)
 def _take_nearer(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     distances: np.ndarray,
     limit: Any,
     predecessors: np.ndarray,
@@ -65,6 +62,7 @@ def _take_nearer(
 
     Return whether only the source is left among the vertices nearer than `limit`, and how many are in `level`.
     """
+    row_offsets, col_indices, weights = graph
     n_reached, n_found, n_level = ZERO, ZERO, ZERO
     for u in range(np.uint64(len(distances))):
         d = distances[u]
@@ -89,9 +87,7 @@ def _take_nearer(
 
 @njit(nogil=True)
 def walk_tight_edges(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     distances: np.ndarray,
     limit: Any,
     source: Any,
@@ -102,6 +98,7 @@ def walk_tight_edges(
 
     A vertex to which no tight path leads keeps `NO_VERTEX`, and so does the source.
     """
+    row_offsets, col_indices, weights = graph
     queue = np.empty(len(distances), np.uint32)
     queue[: len(starts)] = starts
     depth = np.zeros(len(distances), np.uint32)

@@ -32,21 +32,11 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from sssp_pipeline.base.csr import (
-    NO_VERTEX,
-    CsrGraph,
-    unreached_distance,
-    wider_dtype,
-)
+from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import NegativeCycleError, PathTooShortError
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.host.numba_tools import (
-    ONE,
-    ZERO,
-    fits,
-    sum_of,
-)
-from sssp_pipeline.kernels.host.search import Search
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, fits, sum_of
+from sssp_pipeline.kernels.host.search import Search, path_error
 from sssp_pipeline.kernels.host.search_graph import SearchGraph
 
 #: How a search ended.
@@ -80,24 +70,12 @@ class QueueSearch(Search):
         self._parents[:] = NO_VERTEX
         least = -np.inf if dtype.kind == "f" else int(np.iinfo(view.weights.dtype).min)
         outcome, vertex, processed, edges_relaxed = _search(
-            view.row_offsets,
-            view.col_indices,
-            view.weights,
-            distances,
-            least,
-            self._queue,
-            self._is_queued,
-            n_queued,
-            self._parents,
-            self._marks,
+            view, distances, least, self._queue, self._is_queued, n_queued, self._parents, self._marks
         )
         if outcome == _CYCLE:
             self._refuse_cycle(source, vertex)
         if outcome == _TOO_SHORT:
-            wider = wider_dtype(dtype)
-            raise PathTooShortError(
-                vertex if source is None else source, vertex, dtype.name, wider.name if wider else None
-            )
+            raise path_error(PathTooShortError, dtype, vertex if source is None else source, vertex)
         return processed, edges_relaxed
 
     def queue_all(self, distances: np.ndarray) -> int:
@@ -146,9 +124,10 @@ def finished_distances(graph: CsrGraph, source: int, distances: np.ndarray) -> b
     PathTooShortError
         A distance is below what the type holds.
     """
-    view = SearchGraph.of(graph)
-    args = view.row_offsets, view.col_indices, view.weights, distances, np.uint32(source)
-    if distances[source] == 0 and _walk_reaches_all(*args, unreached_distance(distances.dtype)):
+    unreached = unreached_distance(distances.dtype)
+    if distances[source] == 0 and _walk_reaches_all(
+        SearchGraph.of(graph), distances, np.uint32(source), unreached
+    ):
         return False
     search = QueueSearch(graph)
     search.go_on(distances, source, search.queue_all(distances))
@@ -211,14 +190,13 @@ def potentials(graph: CsrGraph, sources: np.ndarray | None) -> Potentials:
 
 @njit(nogil=True)
 def _walk_reaches_all(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     distances: np.ndarray,
     source: Any,
     unreached: Any,
 ) -> bool:
     """Return whether a walk from `source` along edges with d[u] + w <= d[v] reaches every vertex with a distance."""
+    row_offsets, col_indices, weights = graph
     is_walked = np.zeros(len(distances), np.bool_)
     queue = np.empty(len(distances), np.uint32)
     queue[0], is_walked[source] = source, True
@@ -240,9 +218,7 @@ def _walk_reaches_all(
 
 @njit(nogil=True)
 def _search(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     distances: np.ndarray,
     least: Any,
     queue: np.ndarray,
@@ -251,6 +227,7 @@ def _search(
     parents: np.ndarray,
     marks: np.ndarray,
 ) -> Any:
+    row_offsets, col_indices, weights = graph
     n_vertices = np.uint64(len(distances))
     processed = edges_relaxed = ZERO
     head, size = ZERO, np.uint64(n_queued)

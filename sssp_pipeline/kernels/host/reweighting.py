@@ -19,17 +19,13 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.base.csr import (
-    CsrGraph,
-    GraphTraits,
-    unreached_distance,
-    wider_dtype,
-)
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.base.errors import NegativeCycleError, PathTooLongError, PathTooShortError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.contract.kept import EveryVertex
@@ -38,10 +34,8 @@ from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import Potentials, potentials
-from sssp_pipeline.kernels.host.search import finish_row
-
-if TYPE_CHECKING:
-    from sssp_pipeline.kernels.contract.solver import Solver
+from sssp_pipeline.kernels.host.search import finish_row, path_error
+from sssp_pipeline.kernels.host.search_graph import SearchGraph
 
 #: At most this many bytes of rows are solved in one call of the inner solver.
 _ROWS_BYTES = 2**28
@@ -68,7 +62,7 @@ def refusal(graph: GraphTraits, options: SolveOptions, takes_negative: bool) -> 
 
 
 def host_bytes(graph: GraphTraits) -> int:
-    """Return the most host memory that `reweighted` uses beside the graph. It keeps less than half of that."""
+    """Return the most host memory that `reweighted` uses in addition to the graph. It keeps less than half of that."""
     return 12 * graph.n_edges + 21 * graph.n_vertices
 
 
@@ -86,7 +80,7 @@ _lock = threading.Lock()
 
 
 def reweighted(graph: CsrGraph, sources: np.ndarray) -> Reweighted:
-    """Return `graph` reweighted, valid for searches from `sources` (S,); raises as `potentials`."""
+    """Return `graph` reweighted, valid for searches from `sources` (S,). It raises the errors of `potentials`."""
     with _lock:
         if graph not in _kept:
             try:
@@ -99,14 +93,7 @@ def reweighted(graph: CsrGraph, sources: np.ndarray) -> Reweighted:
 
 def _made(graph: CsrGraph, found: Potentials) -> Reweighted:
     weights = np.empty(graph.n_edges, np.uint64)
-    largest = _reweight(
-        graph.row_offsets.view(np.uint64),
-        graph.col_indices,
-        graph.weights,
-        found.depths,
-        found.reached,
-        weights,
-    )
+    largest = _reweight(SearchGraph.of(graph), found.depths, found.reached, weights)
     # A distance d becomes d + h[s] - h[v]. If both are below 2^31, that fits 32 bits whenever d does.
     if graph.weight_dtype.itemsize == 4 and max(largest, found.depths.max(initial=0)) < 2**31:
         weights = weights.astype(np.uint32)
@@ -114,7 +101,7 @@ def _made(graph: CsrGraph, found: Potentials) -> Reweighted:
 
 
 def solve(
-    solver: Solver,
+    search: Callable[[CsrGraph, np.ndarray, SolveOptions], Solution],
     graph: CsrGraph,
     sources: np.ndarray,
     options: SolveOptions,
@@ -124,6 +111,8 @@ def solve(
 
     Parameters
     ----------
+    search
+        `Solver.solve` of a solver for weights of zero or more.
     sources
         (S,) uint32, checked, as `options.kept` is.
     accumulator
@@ -145,9 +134,9 @@ def solve(
     for first in range(0, len(sources), at_once):
         some = sources[first : first + at_once]
         try:
-            solution = solver.solve(made.graph, some, inner)
+            solution = search(made.graph, some, inner)
         except PathTooLongError as error:
-            raise _too_long(PathTooLongError, dtype, error.source, error.vertex) from error
+            raise path_error(PathTooLongError, dtype, error.source, error.vertex) from error
         for i, source in enumerate(some.tolist()):
             _lengthen_back(dtype, made.potentials.depths, source, solution.distances[i], row)
             facts = finish_row(graph, source, row, options.cutoff)
@@ -172,24 +161,18 @@ def _lengthen_back(
     )
     if beyond:
         kind = PathTooLongError if beyond > 0 else PathTooShortError
-        raise _too_long(kind, dtype, source, abs(beyond) - 1)
-
-
-def _too_long(kind: type[PathTooLongError], dtype: np.dtype, source: Any, vertex: Any) -> PathTooLongError:
-    wider = wider_dtype(dtype)
-    return kind(source, vertex, dtype.name, wider.name if wider else None)
+        raise path_error(kind, dtype, source, abs(beyond) - 1)
 
 
 @njit(nogil=True)
 def _reweight(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     depths: np.ndarray,
     reached: np.ndarray,
     into: np.ndarray,
 ) -> Any:
     """Write w + h[u] - h[v], or 0 for unreached u, to `into`; return the largest. All sums are modulo 2^64."""
+    row_offsets, col_indices, weights = graph
     largest = ZERO
     for u in range(np.uint64(len(depths))):
         for e in range(row_offsets[u], row_offsets[u + ONE]):

@@ -40,7 +40,7 @@ def search_limit(graph: CsrGraph, cutoff: float | None) -> np.generic:
     return distance_limit(graph.weight_dtype, None if graph.traits.min_weight < 0 else cutoff)
 
 
-class RowFacts(NamedTuple):
+class SearchResults(NamedTuple):
     """Results of a search; `edges_of_reached` counts the edges of reached vertices."""
 
     reached: int
@@ -54,7 +54,7 @@ class RowFacts(NamedTuple):
         return {"teps": fields.pop("edges_of_reached") / solve_s, **fields}
 
 
-def finish_row(graph: CsrGraph, source: int, distances: np.ndarray, cutoff: float | None) -> RowFacts:
+def finish_row(graph: CsrGraph, source: int, distances: np.ndarray, cutoff: float | None) -> SearchResults:
     """Return the results of a search. Distances at its limit, or above the cutoff, become "unreached".
 
     Parameters
@@ -81,7 +81,7 @@ def finish_row(graph: CsrGraph, source: int, distances: np.ndarray, cutoff: floa
     reached, furthest, lowest, edges_of_reached = facts
     largest = max(furthest, -lowest) if dtype.kind == "f" else furthest
     mean = _mean(distances, row.dtype.type(largest), reached, graph.traits.min_weight < 0)
-    return RowFacts(reached, edges_of_reached, furthest, mean)
+    return SearchResults(reached, edges_of_reached, furthest, mean)
 
 
 def _mean(distances: np.ndarray, furthest: np.generic, reached: int, signed: bool) -> float:
@@ -104,11 +104,18 @@ def refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: flo
         return  # then no sum of a distance and a weight was too large
     view = SearchGraph.of(graph)
     unreached = row.dtype.type(unreached_distance(dtype))
-    vertex = _reachable_but_unreached(view.row_offsets, view.col_indices, row, unreached)
+    vertex = _reachable_but_unreached(view, row, unreached)
     if vertex < 0:
         return
+    raise path_error(PathTooLongError, dtype, source, vertex)
+
+
+def path_error(
+    kind: type[PathTooLongError], dtype: np.dtype, source: int | str, vertex: int | str
+) -> PathTooLongError:
+    """Return the error that the path from `source` to `vertex` does not fit `dtype`; it names the wider type."""
     wider = wider_dtype(dtype)
-    raise PathTooLongError(source, vertex, dtype.name, wider.name if wider else None)
+    return kind(source, vertex, dtype.name, wider.name if wider else None)
 
 
 @njit(nogil=True)
@@ -133,10 +140,9 @@ def _summarise(row_offsets: np.ndarray, distances: np.ndarray, limit: Any, unrea
 
 
 @njit(nogil=True)
-def _reachable_but_unreached(
-    row_offsets: np.ndarray, col_indices: np.ndarray, distances: np.ndarray, unreached: Any
-) -> int:
+def _reachable_but_unreached(graph: SearchGraph, distances: np.ndarray, unreached: Any) -> int:
     """Return an unreached vertex into which an edge of a reached vertex leads, or -1."""
+    row_offsets, col_indices, _ = graph
     for u in range(np.uint64(len(distances))):
         if distances[u] < unreached:
             for e in range(row_offsets[u], row_offsets[u + ONE]):

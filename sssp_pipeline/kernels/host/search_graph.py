@@ -6,16 +6,15 @@ none of their sums can turn negative. Graphs with negative weights keep their ty
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 
 
-@dataclass(frozen=True, eq=False)
-class SearchGraph:
-    """A graph in the types of the CPU kernels; the memory is that of the graph."""
+class SearchGraph(NamedTuple):
+    """A graph in the types of the CPU kernels, in the same memory. numba passes it like single arrays."""
 
     #: (V+1,) uint64.
     row_offsets: np.ndarray

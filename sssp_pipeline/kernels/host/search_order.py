@@ -1,4 +1,4 @@
-"""The order in which Dijkstra's algorithm with a binary heap settles vertices, made from distances alone.
+"""The order in which Dijkstra's algorithm with a binary heap settles vertices, made from the distances.
 
 The idea: a heap with entries (distance, count) settles vertices of equal distance in the order in which they got that
 distance. A vertex gets its distance from the first settled vertex with a tight edge to it. So the vertices of one

@@ -16,8 +16,8 @@ true distance of that vertex: a shorter path would leave the walk earlier, by an
 such edge, but an unwalked vertex has a distance, then no path leads to that vertex.
 
 With negative weights the three conditions still prove that distances are correct. But if they fail, the smallest sum
-says nothing, and a cutoff hides parts of paths. Then the distances are compared with those of Bellman and Ford's
-algorithm.
+says nothing, and a cutoff hides parts of paths. Then the distances are compared with the distances that
+Bellman and Ford's algorithm finds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 
 
 @dataclass(frozen=True)
-class Fault:
+class WrongDistance:
     """A vertex whose distance is wrong."""
 
     #: The vertex.
@@ -51,9 +51,9 @@ class Fault:
     reason: str
 
 
-def find_fault(
+def find_wrong_distance(
     graph: CsrGraph, source: int, distances: np.ndarray, cutoff: float | None = None
-) -> Fault | None:
+) -> WrongDistance | None:
     """Return None if `distances` are exactly the true ones from `source`, else a vertex with a wrong distance.
 
     Parameters
@@ -72,9 +72,9 @@ def find_fault(
     _check_arguments(graph, source, distances)
     unreached = unreached_distance(distances.dtype)
 
-    def fault(vertex: int, true: np.generic, reason: str) -> Fault:
+    def fault(vertex: int, true: np.generic, reason: str) -> WrongDistance:
         stored = distances[vertex]
-        return Fault(
+        return WrongDistance(
             vertex,
             None if stored == unreached else stored.item(),
             None if true == unreached else true.item(),
@@ -88,12 +88,10 @@ def find_fault(
     limit = row.dtype.type(distance_limit(distances.dtype, cutoff))
     walked = np.full(graph.n_vertices, NO_VERTEX)
     starts = np.array([source], np.uint32)
-    walk_tight_edges(
-        view.row_offsets, view.col_indices, view.weights, row, limit, np.uint32(source), starts, walked
-    )
+    walk_tight_edges(view, row, limit, np.uint32(source), starts, walked)
     # The source was walked too. It has no predecessor, so any vertex marks it.
     walked[source] = source
-    vertex, true = _least_crossing(view.row_offsets, view.col_indices, view.weights, row, limit, walked)
+    vertex, true = _least_crossing(view, row, limit, walked)
     unwalked = np.flatnonzero((walked == NO_VERTEX) & (distances != unreached))
     if graph.traits.min_weight < 0 and (vertex >= 0 or len(unwalked) or cutoff is not None):
         true_row = (
@@ -132,14 +130,13 @@ def _check_arguments(graph: CsrGraph, source: int, distances: np.ndarray) -> Non
 
 @njit(nogil=True)
 def _least_crossing(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     distances: np.ndarray,
     limit: Any,
     walked: np.ndarray,
 ) -> Any:
     """Return target and sum of the edge with the least sum that leaves the walk or can be relaxed; -1 if none."""
+    row_offsets, col_indices, weights = graph
     vertex, least = np.int64(-1), limit
     for u in range(np.uint64(len(distances))):
         if walked[u] == NO_VERTEX:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.solver import SolveOptions, Solver
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs
-from sssp_pipeline.kernels.hierarchy.completion import too_large
+from sssp_pipeline.kernels.hierarchy.arc_completion import too_large
+from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import Work, expected_s, has_hierarchy, refusals, seconds_text
 
@@ -59,7 +60,7 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
     others = [
         expected_s(s, work, machine)
         for s in SOLVERS.values()
-        if not s.uses_hierarchy and s.name not in refused
+        if not s.uses_hierarchy and not s.is_exhibit and s.name not in refused
     ]
     if not able or not others:
         return None if able else refused[_users()[-1].name]

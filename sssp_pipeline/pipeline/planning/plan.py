@@ -22,9 +22,10 @@ from sssp_pipeline.kernels.contract.forecast import (
     Forecast,
     graph_device_bytes,
 )
-from sssp_pipeline.kernels.contract.kept import EveryVertex, Kept
-from sssp_pipeline.kernels.contract.solver import SolveOptions, Solver
+from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host import reweighting
+from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.results.outputs import RowOutput
@@ -118,7 +119,7 @@ class Plan:
 
 def solve_options(
     spec: Solve,
-    kept: Kept = EveryVertex(),  # noqa: B008 - frozen
+    kept: KeptOfRow = EveryVertex(),  # noqa: B008 - frozen
     scale: int | None = None,
 ) -> SolveOptions:
     """Return the options of the solver that the workflow's `solve` asks for.
@@ -228,7 +229,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
         solver = solver_named(name)
         check_choice(name, refused, work.options)
         return solver, "asked for" + _how(solver, work), ()
-    refused = {s.name: why for s in SOLVERS.values() if (why := refused.get(s.name) or _lacks(s, work))}
+    refused = {s.name: why for s in SOLVERS.values() if (why := refused.get(s.name) or _left_out(s, work))}
     check_choice(name, refused, work.options)
     expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
 
@@ -293,8 +294,10 @@ def has_hierarchy(traits: GraphTraits) -> bool:
     return known is not None and (known.is_customized or (known.is_completed and traits.min_weight < 0))
 
 
-def _lacks(solver: Solver, work: Work) -> str | None:
-    """Return why `auto` does not take a solver that uses a hierarchy, or None."""
+def _left_out(solver: Solver, work: Work) -> str | None:
+    """Return why `auto` does not consider a solver that can do this work, or None."""
+    if solver.is_exhibit:
+        return "it reproduces a paper, and others are as fast"
     if not solver.uses_hierarchy or has_hierarchy(work.traits):
         return None
     return work.no_hierarchy
@@ -308,7 +311,7 @@ def refusals(work: Work, machine: Machine) -> dict[str, str]:
 def _n_compared(work: Work, machine: Machine) -> int:
     """Return how many solvers `auto` chooses from."""
     refused = refusals(work, machine)
-    return sum(s.name not in refused and _lacks(s, work) is None for s in SOLVERS.values())
+    return sum(s.name not in refused and _left_out(s, work) is None for s in SOLVERS.values())
 
 
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
@@ -354,7 +357,7 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
-def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: Kept) -> int:
+def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: KeptOfRow) -> int:
     """Return how many of `n_sources` a batch has, whatever the machines."""
     per_source = _source_bytes(traits, kept, solve.predecessors)
     if solve.batch != "auto":
@@ -370,7 +373,7 @@ def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: Kept) ->
     return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
 
 
-def cut(traits: GraphTraits, sources: np.ndarray, solve: Solve, kept: Kept) -> list[np.ndarray]:
+def cut(traits: GraphTraits, sources: np.ndarray, solve: Solve, kept: KeptOfRow) -> list[np.ndarray]:
     """Return `sources` (S,) as batches of `batch_size`."""
     size = batch_size(traits, len(sources), solve, kept)
     return [sources[i : i + size] for i in range(0, len(sources), size)]
@@ -380,13 +383,13 @@ def _row_bytes(traits: GraphTraits) -> int:
     return traits.n_vertices * traits.weight_dtype.itemsize
 
 
-def _source_bytes(traits: GraphTraits, kept: Kept, predecessors: bool) -> int:
+def _source_bytes(traits: GraphTraits, kept: KeptOfRow, predecessors: bool) -> int:
     """Return the bytes that are kept of each source."""
     n_columns = kept.n_columns(traits.n_vertices)
     return n_columns * (kept.dtype(traits.weight_dtype).itemsize + 4 * predecessors)
 
 
-def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, kept: Kept) -> Work:
+def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, kept: KeptOfRow) -> Work:
     """Return the work of `batches`, as `cut` returns them."""
     return Work(traits, solve_options(solve, kept), sum(map(len, batches)), len(batches[0]) if batches else 1)
 

@@ -347,9 +347,9 @@ class NearestVertices(Answer):
         return {**super().identity(), "nearest": asked}
 
     @property
-    def kept(self) -> nearest.Nearest:
+    def kept(self) -> nearest.NearestOfRow:
         assert (self.noted is None) == (self.digest is None), "the targets are read first: `for_solving`"
-        return nearest.Nearest(self.k, self.noted)
+        return nearest.NearestOfRow(self.k, self.noted)
 
     def n_columns(self, n_vertices: int) -> int:
         return 2 * self.k

@@ -135,7 +135,7 @@ class AllDistances(VertexDistances):
         return {"targets": None}
 
     @property
-    def kept(self) -> kept.Kept:
+    def kept(self) -> kept.KeptOfRow:
         return kept.EveryVertex()
 
     def id_bytes(self, n_vertices: int, n_sources: int) -> int:
@@ -173,7 +173,7 @@ class TargetDistances(VertexDistances):
         return self.n
 
     @property
-    def kept(self) -> kept.Kept:
+    def kept(self) -> kept.KeptOfRow:
         return kept.Targets(self._known())
 
     def n_columns(self, n_vertices: int) -> int:

@@ -43,7 +43,7 @@ class MetricsAlone(RowOutput):
         return 0
 
     @property
-    def kept(self) -> kept.Kept:
+    def kept(self) -> kept.KeptOfRow:
         return kept.Nothing()
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:

@@ -107,7 +107,7 @@ class RowOutput(ABC):
 
     @property
     @abstractmethod
-    def kept(self) -> kept.Kept:
+    def kept(self) -> kept.KeptOfRow:
         """What solvers keep of a row."""
 
     def n_columns(self, n_vertices: int) -> int:

@@ -38,7 +38,7 @@ class ReachedPairs(VertexDistances):
     name = "reached"
 
     @property
-    def kept(self) -> kept.Kept:
+    def kept(self) -> kept.KeptOfRow:
         return kept.EveryVertex()
 
     @property

@@ -13,8 +13,9 @@ from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.contract.solver import SolveOptions, Solver
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.store import MANIFEST
 from sssp_pipeline.pipeline.planning.plan import check_choice, solve_options
 from sssp_pipeline.pipeline.results.distance_files import check_unreached

@@ -18,7 +18,7 @@ from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
-from sssp_pipeline.kernels.hierarchy.completion import Completion, count, fill
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, count, fill
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of, ordered
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion

@@ -37,9 +37,10 @@ from sssp_pipeline.base.errors import (
 from sssp_pipeline.base.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.contract.options import Value
-from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, Solver, metrics_column
+from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, metrics_column
+from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.batch_metrics import Place

@@ -25,7 +25,7 @@ from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
-from sssp_pipeline.kernels.proofs.certificate import find_fault
+from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.results.distance_outputs import distance_fault
 from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, StoredRow
@@ -184,7 +184,7 @@ class _Check:
         return self.output.difference(name, stored, true, self.ids)
 
     def _by_certificate(self, source: int, name: Any, stored: Any) -> str | None:
-        fault = find_fault(self.graph, source, stored, self.task.cutoff)
+        fault = find_wrong_distance(self.graph, source, stored, self.task.cutoff)
         if fault is None:
             return None
         end = self.ids.original(fault.vertex)

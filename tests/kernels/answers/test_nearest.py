@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from sssp_pipeline.base.csr import WEIGHT_DTYPES, unreached_distance
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 
 
 def words_of(kept, row):
@@ -29,7 +29,7 @@ def test_the_nearest_are_those_of_numpy(dtype, data, numpy_answers):
     row = data.draw(hnp.arrays(dtype, n_vertices, elements=values))
     targets = data.draw(st.none() | st.lists(st.integers(0, n_vertices - 1), max_size=9))
     given_targets = None if targets is None else np.array(targets, np.int64)
-    kept = Nearest(data.draw(st.integers(1, 45)), given_targets).checked(n_vertices)
+    kept = NearestOfRow(data.draw(st.integers(1, 45)), given_targets).checked(n_vertices)
     numpy_answers.assert_nearest(kept, words_of(kept, row), row[np.newaxis])
 
 
@@ -44,11 +44,11 @@ def test_the_nearest_are_those_of_numpy(dtype, data, numpy_answers):
 )
 def test_what_cannot_be_is_refused(k, targets, message, hint):
     with pytest.raises(InputError) as caught:
-        Nearest(k, None if targets is None else np.array(targets)).checked(4)
+        NearestOfRow(k, None if targets is None else np.array(targets)).checked(4)
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
 def test_the_device_holds_words_and_targets():
-    kept = Nearest(3, np.arange(7, dtype=np.uint32))
+    kept = NearestOfRow(3, np.arange(7, dtype=np.uint32))
     assert kept.device_bytes(100, np.dtype("float32")) == 8 * 6
-    assert (kept.fixed_device_bytes(100), Nearest(3).fixed_device_bytes(100)) == (28, 0)
+    assert (kept.fixed_device_bytes(100), NearestOfRow(3).fixed_device_bytes(100)) == (28, 0)

@@ -12,7 +12,7 @@ from sssp_pipeline.base.csr import WEIGHT_DTYPES, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.answers import reductions
 from sssp_pipeline.kernels.answers.reductions import Reductions, SumTooLargeError
-from sssp_pipeline.kernels.gpu.common.rows.reduce import Amounts
+from sssp_pipeline.kernels.gpu.common.rows.reduce import StagedAmounts
 
 EVERY_DTYPE = pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
 
@@ -152,7 +152,7 @@ def test_amounts_of_another_graph_are_refused():
     ids=["most", "one-more", "two", "two-wide", "negative", "large", "no-vertices"],
 )
 def test_amounts_have_32_bits_on_a_device_if_every_sum_fits(amounts, expected):
-    assert Amounts(np.array(amounts, np.int64)).dtype == expected
+    assert StagedAmounts(np.array(amounts, np.int64)).dtype == expected
 
 
 def test_the_device_holds_words_partial_sums_and_amounts():

@@ -6,8 +6,8 @@ import pytest
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.contract.options import Tunable
-from sssp_pipeline.kernels.contract.solver import tuned
+from sssp_pipeline.kernels.contract.tunable import Tunable
+from sssp_pipeline.kernels.host.solver import tuned
 
 
 class Whole:

@@ -11,16 +11,16 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.base.csr import csr_from_edges, unreached_distance
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.cpu import parallel_delta_stepping
+from sssp_pipeline.kernels.cpu import parallel_delta_stepping, parallel_search
 from sssp_pipeline.kernels.cpu.delta_stepping import pick_delta
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.parallel_delta_stepping import (
     CORES_LOCK,
     EDGES_A_THREAD,
     ParallelDeltaStepping,
-    SharedSearch,
     threads_for,
 )
+from sssp_pipeline.kernels.cpu.parallel_search import SharedSearch
 from sssp_pipeline.kernels.host.kernel_threads import (
     BROKEN,
     FAILED,
@@ -89,7 +89,7 @@ def test_each_thread_makes_itself_memory(dtype):
         np.concatenate([[1, 1], leaves, leaves]).astype(dtype),
         n_vertices,
     )
-    assert n_vertices / 2 > parallel_delta_stepping.FIRST_BLOCKS * 16
+    assert n_vertices / 2 > parallel_search.FIRST_BLOCKS * 16
     assert_finds(search_of(graph, 2, delta=1e6), graph, [0])
     assert_finds(search_of(graph, 2), graph, [5])
 
@@ -174,14 +174,14 @@ def test_a_graph_too_small_to_share_waits_for_nobody(three_threads, monkeypatch)
 
 @pytest.mark.parametrize("failing", [0, 2])
 def test_a_thread_that_fails_ends_the_search_for_all(three_threads, monkeypatch, failing):
-    search = parallel_delta_stepping._search
+    search = parallel_search._search
 
     def failing_search(number, *arguments):
         if number == failing:
             raise MemoryError("no more")
         return search(number, *arguments)
 
-    monkeypatch.setattr(parallel_delta_stepping, "_search", failing_search)
+    monkeypatch.setattr(parallel_search, "_search", failing_search)
     solver = ParallelDeltaStepping()
     with pytest.raises(MemoryError, match="no more"):
         solver.solve(three_threads, np.array([0]), SolveOptions())

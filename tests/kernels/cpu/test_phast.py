@@ -15,14 +15,14 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.base.errors import InputError, PathTooLongError
 from sssp_pipeline.base.generators import grid, path, rmat, road_like
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import metis, shared, sweep
+from sssp_pipeline.kernels.hierarchy import metis_processes, shared, sweep
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.too_slow]
@@ -182,7 +182,7 @@ def test_other_components_are_skipped():
 
 def assert_targets_as_delta_stepping(graph, sources, targets, cutoff=None):
     found = []
-    for kept in (Targets(targets), Nearest(3, targets)):
+    for kept in (Targets(targets), NearestOfRow(3, targets)):
         options = SolveOptions(cutoff=cutoff, kept=kept, metrics=False)
         solutions = [solver.solve(graph, sources, options) for solver in (Phast(), DeltaStepping())]
         assert_array_equal(*(solution.distances for solution in solutions))
@@ -259,7 +259,7 @@ def test_floats_are_refused_with_the_solvers_that_take_them():
 
 
 def test_without_pymetis_it_is_refused(monkeypatch):
-    monkeypatch.setattr(metis, "package", lambda: None)
+    monkeypatch.setattr(metis_processes, "package", lambda: None)
     with pytest.raises(InputError, match="it needs the package `pymetis`, which is not installed"):
         Phast().solve(graph_of(grid(3, 3)), np.array([0]), ANY)
 
@@ -333,7 +333,11 @@ def test_the_forecast_counts_preparation_and_memory_of_the_host():
     assert few.source_s == pytest.approx(16 * full.source_s)
     assert full.start_s > 100 * full.source_s
     hierarchy = phast.prepared(graph_of(grid(50, 50))).hierarchy
-    kept = (hierarchy.completion, hierarchy.up, phast.Prepared.of(graph_of(grid(50, 50)), hierarchy).whole)
+    kept = (
+        hierarchy.completion,
+        hierarchy.up,
+        phast.Prepared.of(graph_of(grid(50, 50)), hierarchy).whole,
+    )
     n_bytes = sum(
         array.nbytes for part in kept for array in vars(part).values() if isinstance(array, np.ndarray)
     )

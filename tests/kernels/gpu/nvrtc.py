@@ -1,18 +1,30 @@
-"""NVIDIA's run-time compiler without a GPU, a driver or CuPy: as much of its C interface as the tests need."""
+"""NVIDIA's run-time compiler without a GPU, a driver or CuPy: as much of its C interface as the tests need.
+
+What it made of a source is remembered in `.pytest_cache/nvrtc`, so a later run compiles only what has changed. A digest
+of the source, its headers, the options and NVRTC's release is the name of each file. `make clean` removes the folder.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
+import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 #: What CuPy adds to the options of every kernel.
 ADDED_BY_CUPY = ("--device-as-default-execution-space", "-ftz=true")
+#: Where the results of earlier compilations are.
+REMEMBERED = Path(__file__).parents[3] / ".pytest_cache" / "nvrtc"
+#: The names of included headers; system headers are not included.
+INCLUDED = re.compile(r'^#include "(.+)"', re.M)
 
 
 @cache
@@ -50,7 +62,22 @@ class Compiled:
 
 def compile_for(source: str, name: str, options: tuple[str, ...], arch: int) -> Compiled:
     """Return the binary of `source` for sm_`arch`; an error of the compiler fails the test with its log."""
-    with _program(source, name, (*options, f"-arch=sm_{arch}", "--ptxas-options=-v")) as (program, log):
+    options = (*options, f"-arch=sm_{arch}", "--ptxas-options=-v")
+    return Compiled(**_remembered(source, options, lambda: asdict(_compiled(source, name, options))))
+
+
+def ptx_of(source: str, name: str, options: tuple[str, ...]) -> str:
+    """Return the PTX of `source`; an error of the compiler fails the test with its log."""
+
+    def make() -> str:
+        with _program(source, name, options) as (program, _):
+            return _text(library().nvrtcGetPTXSize, library().nvrtcGetPTX, program)
+
+    return _remembered(source, options, make)
+
+
+def _compiled(source: str, name: str, options: tuple[str, ...]) -> Compiled:
+    with _program(source, name, options) as (program, log):
         size = ctypes.c_size_t()
         library().nvrtcGetCUBINSize(program, ctypes.byref(size))
     registers, spilled = {}, {}
@@ -61,10 +88,40 @@ def compile_for(source: str, name: str, options: tuple[str, ...], arch: int) -> 
     return Compiled(size.value, log, registers, spilled)
 
 
-def ptx_of(source: str, name: str, options: tuple[str, ...]) -> str:
-    """Return the PTX of `source`; an error of the compiler fails the test with its log."""
-    with _program(source, name, options) as (program, _):
-        return _text(library().nvrtcGetPTXSize, library().nvrtcGetPTX, program)
+def _remembered(source: str, options: tuple[str, ...], make: Callable[[], Any]) -> Any:
+    """Return what `make` returns, plain JSON, from an earlier run if nothing that it depends on has changed."""
+    path = REMEMBERED / f"{_digest(source, options)}.json"
+    if path.exists():
+        return json.loads(path.read_text())
+    made = make()
+    REMEMBERED.mkdir(parents=True, exist_ok=True)
+    written = path.with_suffix(f".{os.getpid()}")
+    written.write_text(json.dumps(made))
+    written.replace(path)
+    return made
+
+
+def _digest(source: str, options: tuple[str, ...]) -> str:
+    """Return a digest of all that decides what NVRTC makes of `source`."""
+    folders = [Path(option.removeprefix("-I")) for option in options if option.startswith("-I")]
+    texts, headers = {"": source}, set(INCLUDED.findall(source))
+    while headers:
+        header = headers.pop()
+        texts[header] = next(p for folder in folders if (p := folder / header).exists()).read_text()
+        headers |= set(INCLUDED.findall(texts[header])) - texts.keys()
+    # The digest of all sources would change with every source. The folders differ from checkout to checkout.
+    deciding = [o for o in options if not o.startswith(("-I", "-DSSSP_DIGEST="))]
+    parts = [sorted(texts.items()), deciding, ADDED_BY_CUPY, _release()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+@cache
+def _release() -> list[str]:
+    """Return NVRTC's release, and the file that it comes from with its size."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    path = Path(library()._name)
+    return [f"{major.value}.{minor.value}", path.name, str(path.stat().st_size) if path.exists() else ""]
 
 
 @contextmanager

@@ -250,14 +250,6 @@ def test_a_worklist_that_runs_out_goes_on_from_the_source_where_it_did(monkeypat
 
 
 @pytest.mark.gpu
-def test_the_chunks_of_hubs_are_listed_once_for_two_calls(listings):
-    graph, solver = star(5000), Adds()
-    for source in (0, 5):
-        assert_exact(solver, graph, [source])
-    assert listings == [graph]
-
-
-@pytest.mark.gpu
 def test_a_worker_that_expands_many_vertices_itself_is_no_stall():
     ends = np.arange(2**20)
     graph = csr_from_edges(ends, ends + 1, np.zeros(2**20, np.uint32), 2**20 + 1)

@@ -10,14 +10,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges
-from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
-from sssp_pipeline.kernels.gpu.adds_lanes import incoming as _incoming
 from sssp_pipeline.kernels.gpu.adds_lanes.adds_lanes import AddsLanes, fits_narrow, pick_delta
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 
 KERNELS = Path(adds_lanes.__file__).parent
 DEVICE_CODE = ("adds_lanes.cu", "lane_passes.cuh", "lane_words.cuh")
@@ -157,34 +154,3 @@ def test_groups_after_one_that_outgrew_its_lanes_are_exact():
 def test_a_cutoff_around_the_end_of_a_narrow_lane(cutoff):
     graph = path(np.full(60, 32_767 // 20))
     assert_exact(AddsLanes(), graph, range(0, 61, 3), SolveOptions(cutoff=cutoff))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["uint32", "float32", "uint64", "float64"])
-def test_edges_by_target_are_the_same_edges(dtype):
-    graph = made(rmat(scale=12), dtype)
-    incoming = _incoming.incoming_edges(device_graph(graph), graph)
-    bits = graph.weights.view(f"u{graph.weight_dtype.itemsize}")
-    src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
-    if graph.weight_dtype.itemsize == 4:
-        sources, weights = incoming.graph.edges.get().reshape(-1, 2).T
-    else:
-        sources, weights = incoming.graph.edges.get(), incoming.graph.weights.get()
-    targets = incoming.targets.get()
-    found, wanted = np.lexsort((weights, sources, targets)), np.lexsort((bits, src, graph.col_indices))
-    assert_array_equal(targets, graph.col_indices[wanted])
-    assert_array_equal(sources[found], src[wanted])
-    assert_array_equal(weights[found], bits[wanted])
-    row_offsets = incoming.graph.row_offsets.get()
-    assert_array_equal(np.diff(row_offsets), np.bincount(graph.col_indices, minlength=graph.n_vertices))
-
-
-@pytest.mark.gpu
-def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_usable():
-    graph = made(grid(30, 30))
-    waiting = AddsLanes(absent_blocks=1, barrier_timeout_s=0.2)
-    with pytest.raises(
-        SsspError, match=r"`adds-lanes` gave up sources 0 to 1 of a batch: after 0.2 s at barrier 1, "
-    ):
-        waiting.solve(graph, np.array([5, 6]), SolveOptions())
-    assert_exact(AddsLanes(), graph, [5, 6])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges
-from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.generators import (
     grid,
     path,
@@ -20,7 +19,6 @@ from sssp_pipeline.base.generators import (
 )
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
-from sssp_pipeline.kernels.gpu.adds.adds import Adds
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
 from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import (
     SHAPES,
@@ -147,15 +145,6 @@ def test_one_slot_takes_every_source():
 
 
 @pytest.mark.gpu
-def test_the_same_bits_as_adds_on_a_thousand_sources():
-    graph = made(road_like(4000), "float32")
-    sources = np.arange(0, 4000, 4)
-    assert_array_equal(
-        AddsSlots().solve(graph, sources, ANY).distances, Adds().solve(graph, sources, ANY).distances
-    )
-
-
-@pytest.mark.gpu
 @pytest.mark.parametrize("rows_that_fit", [1, 2, 5, 40])
 def test_a_call_is_cut_into_device_batches_that_fit(monkeypatch, rows_that_fit):
     graph = made(grid(30, 30))
@@ -174,24 +163,6 @@ def test_a_row_that_does_not_fit_says_what_it_takes(monkeypatch):
     ) as caught:
         AddsSlots().solve(made(grid(1000, 1000)), np.array([0]), ANY)
     assert "`near-far`" in caught.value.hint
-
-
-@pytest.mark.gpu
-def test_a_path_too_long_among_many_is_that_of_the_first_source():
-    last = np.iinfo(np.uint32).max - 1
-    graph = csr_from_edges(np.array([0, 1, 5]), np.array([1, 2, 0]), np.array([last, 9, 3], np.uint32), 6)
-    with pytest.raises(InputError, match="from `0` to `2`"):
-        AddsSlots().solve(graph, np.array([3, 4, 0, 5, 2, 1] * 50), ANY)
-
-
-@pytest.mark.gpu
-def test_calls_from_several_threads_share_the_gpu():
-    graph = made(road_like(3000))
-    parts = np.split(np.arange(0, 3000, 3), 10)
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda part: AddsSlots().solve(graph, part, ANY).distances, parts))
-    expected = DeltaStepping().solve(graph, np.concatenate(parts), ANY).distances
-    assert_array_equal(np.concatenate(found), expected)
 
 
 @pytest.mark.gpu

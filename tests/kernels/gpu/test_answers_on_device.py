@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.base.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import LOWER, MAGNITUDE, REACHED, UPPER, Reductions
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
@@ -20,7 +20,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device, reduction_on_device
 from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
-from sssp_pipeline.kernels.gpu.common.rows.reduce import Amounts
+from sssp_pipeline.kernels.gpu.common.rows.reduce import StagedAmounts
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 
 pytestmark = pytest.mark.gpu
@@ -114,12 +114,12 @@ def test_reductions(dtype, shape, radii, n_amounts, harmonic):
 def test_amounts_of_32_bits(dtype, shape):
     amounts = np.full((2, shape[1]), (2**32 - 1) // shape[1])  # the sum of a row is just below 2^32
     amounts[1, 0] += 2**32 - 1 - int(np.sum(amounts[1]))
-    assert Amounts(amounts).dtype == np.uint32
+    assert StagedAmounts(amounts).dtype == np.uint32
     kept = Reductions((0, 5e4, 1e30), amounts)
     for _ in range(2):  # the second reduction takes the amounts that the first one converted
         assert_same_on_device(kept, rows_of(shape, dtype))
     amounts[1, 0] += 1
-    assert Amounts(amounts).dtype == np.int64
+    assert StagedAmounts(amounts).dtype == np.int64
     assert_same_on_device(Reductions((0, 5e4, 1e30), amounts), rows_of(shape, dtype))
 
 
@@ -196,18 +196,18 @@ def test_reductions_with_as_many_radii_as_a_workflow_may_have():
 @pytest.mark.parametrize("n_targets", [None, 0, 500])
 def test_nearest(dtype, shape, k, n_targets):
     targets = None if n_targets is None else np.random.default_rng(k).integers(0, shape[1], n_targets)
-    assert_same_on_device(Nearest(k, targets).checked(shape[1]), rows_of(shape, dtype))
+    assert_same_on_device(NearestOfRow(k, targets).checked(shape[1]), rows_of(shape, dtype))
 
 
 @EVERY_DTYPE
 @pytest.mark.parametrize("order", ["rising", "falling"])
 @pytest.mark.parametrize("k", [1, 10, 1000, 1024])
 def test_nearest_of_sorted_rows(dtype, order, k):
-    assert_same_on_device(Nearest(k), rows_of((3, 40_000), dtype, order))
+    assert_same_on_device(NearestOfRow(k), rows_of((3, 40_000), dtype, order))
 
 
 def test_nearest_where_all_distances_are_equal():
-    assert_same_on_device(Nearest(100), np.full((2, 30_000), 7, np.uint32))
+    assert_same_on_device(NearestOfRow(100), np.full((2, 30_000), 7, np.uint32))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,11 @@ def test_every_solver_keeps_the_words_of_a_cpu(solver, dtype):
         graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
         sources = np.random.default_rng(1).integers(0, graph.n_vertices, 200)
         amounts = np.arange(graph.n_vertices)[np.newaxis] % 17
-        for kept in (Reductions((5, 900), amounts, harmonic=True), Nearest(10), Nearest(10, sources[:50])):
+        for kept in (
+            Reductions((5, 900), amounts, harmonic=True),
+            NearestOfRow(10),
+            NearestOfRow(10, sources[:50]),
+        ):
             options = SolveOptions(kept=kept)
             expected = solver_named("delta-stepping").solve(graph, sources, options).distances
             assert_array_equal(solver.solve(graph, sources, options).distances, expected)

@@ -20,7 +20,6 @@ import pytest
 from sssp_pipeline.base.csr import WEIGHT_DTYPES
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.solver import tuned
 from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
@@ -32,6 +31,7 @@ from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import over_sources_unit
 from sssp_pipeline.kernels.gpu.common.rows.reduce import harmonic_unit, reduce_unit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
+from sssp_pipeline.kernels.host.solver import tuned
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
 nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
@@ -180,6 +180,28 @@ def test_the_clock_that_runs_back_in_tests_compiles(name):
     result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, HOPPER)
     assert not warnings_in(result.log), result.log
     assert "#if SSSP_CLOCK_RUNS_BACK" in (compile._GPU / "common/headers/memory_order.cuh").read_text()
+
+
+@needs_nvrtc
+def test_only_what_changed_is_compiled_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(nvrtc, "REMEMBERED", tmp_path / "remembered")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "outer.cuh").write_text('#include "inner.cuh"\n')
+        (tmp_path / folder / "inner.cuh").write_text("// one\n")
+    source = '#include "outer.cuh"\nextern "C" __global__ void empty_kernel() {}'
+
+    def made(*options, folder="a", arch=75):
+        """Return how many results are remembered after a compilation."""
+        given = (f"-I{tmp_path / folder}", *options)
+        found = nvrtc.compile_for(source, "empty.cu", given, arch)
+        assert found.registers.keys() == {"empty_kernel"}
+        return len(list((tmp_path / "remembered").iterdir()))
+
+    assert [made(), made(), made("-DSSSP_DIGEST=1"), made(folder="b")] == [1, 1, 1, 1]
+    assert [made("-DX=1"), made(arch=80), made()] == [2, 3, 3]
+    (tmp_path / "a" / "inner.cuh").write_text("// two\n")
+    assert [made(), made(folder="b")] == [4, 4]
 
 
 @needs_nvrtc

@@ -136,10 +136,10 @@ def test_a_search_that_does_not_fit_beside_other_graphs_is_tried_again_without_t
         name, summary, units = "solver", "", ()
         forecast, start, empty_rows = None, None, np.empty
 
-        def _solve_in_turn(self, graph, sources, distances, options, accumulator):
-            device_graph(graph)
+        def _solve_in_turn(self, call):
+            device_graph(call.graph)
             tried.append(len(device_graphs._kept))
-            if len(device_graphs._kept) > 1 or sources[0] == 1:
+            if len(device_graphs._kept) > 1 or call.sources[0] == 1:
                 raise FullError("1 GiB")
             return []
 

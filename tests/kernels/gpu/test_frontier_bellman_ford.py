@@ -7,12 +7,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges
-from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import kernel_options
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
+from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import classified_edges
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford import FrontierBellmanFord
 
 NAME = "frontier-bellman-ford"
@@ -137,8 +138,6 @@ def test_every_option_gives_the_same_with_64_bit_row_offsets(given, monkeypatch)
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
 def test_edges_get_their_classes(dtype):
-    from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import classified_edges
-
     ends = [(0, 0), (0, 1), (0, 2), (1, 2), (1, 3), (2, 0), (2, 3), (2, 4), (3, 3), (4, 0)]
     graph = made(5, [(u, v, 10 * u + v) for u, v in ends], dtype)
     on_device = device_graphs.device_graph(graph)
@@ -155,8 +154,6 @@ def test_edges_get_their_classes(dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["int32", "float32", "int64", "float64"])
 def test_a_self_loop_of_negative_weight_is_an_edge_like_any_other(dtype):
-    from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import classified_edges
-
     graph = made(3, [(0, 1, 1), (1, 1, -1), (1, 2, 4), (2, 2, 0)], dtype)
     found = classified_edges(device_graphs.device_graph(graph), signed=True)
     targets = found.graph.edges.get()[:: 2 if graph.weight_dtype.itemsize == 4 else 1]
@@ -168,8 +165,6 @@ def test_a_self_loop_of_negative_weight_is_an_edge_like_any_other(dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize(("back", "expected"), [(2, [0, 2, 2, 0]), (-1, [0, 2, 3, 0])])
 def test_the_end_of_a_road_is_a_leaf_unless_the_way_back_is_negative(back, expected):
-    from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import classified_edges
-
     graph = made(4, [(0, 1, 5), (1, 0, 5), (1, 3, 9), (3, 1, back)], "int32")
     found = classified_edges(device_graphs.device_graph(graph), signed=back < 0)
     assert_array_equal(found.graph.edges.get()[::2] >> 30, expected)
@@ -177,8 +172,6 @@ def test_the_end_of_a_road_is_a_leaf_unless_the_way_back_is_negative(back, expec
 
 @pytest.mark.gpu
 def test_edges_without_classes_are_not_copied():
-    from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import classified_edges
-
     on_device = device_graphs.device_graph(made(3, [(i, j, 1) for i in range(3) for j in range(3) if i != j]))
     assert classified_edges(on_device, signed=False).graph.edges is on_device.edges
 
@@ -257,13 +250,6 @@ def test_the_pieces_of_the_largest_hubs_are_larger():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("sources_at_once", [1, 3, 8])
-def test_sources_that_share_the_gpu_keep_their_order(sources_at_once):
-    graph = generated(grid(60, 60, keep=0.8))
-    assert_right(FrontierBellmanFord(sources_at_once=sources_at_once), graph, range(0, 3600, 89))
-
-
-@pytest.mark.gpu
 def test_duplicates_are_processed_more_often_than_none():
     graph = generated(rmat(scale=12))
     source = [int(np.argmax(np.diff(graph.row_offsets)))]
@@ -272,14 +258,3 @@ def test_duplicates_are_processed_more_often_than_none():
         for removed in (True, False)
     )
     assert often.vertices_processed > once.vertices_processed
-
-
-@pytest.mark.gpu
-def test_a_block_that_never_comes_ends_the_run_with_an_error():
-    waiting = FrontierBellmanFord(absent_blocks=1, barrier_timeout_s=0.2)
-    graph = generated(grid(30, 30))
-    with pytest.raises(
-        SsspError, match=r"`frontier-bellman-ford` gave up source 5: after 0.2 s at barrier 1"
-    ):
-        waiting.solve(graph, np.array([5]), ANY)
-    assert_right(SOLVERS[NAME], graph, [5])

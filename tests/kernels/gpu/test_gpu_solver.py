@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,11 +15,17 @@ from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.adds_lanes.adds_lanes import AddsLanes
+from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import AddsSlots
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY, SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
+from sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford import FrontierBellmanFord
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
+from sssp_pipeline.kernels.gpu.papers.adaptive_threads.adaptive_threads import AdaptiveThreads
+from sssp_pipeline.kernels.gpu.papers.bellman_ford.bellman_ford import BellmanFord
+from sssp_pipeline.kernels.gpu.papers.work_efficient.work_efficient import WorkEfficient
 from sssp_pipeline.kernels.host.mean import mantissa_bits, sums
 
 EVERY_GPU_SOLVER = pytest.mark.parametrize(
@@ -130,31 +137,49 @@ def test_nothing_on_the_device_outlives_a_call_but_the_graph(solver, device_pool
 
 
 @pytest.mark.gpu
-def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_usable():
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (NearFar, {}),
+        (FrontierBellmanFord, {}),
+        (AdaptiveThreads, {"mode": "adaptive"}),
+        (AdaptiveThreads, {"mode": "listed"}),
+        (BellmanFord, {}),
+        (WorkEfficient, {}),
+        (AddsLanes, {}),
+    ],
+)
+def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_usable(kind, given):
     graph = graph_of(grid(30, 30))
-    waiting = NearFar(absent_blocks=1, barrier_timeout_s=0.2)
-    with pytest.raises(SsspError, match=r"`near-far` gave up source 5: after 0.2 s at barrier 1, "):
+    waiting = kind(absent_blocks=1, barrier_timeout_s=0.2, **given)
+    what = "sources 0 to 0 of a batch" if kind is AddsLanes else "source 5"
+    with pytest.raises(SsspError, match=rf"`{kind.name}` gave up {what}: after 0.2 s at barrier 1, "):
         waiting.solve(graph, np.array([5]), ANY)
-    assert_array_equal(NearFar().solve(graph, np.array([5]), ANY).distances, distances_by_cpu(graph, [5]))
+    found = kind(**given).solve(graph, np.array([5]), ANY).distances
+    assert_array_equal(found, distances_by_cpu(graph, [5]))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("sources_at_once", [1, 2, 5, 16, 132])
-def test_sources_that_share_the_gpu_keep_their_order(sources_at_once):
+@pytest.mark.parametrize(
+    ("kind", "sources_at_once"),
+    [*product([NearFar], [1, 2, 5, 16, 132]), *product([FrontierBellmanFord], [1, 3, 8])],
+)
+def test_sources_that_share_the_gpu_keep_their_order(kind, sources_at_once):
     graph = graph_of(grid(60, 60, keep=0.8))
     sources = np.arange(0, 3600, 89)
-    solution = NearFar(sources_at_once=sources_at_once).solve(graph, sources, ANY)
+    solution = kind(sources_at_once=sources_at_once).solve(graph, sources, ANY)
     assert_array_equal(solution.distances, distances_by_cpu(graph, sources))
     assert [m.source for m in solution.metrics] == sources.tolist()
 
 
 @pytest.mark.gpu
-def test_a_path_too_long_among_sources_that_share_the_gpu_is_the_first():
+@pytest.mark.parametrize(("solver", "n_times", "n_calls"), [(NearFar(), 1, 20), (AddsSlots(), 50, 1)])
+def test_a_path_too_long_among_many_is_that_of_the_first_source(solver, n_times, n_calls):
     last = np.iinfo(np.uint32).max - 1
     graph = csr_from_edges(np.array([0, 1, 5]), np.array([1, 2, 0]), np.array([last, 9, 3], np.uint32), 6)
-    for _ in range(20):
+    for _ in range(n_calls):
         with pytest.raises(InputError, match="from `0` to `2`"):
-            NearFar().solve(graph, np.array([3, 4, 0, 5, 2, 1]), ANY)
+            solver.solve(graph, np.array([3, 4, 0, 5, 2, 1] * n_times), ANY)
 
 
 @pytest.mark.gpu

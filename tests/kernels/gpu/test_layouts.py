@@ -163,10 +163,6 @@ MIRRORED = {
             "kStalled": min(adds._POISON),
             "kIndexSpent": max(adds._POISON),
         },
-        {
-            "arrived": "barrier.arrived",
-            "barrier_poison": "barrier.poison",
-        },
     ),
     "adds-lanes": lanes(narrow=False),
     "adds-lanes-narrow": lanes(narrow=True),

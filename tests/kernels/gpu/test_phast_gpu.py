@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import grid, path, road_like, star
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
@@ -22,8 +22,8 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     host_hierarchy,
 )
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import lanes_for
+from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
-from sssp_pipeline.kernels.hierarchy.completion import completion_of
 
 TOLD = ("source", "reached", "max_distance", "mean_distance")
 
@@ -168,8 +168,8 @@ def kinds_of_answers(n_vertices, radius):
         "histogram of most buckets": Reductions(bounds=tuple(np.linspace(0, radius, 1025).tolist())),
         "over sources": Reductions(over_sources=OverSources(True, True, radii)),
         "quantiles": Reductions(radii, shares=(0.1, 0.5)),
-        "nearest": Nearest(7),
-        "nearest targets": Nearest(7, np.arange(n_vertices)[::97]),
+        "nearest": NearestOfRow(7),
+        "nearest targets": NearestOfRow(7, np.arange(n_vertices)[::97]),
         "all": Reductions(radii, amounts, True, (0, radius), (), OverSources(True, True, radii)),
     }
 

@@ -31,13 +31,13 @@ import pymetis
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
-from sssp_pipeline.kernels.contract.kept import EveryVertex, Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import chunks, completion, customization, metis, order
-from sssp_pipeline.kernels.hierarchy.cuts import Part
+from sssp_pipeline.kernels.hierarchy import arc_completion, chunks, customization, metis_processes, order
+from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
 from sssp_pipeline.kernels.hierarchy.metis_child import found_by
 
 Pairs = list[tuple[int, int]]
@@ -165,16 +165,16 @@ def graph_of(random: Random) -> CsrGraph:
 WAYS = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0.2, 0.15, 0.15], [0, 0.5, 0.25, 0.25], [0, 0, 0.7, 0.3]])
 
 
-def kept_of(random: Random, n: int) -> Kept:
+def kept_of(random: Random, n: int) -> KeptOfRow:
     targets = random.integers(0, n, int(random.integers(1, 12)))
-    kinds: list[Kept] = [
+    kinds: list[KeptOfRow] = [
         EveryVertex(),
         EveryVertex(),
         Nothing(),
         Targets(targets),
         Targets(random.integers(0, n, 70)),
-        Nearest(int(random.integers(1, 5)), targets),
-        Nearest(2),
+        NearestOfRow(int(random.integers(1, 5)), targets),
+        NearestOfRow(2),
         *(reductions_of(random, n) for _ in range(4)),
     ]
     return kinds[int(random.integers(len(kinds)))]
@@ -229,7 +229,7 @@ def prepared_as(given: Case) -> Iterator[None]:
         def __enter__(self) -> InThisProcess:
             return self
 
-        def send(self, request: int, part: Part) -> None:
+        def send(self, request: int, part: Subgraph) -> None:
             arrays = (array.astype(np.int64) for array in (part.offsets, part.neighbours))
             self.found = np.array(found_by(pymetis._internal, request, *arrays), np.int32)
 
@@ -238,11 +238,11 @@ def prepared_as(given: Case) -> Iterator[None]:
             return self.found
 
     stand_ins = [
-        (completion, "usable_cores", lambda: given.n_threads),
+        (arc_completion, "usable_cores", lambda: given.n_threads),
         (customization, "usable_cores", lambda: given.n_threads),
         (order, "FEW", given.few),
-        (metis, "MetisProcess", InThisProcess),
-        (metis, "CUT_VERTICES", given.cut_vertices),
+        (metis_processes, "MetisProcess", InThisProcess),
+        (metis_processes, "CUT_VERTICES", given.cut_vertices),
         *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]
     with ExitStack() as stack:

@@ -16,8 +16,8 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import HostHierarchy
 from sssp_pipeline.kernels.hierarchy import chunks
+from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
 from sssp_pipeline.kernels.hierarchy.chunks import cut
-from sssp_pipeline.kernels.hierarchy.completion import completion_of
 from sssp_pipeline.kernels.hierarchy.customization import customize
 
 EXAMPLES = settings(

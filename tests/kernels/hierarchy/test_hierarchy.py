@@ -22,8 +22,8 @@ from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.generators import dense, grid, path, road_like, star
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.kernels.hierarchy import completion, cuts, metis, order
-from sssp_pipeline.kernels.hierarchy.completion import complete, completion_of
+from sssp_pipeline.kernels.hierarchy import arc_completion, cuts, metis_processes, order
+from sssp_pipeline.kernels.hierarchy.arc_completion import complete, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
 
@@ -214,7 +214,7 @@ def test_the_order_is_the_same_every_time():
 )
 def test_separators_that_are_too_large_are_refused(monkeypatch, limits, message):
     for name, limit in limits.items():
-        monkeypatch.setattr(completion, name, limit)
+        monkeypatch.setattr(arc_completion, name, limit)
     with pytest.raises(InputError, match=message) as caught:
         completion_of(graph_of(grid(20, 20)))
     assert "use `delta-stepping` or `auto`" in caught.value.hint
@@ -222,9 +222,9 @@ def test_separators_that_are_too_large_are_refused(monkeypatch, limits, message)
 
 def ordered_by_metis(graph, monkeypatch, n_cuts, least=40):
     """Return the order that METIS and `n_cuts` cuts give."""
-    monkeypatch.setattr(metis, "CUT_VERTICES", least)
-    monkeypatch.setattr(metis, "MOST_CUTS", n_cuts)
-    with metis.Metis() as processes:
+    monkeypatch.setattr(metis_processes, "CUT_VERTICES", least)
+    monkeypatch.setattr(metis_processes, "MOST_CUTS", n_cuts)
+    with metis_processes.Metis() as processes:
         return processes.order(*neighbours_of(graph))
 
 
@@ -254,7 +254,7 @@ def test_halves_are_separated_and_keep_their_edges(data):
     sides = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), np.bool_)
     names = np.arange(n, dtype=np.uint32) * np.uint32(3)
     offsets, neighbours = neighbours_of(graph)
-    found = cuts.divided(cuts.Part(names, offsets, neighbours), sides)
+    found = cuts.divided(cuts.Subgraph(names, offsets, neighbours), sides)
     pairs = [(u, int(v)) for u in range(n) for v in neighbours[offsets[u] : offsets[u + 1]]]
     if found is None:
         cut = [(u, v) for u, v in pairs if sides[u] > sides[v]]
@@ -308,7 +308,7 @@ def test_an_interrupt_ends_every_process_of_metis(monkeypatch, after_s):
     try:
         with pytest.raises(Interrupted):
             signal.setitimer(signal.ITIMER_REAL, after_s, 0.2)
-            with metis.Metis() as processes:
+            with metis_processes.Metis() as processes:
                 processes.order(*around)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -318,7 +318,7 @@ def test_an_interrupt_ends_every_process_of_metis(monkeypatch, after_s):
 
 
 def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
-    monkeypatch.setattr(metis, "MOST", 100)
+    monkeypatch.setattr(metis_processes, "MOST", 100)
     with pytest.raises(
         InputError, match=r"the graph has \d+ pairs of neighbours, more than METIS takes \(100\)"
     ):
@@ -328,26 +328,26 @@ def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
 def test_a_metis_that_does_not_start_is_an_error(monkeypatch, tmp_path):
     (tmp_path / "_internal.py").write_text("raise ImportError('no such library')")
     found = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr(metis, "package", lambda: found)
+    monkeypatch.setattr(metis_processes, "package", lambda: found)
     with pytest.raises(SsspError, match=r"^METIS does not start: exit code 1; ImportError: no such library$"):
         completion_of(graph_of(grid(20, 20)))
 
 
 @pytest.mark.parametrize("n_cuts", [0, 1])
 def test_a_metis_that_fails_is_an_error(monkeypatch, n_cuts):
-    send, receive, requests = metis.MetisProcess.send, metis.MetisProcess.receive, []
+    send, receive, requests = metis_processes.MetisProcess.send, metis_processes.MetisProcess.receive, []
 
     def sent(process, request, part):
         requests.append(request)
         send(process, request, part)
 
     def killed(process, n_vertices):
-        if requests[-1] == metis.ORDER:
+        if requests[-1] == metis_processes.ORDER:
             process._child.kill()
         return receive(process, n_vertices)
 
-    monkeypatch.setattr(metis.MetisProcess, "send", sent)
-    monkeypatch.setattr(metis.MetisProcess, "receive", killed)
+    monkeypatch.setattr(metis_processes.MetisProcess, "send", sent)
+    monkeypatch.setattr(metis_processes.MetisProcess, "receive", killed)
     with pytest.raises(SsspError, match=r"^METIS failed to order [\d,]+ vertices: exit code -9; $"):
         ordered_by_metis(graph_of(grid(200, 200)), monkeypatch, n_cuts)
 
@@ -359,7 +359,7 @@ def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
     program = """if True:
         import os, signal, sys, threading, time
         import numpy as np
-        from sssp_pipeline.kernels.hierarchy.metis import Metis
+        from sssp_pipeline.kernels.hierarchy.metis_processes import Metis
         signals = []
         signal.signal(signal.SIGTERM, lambda *_: signals.append(time.monotonic()))
         graph = np.load(sys.argv[1])
@@ -395,11 +395,11 @@ def test_the_fuzzer_finds_an_arc_that_is_missing():
         sys.path.insert(0, sys.argv[1])
         import fuzz
         from sssp_pipeline.kernels.hierarchy import customization
-        whole = customization._kept
+        whole = customization.marked_arcs
         def without_last(completion, weights, keeps, division):
             keeps[-1:] = False
             return whole(completion, weights, keeps, division)
-        customization._kept = without_last
+        customization.marked_arcs = without_last
         assert fuzz.run(1, range(20), "phast") > 0
     """
     done = subprocess.run(

@@ -12,10 +12,10 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import metis, shared
+from sssp_pipeline.kernels.hierarchy import metis_processes, shared
 from sssp_pipeline.kernels.hierarchy.customization import customize
 
-pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
+pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 
 
 def path(n, dtype=np.uint32, weight=3):

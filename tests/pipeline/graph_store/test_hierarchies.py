@@ -19,9 +19,10 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import metis, shared
-from sssp_pipeline.kernels.hierarchy.completion import completion_of
-from sssp_pipeline.kernels.hierarchy.customization import Arcs, customize
+from sssp_pipeline.kernels.hierarchy import metis_processes, shared
+from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
+from sssp_pipeline.kernels.hierarchy.arcs import Arcs
+from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.pipeline.graph_store import hierarchies, hierarchy_record, machine_cache
 from sssp_pipeline.pipeline.graph_store.hierarchies import load_completion, load_hierarchy
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record
@@ -32,7 +33,7 @@ from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, make_for_al
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Graph, NamedWeight, Weights
 
-pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
+pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 
 
 def written(path: Path, factor: int = 1, directed: bool = False) -> Path:

@@ -10,13 +10,13 @@ import pytest
 from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import costs, metis
+from sssp_pipeline.kernels.hierarchy import costs, metis_processes
 from sssp_pipeline.pipeline.planning.hierarchy import why_never, why_not
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver, has_hierarchy
 from sssp_pipeline.workflow.models import Solve
 
-pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
+pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 
 TWO_CORES = Machine(2, None, "no GPU")
 GPU = Machine(16, 2**36)
@@ -172,5 +172,5 @@ def test_what_can_never_be():
 
 
 def test_without_pymetis_none_is_made(monkeypatch):
-    monkeypatch.setattr(metis, "package", lambda: None)
+    monkeypatch.setattr(metis_processes, "package", lambda: None)
     assert why_not(work(traits("ny"), 16_384), TWO_CORES, MUCH).startswith("it needs the package `pymetis`")

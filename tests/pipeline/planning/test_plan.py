@@ -156,6 +156,16 @@ def test_auto_on_a_gpu_goes_by_the_graph_and_how_many_sources_share_it(size, n_s
     assert sum(f", {name} " in reason for name in SOLVERS if name != solver) == 3
 
 
+def test_auto_does_not_consider_exhibits_but_takes_one_that_is_named():
+    exhibits = {name for name, solver in SOLVERS.items() if solver.is_exhibit}
+    assert exhibits == {"bellman-ford", "work-efficient", "adaptive-threads"}
+    chosen, reason, others = choose_solver("auto", work(CNR, n_sources=1, batch=1), H200)
+    assert not exhibits & {chosen.name, *others}
+    left_out = "not bellman-ford nor work-efficient nor adaptive-threads: it reproduces a paper, and others are as fast"
+    assert left_out in reason
+    assert {choose_solver(name, work(CNR), H200)[0].name for name in exhibits} == exhibits
+
+
 def test_auto_starts_no_gpu_for_what_the_cores_do_meanwhile():
     assert choose_solver("auto", work(NY, n_sources=16, batch=1), H200)[0].name == "delta-stepping"
     assert choose_solver("auto", work(n_sources=1000), H200)[0].name == "delta-stepping"

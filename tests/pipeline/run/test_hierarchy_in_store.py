@@ -15,7 +15,7 @@ import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
-from sssp_pipeline.kernels.hierarchy import costs, metis, shared
+from sssp_pipeline.kernels.hierarchy import costs, metis_processes, shared
 from sssp_pipeline.pipeline.graph_store import hierarchies
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
 from sssp_pipeline.pipeline.planning import hierarchy
@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.run_each import plan_each, run_each
 from sssp_pipeline.workflow.models import Workflow
 
-pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
+pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 
 
 def made(tmp_path: Path, name: str = "run", **sections) -> Workflow:
@@ -125,7 +125,7 @@ def test_a_resumed_run_counts_the_sources_that_are_left(tmp_path, monkeypatch):
 
 
 def test_a_failure_of_metis_does_not_end_a_run_that_did_not_ask_for_it(tmp_path, pays, monkeypatch, listener):
-    monkeypatch.setattr(metis.sys, "executable", "/bin/false")
+    monkeypatch.setattr(metis_processes.sys, "executable", "/bin/false")
     progress = listener()
     _, record = run(made(tmp_path), progress)
     assert record["solver"] != "phast"
@@ -324,7 +324,7 @@ def test_contradictions_are_refused_before_the_graph_is_read(tmp_path, monkeypat
 @pytest.mark.medium
 def test_without_pymetis_it_is_refused_where_it_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(metis, "package", lambda: None)
+    monkeypatch.setattr(metis_processes, "package", lambda: None)
     reason = (
         "it needs the package `pymetis`, which is not installed; it has wheels for Linux x86-64 and macOS"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sssp_pipeline.kernels.contract.forecast import Forecast, one_source_s
 from sssp_pipeline.kernels.contract.solver import TRACE, SolveOptions
 from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, hub_chunks
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
@@ -41,51 +43,10 @@ _MOST_PAGES = 2**32 // _PAGE_ENTRIES
 #: `_POISON_WORD` is the position of poison.
 _CONTROL_WORDS = 16 + 4 * 16 + _BUCKETS * 16
 _POISON_WORD = 16
-_TUNING = np.dtype(
-    [
-        ("delta", "f8"),
-        ("least_delta", "f8"),
-        ("most_delta", "f8"),
-        ("low", "f4"),
-        ("high", "f4"),
-        ("clipped", "f4"),
-        ("is_dynamic", "u4"),
-        ("n_buckets", "u4"),
-        ("first_heads", "u4"),
-        ("most_heads", "u4"),
-        ("settling", "u4"),
-        ("least_entries", "u4"),
-        ("most_entries", "u4"),
-        ("chain", "u4"),
-        ("look_first", "u4"),
-        ("n_traces", "u4"),
-        ("trace_every_ns", "u4"),
-        ("patience_ns", "u8"),
-        ("deadline_ns", "u8"),
-    ]
-)
-_REPORT = np.dtype(
-    [
-        ("arrived", "u4"),
-        ("barrier_poison", "u4"),
-        ("vertices_processed", "u8"),
-        ("edges_relaxed", "u8"),
-        ("delta_last", "f8"),
-        ("delta_changes", "u4"),
-        ("head_switches", "u4"),
-        ("sweeps", "u4"),
-        ("pages_used", "u4"),
-        ("entries_reserved", "u8"),
-        ("n_traces", "u4"),
-        ("n_busy", "u4"),
-        ("queued", "u4"),
-        ("head", "u4"),
-        ("n_heads", "u4"),
-        ("busy_share", "f4"),
-    ]
-)
+_CONTROL = Path(__file__).with_name("adds_control.cuh")
+_TUNING, _REPORT = struct_type(_CONTROL, "Tuning"), struct_type(_CONTROL, "Report")
 #: A moment of a trace as the kernel writes it; `time_ns` wraps around.
-_MOMENT = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_heads", "u4"), ("delta", "f8")])
+_MOMENT = struct_type(_CONTROL, "Trace")
 #: At most this many moments of one search are recorded.
 _MOST_MOMENTS = 200_000
 _POISON = {
@@ -212,7 +173,7 @@ def pick_delta(graph: CsrGraph, factor: float | None = None) -> float:
 
 
 def delta_factor(graph: CsrGraph) -> float:
-    """Return the first delta in units of mean weight over mean degree, from degrees alone.
+    """Return the first delta in units of mean weight over mean degree, made from the degrees.
 
     With few edges a vertex, few vertices are in work at a time, so delta must be larger. With hubs, very many are, so
     delta may be smaller. The formula was fitted to the best static factor of each graph
@@ -364,7 +325,7 @@ class _AddsSearch(GpuSearch):
     def finish(self) -> SearchCounts:
         report = self._report.get().view(_REPORT)[0]
         self._solver.last_report = report
-        if self._poison or report["barrier_poison"]:
+        if self._poison or report["poison"]:
             raise self._given_up(report)
         return SearchCounts(
             vertices_processed=int(report["vertices_processed"]),

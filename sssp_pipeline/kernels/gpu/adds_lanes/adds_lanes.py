@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     cupy_module,
     load_kernels,
 )
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
@@ -300,19 +302,5 @@ class _LanesSearch(BatchSearch):
 
 
 def _state(n_lanes: int) -> np.dtype:
-    """Return the layout of the kernel's `State`."""
-    return np.dtype(
-        [
-            ("arrived", "u4"),
-            ("poison", "u4"),
-            ("least_key_complement", "u4", 3),
-            ("n_chunks", "u4"),
-            ("n_edges", "u8", 3),
-            ("sweeps", "u4"),
-            ("pulls", "u4"),
-            ("pushes", "u4"),
-            ("delta", "f4"),
-            ("vertices_processed", "u8", n_lanes),
-            ("edges_relaxed", "u8", n_lanes),
-        ]
-    )
+    """Return the type of the kernel's `State`."""
+    return struct_type(Path(__file__).with_name("adds_lanes.cu"), "State", kLanes=n_lanes)

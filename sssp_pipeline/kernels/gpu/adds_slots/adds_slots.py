@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     cupy_module,
     load_kernels,
 )
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import delta_bits, limit_bits
@@ -45,8 +47,8 @@ _PACK_BLOCK = 256
 #: Larger packed rows are read past the L2 cache, so that distances stay in it. That is slower where both fit
 #: (`benchmarks/kernel_constants.md`).
 _CACHED_BYTES = 2**25
-_PROGRESS = np.dtype([("next_source", "u4"), ("late", "u4")])
-_COUNTS = np.dtype([("vertices_processed", "u8"), ("edges_relaxed", "u8")])
+_PROGRESS = struct_type(Path(__file__).with_name("adds_slots.cu"), "Progress")
+_COUNTS = struct_type(Path(__file__).with_name("adds_slot.cuh"), "Counts")
 
 
 @dataclass(frozen=True)

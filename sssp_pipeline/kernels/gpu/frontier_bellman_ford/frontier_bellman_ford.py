@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from sssp_pipeline.kernels.contract.forecast import (
     one_source_s,
     skew,
 )
-from sssp_pipeline.kernels.contract.options import Tunable
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, largest_grid
 from sssp_pipeline.kernels.gpu.common.solvers.pausing import BarrierSolver, PausingSearch
@@ -40,20 +42,7 @@ _KERNEL = "frontier_bellman_ford_kernel"
 #: As in `frontier.cuh`: the 32-bit words of an entry, and the edges that it may have at most.
 _ENTRY_WORDS = 4
 _MOST_EDGES = 2**26 - 1
-_STATE = np.dtype(
-    [
-        ("arrived", "u4"),
-        ("poison", "u4"),
-        ("supersteps", "u4"),
-        ("is_over", "u4"),
-        ("turn", "u8"),
-        ("counted", "u8"),
-        ("next_counted", "u8", 3),
-        ("left_off", "u4", 2),
-        ("vertices_processed", "u8"),
-        ("edges_relaxed", "u8"),
-    ]
-)
+_STATE = struct_type(Path(__file__).with_name("frontier_bellman_ford.cu"), "State")
 #: A frontier with more entries than this is replaced by all vertices.
 _MOST_ENTRIES = 2**32 - 1
 

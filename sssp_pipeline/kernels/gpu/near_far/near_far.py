@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.kernels.contract.forecast import LAUNCH_S, Forecast, depth
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, delta_bits
@@ -30,21 +32,7 @@ SOURCES_AT_ONCE = 8
 _KERNEL = "near_far_search_kernel"
 #: As in `near_far.cu`.
 _HUB_EDGES, _CHUNK_EDGES = 512, 256
-_STATE = np.dtype(
-    [
-        ("arrived", "u4"),
-        ("poison", "u4"),
-        ("near_counted", "u8", 3),
-        ("far_count", "u4", 3),
-        ("hub_count", "u4", 2),
-        ("supersteps", "u4"),
-        ("splits", "u4"),
-        ("far_min_complement", "u8", 3),
-        ("vertices_processed", "u8"),
-        ("edges_relaxed", "u8"),
-    ],
-    align=True,
-)
+_STATE = struct_type(Path(__file__).with_name("near_far.cu"), "State")
 
 
 @dataclass(kw_only=True, eq=False)

@@ -10,6 +10,7 @@ import threading
 import weakref
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaunches
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
-from sssp_pipeline.kernels.hierarchy.completion import Completion
 from sssp_pipeline.kernels.hierarchy.shared import shared_completion
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
@@ -31,27 +33,8 @@ _BLOCK, _TRIANGLES_BLOCK = 256, 128
 #: A vertex with many arcs is shared by blocks, each with this many of them.
 _ARCS_A_BLOCK = 8
 #: As `Chunk` and `Tile` of the kernels.
-_CHUNK = np.dtype(
-    [
-        ("boundary_words", "u8"),
-        ("own_words", "u8"),
-        ("first_place", "u4"),
-        ("n_own", "u4"),
-        ("first_boundary", "u4"),
-        ("n_boundary", "u4"),
-    ]
-)
-_TILE = np.dtype(
-    [
-        ("matrix", "u8"),
-        ("first_boundary", "u4"),
-        ("n_boundary", "u4"),
-        ("chunk", "u4"),
-        ("first_place", "u4"),
-        ("first_local", "u4"),
-        ("n_rows", "u4"),
-    ]
-)
+_CHUNK = struct_type(Path(__file__).with_name("sweep_words.cuh"), "Chunk")
+_TILE = struct_type(Path(__file__).with_name("call.cuh"), "Tile")
 
 
 def customize_unit(*, wide: bool) -> Unit:
@@ -125,7 +108,7 @@ class HostHierarchy:
 
     @cached_property
     def tiles(self) -> tuple[np.ndarray, list[tuple[int, int]]]:
-        """The tiles of all chunks, of `Tile`, and the first and the end of those of each band."""
+        """The tiles of all chunks, of `Tile`, and the first and the end of the tiles of each band."""
         shapes = self.shapes
         n_tiles = -(-shapes["n_own"].astype(np.int64) // int(TILE))
         ends = np.cumsum(n_tiles)
@@ -153,7 +136,7 @@ _lock = threading.Lock()
 
 
 def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
-    """Return the hierarchy of `graph` without weights; it is made by the first call. Raises as `shared_completion`."""
+    """Return the hierarchy of `graph` without weights; the first call makes it. Its errors: `shared_completion`."""
     with _lock:
         if graph not in _kept:
             completion = shared_completion(graph)
@@ -218,7 +201,7 @@ class DeviceHierarchy:
 def device_hierarchy(on_device: DeviceGraph, host: HostHierarchy) -> DeviceHierarchy:
     """Return the hierarchy of a graph with the weights on the device; it is made by the first call."""
     dtype = on_device.dtype
-    # Distances of other types of 32 bits end where those of narrow words end.
+    # The largest distance of int32 fits a narrow word. Distances of other types of 32 bits may not.
     if dtype.itemsize == 4:
         made = _make(on_device, host, wide=False, is_sure=dtype.kind == "i")
         if made is not None:

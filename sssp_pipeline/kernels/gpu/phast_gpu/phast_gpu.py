@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
@@ -54,51 +56,8 @@ _SIDE, _LANES_SIDE = 128, (64, 32)
 _SHARED_BYTES = 40 * 2**10
 #: Bytes of `Segment` and `Climbed`.
 _SEGMENT_BYTES = 16
-_CLIMBED = np.dtype([("entries", "u8"), ("words", "u8")])
-#: The fields of `Call` that are addresses: of the hierarchy, of scratch memory, and those of a batch.
-_OF_HIERARCHY = (
-    "places",
-    "chunks_of_places",
-    "next_chunks",
-    "shapes",
-    "boundary",
-    "marks",
-    "to_boundary",
-    "from_boundary",
-    "from_own",
-    "tiles",
-    "edges_before",
-)
-_SCRATCH = (
-    "kept",
-    "entry_places",
-    "entry_distances",
-    "segments",
-    "climbed",
-    "seeded",
-    "low_seeds",
-    "rows",
-    "columns",
-)
-_OF_BATCH = ("sources", "summaries", "rows_by_source")
-_COUNTS = (
-    "n_chunks",
-    "n_columns",
-    "n_sources",
-    "n_lanes",
-    "n_depths",
-    "n_segments",
-    "is_shared",
-    "first_low",
-    "first_low_tile",
-    "n_tiles",
-    "writes",
-)
-_CALL = np.dtype(
-    [(name, "u8") for name in (*_OF_HIERARCHY, *_SCRATCH, *_OF_BATCH, "limit", "beyond")]
-    + [(name, "u4") for name in _COUNTS],
-    align=True,
-)
+_CALL_HEADER = Path(__file__).with_name("call.cuh")
+_CALL, _CLIMBED = struct_type(_CALL_HEADER, "Call"), struct_type(_CALL_HEADER, "Climbed")
 
 
 def climb_unit(*, wide: bool) -> Unit:
@@ -205,7 +164,7 @@ class _Work:
         if is_safe and kept.over_sources is None:
             if isinstance(kept, Nothing):
                 return cls(none, writes_kept=True, writes_all=False)
-            if isinstance(kept, Targets | Nearest):
+            if isinstance(kept, Targets | NearestOfRow):
                 return cls(kept.read_vertices, writes_kept=isinstance(kept, Targets))
         return cls()
 
@@ -272,25 +231,22 @@ class _Sweep(BatchSearch):
         self._sent_targets = targets
         limit = int(limit_bits(on_device.dtype, options.cutoff))
         self._call = np.zeros(1, _CALL)
-        for values in (
-            {name: getattr(hierarchy, name).data.ptr for name in _OF_HIERARCHY},
-            {name: memory.data.ptr for name, memory in self._scratch.items()},
-            {
-                "limit": limit if hierarchy.wide else min(limit, MOST_NARROW + 1),
-                "beyond": unreached_distance(on_device.dtype).view(bits_type(on_device.dtype)),
-                "n_chunks": hierarchy.n_chunks,
-                "n_columns": len(self._scratch["columns"]),
-                "n_depths": hierarchy.n_depths,
-                "n_segments": hierarchy.n_segments,
-                "is_shared": is_shared,
-                "first_low": hierarchy.first_low,
-                "first_low_tile": hierarchy.bands[hierarchy.n_upper_bands - 1][1],
-                "n_tiles": hierarchy.bands[-1][1],
-                "writes": work.writes_all,
-            },
+        memory_and_counts = {
+            name: getattr(hierarchy, name, None) for name in _CALL.names or ()
+        } | self._scratch
+        for name, value in memory_and_counts.items():
+            if value is not None:
+                self._call[name] = value if isinstance(value, int) else value.data.ptr
+        for name, value in (
+            ("limit", limit if hierarchy.wide else min(limit, MOST_NARROW + 1)),
+            ("beyond", unreached_distance(on_device.dtype).view(bits_type(on_device.dtype))),
+            ("n_columns", len(self._scratch["columns"])),
+            ("is_shared", is_shared),
+            ("first_low_tile", hierarchy.bands[hierarchy.n_upper_bands - 1][1]),
+            ("n_tiles", hierarchy.bands[-1][1]),
+            ("writes", work.writes_all),
         ):
-            for name, value in values.items():
-                self._call[name] = value
+            self._call[name] = value
 
         #: What the kernels get. CuPy lists the fields of a record at every launch, but not of bytes.
         self._bytes = self._call.view(f"V{_CALL.itemsize}")

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges
-from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
@@ -97,13 +97,6 @@ def test_the_mode_of_the_tests_is_not_offered():
         solver_named("adaptive-threads", {"mode": "alternating"})
     assert caught.value.message == "option `mode` of solver `adaptive-threads` is `alternating`"
     assert caught.value.hint == "it is `adaptive` or `all` or `listed`"
-
-
-def test_a_delta_is_refused_and_a_negative_weight_is_not():
-    solver = SOLVERS["adaptive-threads"]
-    graph = joined(3, [(0, 1, 5), (1, 2, -7)], "int32")
-    assert solver.supports(graph.traits, ANY) is None
-    assert solver.supports(graph.traits, SolveOptions(delta=3)) == "it has no buckets, and delta is 3"
 
 
 # ---- on a GPU ----
@@ -212,14 +205,3 @@ def test_a_threshold_is_measured_once_for_a_graph_and_shape():
     small, _ = searching(AdaptiveThreads(block_size=64), graph)
     given, _ = searching(AdaptiveThreads(threshold_us=12.5), graph)
     assert (small.threshold_ns, given.threshold_ns) == (0, 12_500)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("mode", ["adaptive", "listed"])
-def test_a_block_that_never_comes_ends_the_run_with_an_error(mode):
-    graph = made(grid(30, 30))
-    waiting = AdaptiveThreads(mode=mode, absent_blocks=1, barrier_timeout_s=0.2)
-    with pytest.raises(SsspError, match=r"`adaptive-threads` gave up source 5: after 0.2 s at barrier 1, "):
-        waiting.solve(graph, np.array([5]), ANY)
-    found = AdaptiveThreads(mode=mode).solve(graph, np.array([5]), ANY).distances[0]
-    assert_array_equal(found, by_dijkstra(graph, 5))

@@ -4,7 +4,7 @@ CuPy compiles a `.cu` file with NVRTC and caches the binary on disk. The binary 
 takes as `-D` macros, and on the sources. CuPy's cache ignores included headers, so the options hold a digest of all
 sources.
 
-The tests compile with NVRTC alone. They use the part without CuPy: `Unit` and `kernel_options`.
+The tests compile with NVRTC and without CuPy. They use only `Unit` and `kernel_options`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Unit:
     stem: str
     #: Names of its kernels, `extern "C"`.
     kernels: tuple[str, ...]
-    #: Pairs of a macro's name and a number, beside the macros for the types.
+    #: Pairs of a macro's name and a number, in addition to the macros for the types.
     macros: tuple[tuple[str, int], ...] = ()
     #: Whether blocks of a kernel wait for each other, so that all must be resident at once.
     cooperative: bool = False
@@ -146,7 +146,7 @@ def load_kernels(
 ) -> dict[str, Kernel]:
     """Return the kernels of `unit`, by name, for the current device, compiled once in a process.
 
-    The other arguments are those of `kernel_options`.
+    `kernel_options` explains the other arguments.
 
     Raises
     ------

@@ -64,7 +64,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Driver:
-    """Answers of NVIDIA's driver. `code` is that of cuInit. The rest describes the first GPU; 0 or "" without one."""
+    """Answers of NVIDIA's driver. `code` is what cuInit returned.
+
+    The rest describes the first GPU; it is 0 or "" without a GPU.
+    """
 
     code: int
     n_devices: int = 0
@@ -247,65 +250,48 @@ def _check_driver(driver: Driver | None) -> Finding:
 
 
 def _check_cupy(driver: Driver, packages: list[tuple[str, str]]) -> Finding:
+    def broken(detail: str, hint: str) -> Finding:
+        return Finding("cupy", "broken", detail, hint)
+
     extra = f"pip install 'sssp-pipeline[{'cuda13' if driver.cuda >= (13, 0) else 'gpu'}]'"
     if not packages:
         return Finding("cupy", "absent", "there is a GPU, but CuPy is not installed", extra)
-    names = " ".join(name for name, _ in packages)
+    again = f"pip uninstall -y {' '.join(name for name, _ in packages)}; then {extra}"
     installed = ", ".join(f"{name} {release}" for name, release in packages)
     if len(packages) > 1:
-        return Finding(
-            "cupy",
-            "broken",
-            f"several CuPy packages overwrite each other's files: {installed}",
-            f"pip uninstall -y {names}; then {extra}",
-        )
+        return broken(f"several CuPy packages overwrite each other's files: {installed}", again)
     wanted = _cuda_of(packages[0][0])
     if wanted is not None and driver.cuda < (wanted, 0):
-        older = f", or: pip uninstall -y {names}; then {extra}" if driver.cuda >= (12, 0) else ""
-        return Finding(
-            "cupy",
-            "broken",
+        older = f", or: {again}" if driver.cuda >= (12, 0) else ""
+        return broken(
             f"{installed} needs a driver for CUDA {wanted}.0, this one is for {_dotted(driver.cuda)}",
             f"update the NVIDIA driver{_DRIVER_FOR_CUDA.get(wanted, '')}{older}",
         )
     if (error := ask_cupy()) is not None:
-        return Finding(
-            "cupy",
-            "broken",
-            f"{installed} does not work here: {error}",
-            f"pip uninstall -y {names}; then {extra}",
-        )
+        return broken(f"{installed} does not work here: {error}", again)
     return Finding("cupy", "ok", installed)
 
 
 def _check_nvrtc(driver: Driver, package: str) -> Finding:
+    def broken(detail: str, hint: str) -> Finding:
+        return Finding("nvrtc", "broken", detail, hint)
+
     answer = ask_nvrtc()
     cuda = _cuda_of(package) or driver.cuda[0]
     library = "nvidia-cuda-nvrtc-cu12" if cuda == 12 else "nvidia-cuda-nvrtc"
     if isinstance(answer, str):
-        return Finding(
-            "nvrtc",
-            "broken",
+        return broken(
             f"NVRTC, CUDA's compiler, cannot be loaded: {answer}",
             f"pip install '{library}=={cuda}.*', or install the CUDA {cuda} toolkit",
         )
     release, architectures = answer
     known = [divmod(architecture, 10) for architecture in sorted(architectures)]
     compiles = f"NVRTC {_dotted(release)} compiles for compute capability {_dotted(known[0])} to {_dotted(known[-1])}"
+    other = f"{compiles}, this GPU has {_dotted(driver.capability)}"
     if driver.capability > known[-1]:
-        return Finding(
-            "nvrtc",
-            "broken",
-            f"{compiles}, this GPU has {_dotted(driver.capability)}",
-            f"pip install -U '{library}=={cuda}.*', or install a newer CUDA {cuda} toolkit",
-        )
+        return broken(other, f"pip install -U '{library}=={cuda}.*', or install a newer CUDA {cuda} toolkit")
     if driver.capability < known[0]:
-        return Finding(
-            "nvrtc",
-            "broken",
-            f"{compiles}, this GPU has {_dotted(driver.capability)}",
-            f"pip uninstall -y {package}; then pip install 'sssp-pipeline[cuda12]'",
-        )
+        return broken(other, f"pip uninstall -y {package}; then pip install 'sssp-pipeline[cuda12]'")
     return Finding("nvrtc", "ok", compiles)
 
 

@@ -24,7 +24,7 @@ class RepeatedLaunches:
         self._graphs: dict[bytes, Any] = {}
 
     def run(self, arguments: bytes, launch: Callable[[], None]) -> None:
-        """Do what `launch` enqueues on the current stream; its launches depend on `arguments` alone."""
+        """Do what `launch` enqueues on the current stream; its launches depend only on `arguments`."""
         if arguments not in self._graphs:
             launch()
             graph = None

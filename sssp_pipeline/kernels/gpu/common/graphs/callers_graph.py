@@ -77,7 +77,7 @@ def callers_graph(row_offsets: Any, col_indices: Any, weights: Any) -> CallersGr
 
 
 def traits_of_arrays(row_offsets: Any, col_indices: Any, weights: Any) -> GraphTraits | None:
-    """Return the traits of a graph, of which only single numbers are copied from a device.
+    """Return the traits of a graph. Only single numbers are copied from a device.
 
     None if something is wrong, so that the host finds the first wrong value; and for graphs that need other rules than
     most: those without edges, of integers, with subnormal weights, or with a sum of weights above float64.

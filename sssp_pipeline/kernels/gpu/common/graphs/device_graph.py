@@ -25,9 +25,9 @@ from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Edges that are uploaded at a time. They take 256 MB on the device beside the graph.
+#: Edges that are uploaded at a time. They take 256 MB on the device in addition to the graph.
 _EDGES_AT_ONCE = 2**25
-#: Copies of other graphs are kept only while 1 / `_FREE_SHARE` of the device is free beside a new graph. More searches
+#: Copies of other graphs are kept only while 1 / `_FREE_SHARE` of the device stays free with a new graph. More searches
 #: at once are faster, and they need memory.
 _FREE_SHARE = 2
 
@@ -77,7 +77,7 @@ def set_origin(graph: CsrGraph, row_offsets: Any, col_indices: Any, weights: Any
     Parameters
     ----------
     row_offsets, col_indices
-        Device arrays of any integer type, with the values of those of `graph`.
+        Device arrays of any integer type, with the same values as the arrays of `graph`.
     weights
         Device array with the type and the values of `graph.weights`, or that array itself.
     """
@@ -162,7 +162,7 @@ def _device_bytes(graph: CsrGraph, wide_offsets: bool) -> int:
 
 
 def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
-    """Return a new copy of `graph` on the current device; raises as `device_graph`."""
+    """Return a new copy of `graph` on the current device. It raises the errors of `device_graph`."""
     cupy = cupy_module()
     dtype = graph.weight_dtype
     offset_type = np.uint64 if wide_offsets else np.uint32
@@ -233,7 +233,7 @@ def free_bytes() -> int:
 
 
 def obtainable_bytes() -> int:
-    """Return the memory of the current device that a call can have: free memory and that of kept graphs."""
+    """Return the memory of the current device that a call can have: free memory and the memory of kept graphs."""
     cupy = cupy_module()
     device = cupy.cuda.Device().id
     with _lock:

@@ -16,7 +16,7 @@ _BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeList:
+class EdgesWithRows:
     """The edges of a graph in one list (`edge_list.cuh`), on one device; never written to."""
 
     #: By source, the graph itself. By target, the graph with every edge reversed: row `v` holds the edges into `v`,
@@ -26,9 +26,9 @@ class EdgeList:
     rows: Any
 
 
-def edges_by_source(graph: DeviceGraph) -> EdgeList:
+def edges_by_source(graph: DeviceGraph) -> EdgesWithRows:
     """Return the edges of `graph` in their order, with the row of each."""
-    return EdgeList(graph, _rows(graph))
+    return EdgesWithRows(graph, _rows(graph))
 
 
 @kept_with_graph
@@ -43,7 +43,7 @@ def _rows(graph: DeviceGraph) -> Any:
 
 
 @kept_with_graph
-def edges_by_target(graph: DeviceGraph) -> EdgeList:
+def edges_by_target(graph: DeviceGraph) -> EdgesWithRows:
     """Return the edges of `graph` by target; within a row they are in any order."""
     cupy = cupy_module()
     kernels = load_kernels(TRANSPOSE, graph.dtype, wide_offsets=graph.wide_offsets)
@@ -69,4 +69,4 @@ def edges_by_target(graph: DeviceGraph) -> EdgeList:
     transposed = DeviceGraph(
         row_offsets, edges, weights, graph.wide_offsets, n_vertices, n_edges, graph.dtype
     )
-    return EdgeList(transposed, rows)
+    return EdgesWithRows(transposed, rows)

@@ -8,25 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, largest_distance, wider_dtype
+from sssp_pipeline.base.csr import CsrGraph, largest_distance
 from sssp_pipeline.base.errors import PathTooLongError
 from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import HEADERS, struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
 from sssp_pipeline.kernels.gpu.common.rows.transfers import fetch
 from sssp_pipeline.kernels.host.mean import mean_distances
+from sssp_pipeline.kernels.host.search import path_error
 
-_SUMMARY = np.dtype(
-    [
-        ("reached", "u8"),
-        ("edges_of_reached", "u8"),
-        ("max_distance", "u8"),
-        ("sum_lower", "u8"),
-        ("sum_upper", "u8"),
-        ("first_edge", "u8"),
-    ]
-)
+_SUMMARY = struct_type(HEADERS / "summary.cuh", "Summary")
 _SUMMARY_BLOCK = 256
 
 SUMMARY = Unit("summary", ("summary_kernel", "too_long_kernel"), of_floats=("sum_kernel",))
@@ -145,7 +138,5 @@ class Summariser:
         edge = int(self.words[: _SUMMARY.itemsize].get().view(_SUMMARY)[0]["first_edge"])
         if edge == 2**64 - 1:
             return
-        dtype = self._graph.weight_dtype
-        wider = wider_dtype(dtype)
         vertex = int(self._graph.col_indices[edge])
-        raise PathTooLongError(int(source), vertex, dtype.name, wider.name if wider else None)
+        raise path_error(PathTooLongError, self._graph.weight_dtype, int(source), vertex)

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.kernels.contract.row_facts import SEGMENT, RowFacts, n_segments, n_words
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.host import crc32
 
 #: As in `row_facts.cu`.
 _BLOCK, _PACK_BLOCK = 256, 512
-_FACTS = np.dtype(
-    [
-        ("least", "u8"),
-        ("largest", "u8"),
-        ("remainder", "u4"),
-        ("n_present", "u4"),
-        ("bit_remainder", "u4"),
-        ("unused", "u4"),
-    ]
-)
+_FACTS = struct_type(Path(__file__).with_name("row_facts.cu"), "Facts")
 
 ROW_FACTS = Unit("row_facts", ("row_facts_kernel", "pack_kernel"))
 

@@ -1,4 +1,4 @@
-"""The device forms of what is kept of rows: `reduction_on_device` has one for each `Kept`."""
+"""The device forms of what is kept of rows: `reduction_on_device` has one for each `KeptOfRow`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels.answers import distribution
-from sssp_pipeline.kernels.answers.nearest import Nearest
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
-from sssp_pipeline.kernels.contract.kept import EveryVertex, Kept, Nothing, Targets
+from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources, low_exponent
 from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import DistributionOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.gather import Gather
@@ -22,19 +22,19 @@ from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import (
     OverSourcesOnDevice,
     over_sources_unit,
 )
-from sssp_pipeline.kernels.gpu.common.rows.reduce import Amounts, ReduceOnDevice
+from sssp_pipeline.kernels.gpu.common.rows.reduce import ReduceOnDevice, StagedAmounts
 
 #: Enqueues the reduction of rows (n, V) on the device, and returns the device array (n, columns) that will hold it. Its
 #: second argument is the device memory with the `Summary` (`summary.cuh`) of each row.
 DeviceReduction = Callable[[Any, Any], Any]
 
 #: The amounts of reductions in pinned memory, which all calls with a reduction share.
-_amounts: WeakKeyDictionary[Reductions, Amounts] = WeakKeyDictionary()
+_amounts: WeakKeyDictionary[Reductions, StagedAmounts] = WeakKeyDictionary()
 
 
 @singledispatch
 def reduction_on_device(
-    kept: Kept, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
+    kept: KeptOfRow, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
 ) -> DeviceReduction:
     """Return the reduction of up to `n_rows` rows at a time; it owns the device memory of its result.
 
@@ -66,7 +66,7 @@ def _(
 
 @reduction_on_device.register
 def _(
-    kept: Nearest, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
+    kept: NearestOfRow, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
 ) -> DeviceReduction:
     return NearestOnDevice(kept.k, kept.targets, n_rows, weight_dtype)
 
@@ -77,7 +77,7 @@ def _(
 ) -> DeviceReduction:
     if kept not in _amounts:
         values = np.empty((0, n_vertices), np.int64) if kept.amounts is None else kept.amounts
-        _amounts[kept] = Amounts(values)
+        _amounts[kept] = StagedAmounts(values)
     reduce = ReduceOnDevice(
         kept.limits(weight_dtype),
         _amounts[kept],

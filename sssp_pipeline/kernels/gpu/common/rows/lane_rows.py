@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import HEADERS, struct_type
+
 #: `Rows` of the kernels.
-_ROWS = np.dtype([("words", "u8"), ("places", "u8"), ("limit", "u8"), ("n_lanes", "u4"), ("n_rows", "u4")])
+_ROWS = struct_type(HEADERS / "row_layout.cuh", "Rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,7 @@ class LaneRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, V), as that of rows by source."""
+        """(n, V), as rows by source have."""
         return self.n_rows, len(self.places)
 
     def __len__(self) -> int:

@@ -46,7 +46,7 @@ class OverSourcesOnDevice:
         self._reset()
 
     def add(self, rows: Any, first: int) -> None:
-        """Enqueue the accumulation of `rows` (n, V), which are those of the sources from the place `first` on."""
+        """Enqueue the accumulation of `rows` (n, V). Their sources begin at the place `first`."""
         n_rows, n_vertices = rows.shape
         sources = self._sources.on_device[first : first + n_rows]
         sizes = np.uint32(n_rows), np.uint32(n_vertices)

@@ -30,7 +30,7 @@ def reduce_unit(n_radii: int, n_amounts: int, amount_bits: int, lane_bits: int =
     return Unit("reduce", ("reduce_kernel",), counts + layout(lane_bits))
 
 
-class Amounts:
+class StagedAmounts:
     """Amounts of vertices, made ready for copies to a device once, however many calls sum them.
 
     Parameters
@@ -80,7 +80,7 @@ class ReduceOnDevice:
     def __init__(
         self,
         limits: np.ndarray,
-        amounts: Amounts,
+        amounts: StagedAmounts,
         n_rows: int,
         n_words: int,
         *,

@@ -51,7 +51,7 @@ def copy_rows(rows: Any, into: Any, stream: Any = None) -> None:
 
 
 def copy_columns_to_host(rows: Any, into: np.ndarray, columns: slice, stream: Any) -> None:
-    """Enqueue on `stream` the copy of some `columns` of `rows` (n, V) on the device to those of `into` (n, V)."""
+    """Enqueue on `stream` the copy of some `columns` of the device array `rows` (n, V) to the same of `into` (n, V)."""
     runtime, itemsize = cupy_module().cuda.runtime, into.itemsize
     pitch, offset, width = itemsize * into.shape[1], itemsize * columns.start, columns.stop - columns.start
     if width > 0:

@@ -48,7 +48,7 @@ def solve_batches(
 ) -> Generator[Solution, None, list[Solution]]:
     """Yield the solution of the sources before each of `ends`, using the buffers in turn.
 
-    `rows_of` gives the memory for its rows, those of the sources from a first one to before an end.
+    `rows_of` gives the memory for the rows of the sources from a first one to before an end.
 
     Returns the last solutions, for which the device is not needed any more.
     """
@@ -58,8 +58,8 @@ def solve_batches(
     batches = [sources[first : first + size] for first in range(0, len(sources), size)]
     n_launched = n_done = 0
     waiting = iter(ends)
-    part: _Part | None = None
-    under_way: deque[tuple[Any, _Part]] = deque()
+    part: _CallPart | None = None
+    under_way: deque[tuple[Any, _CallPart]] = deque()
 
     def copied() -> Solution:
         event, done = under_way.popleft()
@@ -78,7 +78,7 @@ def solve_batches(
                 while n_taken < len(batch):
                     if part is None:
                         end = next(waiting)
-                        part = _Part(end, rows_of(n_done, end))
+                        part = _CallPart(end, rows_of(n_done, end))
                     n_rows = min(part.end - n_done, len(batch) - n_taken)
                     part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
                     n_taken, n_done = n_taken + n_rows, n_done + n_rows
@@ -163,7 +163,7 @@ class Buffer:
             self._ready.record()
 
     def finish(self) -> None:
-        """Wait for what was launched, and make its metrics and facts; raises as `solve` does."""
+        """Wait for what was launched, and make its metrics and facts. It raises the errors of `solve`."""
         sources = self._sources
         self._ready.synchronize()
         counts = self._counts()
@@ -229,7 +229,7 @@ class WordsOfParts:
 
 
 @dataclass(eq=False)
-class _Part:
+class _CallPart:
     """Rows that are returned together, from one or more device batches."""
 
     end: int

@@ -52,7 +52,7 @@ class BatchSearch(ABC):
 
 @dataclass(frozen=True)
 class BatchNeeds:
-    """Device memory of a batch search beside the rows of distances, and its largest useful batch."""
+    """Device memory of a batch search in addition to the rows of distances, and its largest useful batch."""
 
     #: Bytes that do not depend on the number of sources.
     fixed_bytes: int

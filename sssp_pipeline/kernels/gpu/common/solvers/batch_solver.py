@@ -29,7 +29,7 @@ from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     Holding,
     graph_on_device,
 )
-from sssp_pipeline.kernels.host.solver_base import accumulator_of
+from sssp_pipeline.kernels.host.solver import accumulator_of
 
 #: A call takes at most 1 / `_SHARE` of the free memory, since another thread may call too. A call that does not fit
 #: that share takes all.

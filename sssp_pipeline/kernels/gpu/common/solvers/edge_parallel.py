@@ -10,8 +10,8 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.contract.options import Tunable
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type

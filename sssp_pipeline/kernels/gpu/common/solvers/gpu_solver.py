@@ -38,11 +38,10 @@ from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device, reduction_on_device
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_rows, pinned_array
-from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
 from sssp_pipeline.kernels.host.search_graph import distances_of_bits
-from sssp_pipeline.kernels.host.solver_base import SolverBase, WholeCalls
+from sssp_pipeline.kernels.host.solver import Solver, WholeCall, WholeCalls
 
 Result = TypeVar("Result")
 
@@ -109,7 +108,7 @@ class GpuSearch(ABC):
         """
 
 
-class GpuSolver(SolverBase):
+class GpuSolver(Solver):
     """A solver on one GPU."""
 
     device = "gpu"
@@ -149,31 +148,18 @@ class GpuSearchSolver(GpuSolver, WholeCalls):
         del n_sources
         return [self.start(graph, on_device, options)]
 
-    def _fill_rows(
-        self,
-        graph: CsrGraph,
-        sources: np.ndarray,
-        distances: np.ndarray,
-        options: SolveOptions,
-        accumulator: Accumulator | None,
-    ) -> list[SourceMetrics]:
+    def _fill_rows(self, call: WholeCall) -> list[SourceMetrics]:
         def solve() -> list[SourceMetrics]:
-            if accumulator is not None:
-                accumulator.clear()  # an attempt that ran out of memory may have added rows
-            return self._solve_in_turn(graph, sources, distances, options, accumulator)
+            if call.accumulator is not None:
+                call.accumulator.clear()  # an attempt that ran out of memory may have added rows
+            return self._solve_in_turn(call)
 
-        return self._with_memory(graph, solve)
+        return self._with_memory(call.graph, solve)
 
-    def _solve_in_turn(
-        self,
-        graph: CsrGraph,
-        sources: np.ndarray,
-        distances: np.ndarray,
-        options: SolveOptions,
-        accumulator: Accumulator | None,
-    ) -> list[SourceMetrics]:
+    def _solve_in_turn(self, call: WholeCall) -> list[SourceMetrics]:
+        graph, sources, options = call.graph, call.sources, call.options
         if graph.traits.min_weight < 0:
-            return self._solve_signed(graph, sources, distances, options, accumulator)
+            return self._solve_signed(call)
         with GPU_LOCK:
             searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
             over = options.kept.over_sources
@@ -190,34 +176,27 @@ class GpuSearchSolver(GpuSolver, WholeCalls):
                     stream = streams[i % len(streams)]
                     if stream.is_busy:
                         metrics.append(stream.finish())
-                    stream.launch(int(source), distances[i], i)
+                    stream.launch(int(source), call.distances[i], i)
                 for i in range(len(sources), len(sources) + len(streams)):
                     metrics.append(streams[i % len(streams)].finish())
             finally:
                 for stream in streams:  # after an error, no memory is freed that another search still writes
                     stream.cuda_stream.synchronize()
-            if accumulator is not None and on_device is not None:
+            if call.accumulator is not None and on_device is not None:
                 words = on_device.take()
                 cupy_module().cuda.get_current_stream().synchronize()
-                accumulator.merge(words)
+                call.accumulator.merge(words)
             return metrics
 
-    def _solve_signed(
-        self,
-        graph: CsrGraph,
-        sources: np.ndarray,
-        distances: np.ndarray,
-        options: SolveOptions,
-        accumulator: Accumulator | None,
-    ) -> list[SourceMetrics]:
+    def _solve_signed(self, call: WholeCall) -> list[SourceMetrics]:
         """Solve a graph with negative weights, source by source; the host counts the results of a search."""
-        cupy = cupy_module()
+        graph, options, cupy = call.graph, call.options, cupy_module()
         metrics = []
         with GPU_LOCK:
             search = self.start(graph, graph_on_device(graph), options)
             on_device = cupy.empty(graph.n_vertices, bits_type(graph.weight_dtype))
             began, ended = cupy.cuda.Event(), cupy.cuda.Event()
-            for source, into in zip(sources.tolist(), distances, strict=True):
+            for source, into in zip(call.sources.tolist(), call.distances, strict=True):
                 began.record()
                 search.launch(on_device, source)
                 ended.record()
@@ -226,8 +205,8 @@ class GpuSearchSolver(GpuSolver, WholeCalls):
                 refuse_too_short(graph, source, row)
                 facts = finish_row(graph, source, row, options.cutoff)
                 options.kept.reduce(row, into)
-                if accumulator is not None:
-                    accumulator.add(row, source)
+                if call.accumulator is not None:
+                    call.accumulator.add(row, source)
                 solve_s = cupy.cuda.get_elapsed_time(began, ended) / 1e3
                 results = vars(counts) | facts.results(solve_s)
                 metrics.append(SourceMetrics(source, self.name, solve_s, **results))
@@ -266,7 +245,7 @@ class _StreamSearch:
     def launch(self, source: int, into: Any, place: int) -> None:
         """Enqueue the search from `source`, and what writes the kept part of its row to `into` (columns,).
 
-        The source is at `place` among those of the call.
+        The source is at `place` among the sources of the call.
         """
         self._source, self._into, self._place = source, into[np.newaxis], place
         with self.cuda_stream:
@@ -277,7 +256,7 @@ class _StreamSearch:
             copy_rows(self._reduce(self._rows, self._summariser.words), self._into)
 
     def finish(self) -> SourceMetrics:
-        """Wait for the search under way and return its metrics; raises as `solve` does."""
+        """Wait for the search under way and return its metrics. It raises the errors of `solve`."""
         self.cuda_stream.synchronize()
         while self._search.grow():
             self.launch(self._source, self._into[0], self._place)

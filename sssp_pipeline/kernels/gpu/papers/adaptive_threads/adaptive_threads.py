@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.forecast import Forecast, one_source_s, skew
-from sssp_pipeline.kernels.contract.options import Tunable
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
@@ -27,20 +29,7 @@ _THREADS_PER_SM = 1024
 _KERNEL = "adaptive_threads_search_kernel"
 #: As in `adaptive_threads.cu`. `alternating` is for tests.
 _MODES = {"adaptive": 0, "all": 1, "listed": 2, "alternating": 3}
-_STATE = np.dtype(
-    [
-        ("arrived", "u4"),
-        ("poison", "u4"),
-        ("supersteps", "u4"),
-        ("next", "u4"),
-        ("list_count", "u4", 2),
-        ("last_marking", "u4"),
-        ("switches", "u4"),
-        ("threshold_ns", "u8"),
-        ("vertices_processed", "u8"),
-        ("edges_relaxed", "u8"),
-    ]
-)
+_STATE = struct_type(Path(__file__).with_name("adaptive_threads.cu"), "State")
 
 #: Measured thresholds in nanoseconds, by threads of a block and number of blocks. Guarded by `GPU_LOCK`.
 _measured: weakref.WeakKeyDictionary[DeviceGraph, dict[tuple[int, int], int]] = weakref.WeakKeyDictionary()
@@ -71,6 +60,7 @@ class AdaptiveThreads(BarrierSolver):
     name = "adaptive-threads"
     summary = "Bellman-Ford with a thread for every vertex or for the updated ones, whichever was faster"
     takes_negative = True
+    is_exhibit = True
     no_delta = "it has no buckets"
     tunables = (
         Tunable(

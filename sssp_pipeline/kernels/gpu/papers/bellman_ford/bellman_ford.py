@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from sssp_pipeline.kernels.contract.forecast import (
     one_source_s,
     skew,
 )
-from sssp_pipeline.kernels.contract.options import Tunable
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE, edges_by_source, edges_by_target
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
@@ -48,6 +50,7 @@ class BellmanFord(EdgeParallelSolver):
 
     name = "bellman-ford"
     summary = "Every edge in every superstep, divided evenly among warps; one source over a whole GPU; negative weights"
+    is_exhibit = True
     tunables = (
         SYNC,
         Tunable(
@@ -93,15 +96,7 @@ class BellmanFord(EdgeParallelSolver):
 
 
 class _BellmanFordSearch(EdgeParallelSearch):
-    state_type = np.dtype(
-        [
-            ("arrived", "u4"),
-            ("poison", "u4"),
-            ("supersteps", "u4"),
-            ("is_over", "u4"),
-            ("changed", "u4", 3),
-        ]
-    )
+    state_type = struct_type(Path(__file__).with_name("bellman_ford.cu"), "State")
 
     def __init__(
         self, solver: BellmanFord, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions

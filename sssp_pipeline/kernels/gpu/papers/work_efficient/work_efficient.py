@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from sssp_pipeline.kernels.contract.forecast import (
     one_source_s,
     skew,
 )
-from sssp_pipeline.kernels.contract.options import Tunable
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE, edges_by_source
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
@@ -44,6 +46,7 @@ class WorkEfficient(EdgeParallelSolver):
         "Edges of the vertices that the last superstep changed, listed by a prefix sum, then divided evenly; "
         "one source over a whole GPU; negative weights"
     )
+    is_exhibit = True
     tunables = (
         SYNC,
         Tunable(
@@ -76,17 +79,7 @@ class WorkEfficient(EdgeParallelSolver):
 
 
 class _WorkEfficientSearch(EdgeParallelSearch):
-    state_type = np.dtype(
-        [
-            ("arrived", "u4"),
-            ("poison", "u4"),
-            ("supersteps", "u4"),
-            ("is_over", "u4"),
-            ("vertices_processed", "u8"),
-            ("edges_relaxed", "u8"),
-            ("filter_ns", "u8"),
-        ]
-    )
+    state_type = struct_type(Path(__file__).with_name("work_efficient.cu"), "State")
 
     def __init__(
         self, solver: WorkEfficient, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions

@@ -24,13 +24,14 @@ from pathlib import Path
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError, SsspError
-from sssp_pipeline.kernels.hierarchy.cuts import Part, divided
+from sssp_pipeline.kernels.hierarchy.cuts import Subgraph, divided
 from sssp_pipeline.kernels.hierarchy.metis_child import ORDER, SIDES
 
 #: METIS counts with 32 signed bits.
 MOST = 2**31 - 1
-#: How often a graph is cut, and from how many vertices on. A half is cut from twice as many on, since METIS alone finds
-#: better separators: the first cut adds 1 to 7 % of triangles, a second one of small halves 14 % on a triangulation.
+#: How often a graph is cut, and from how many vertices on. A half is cut from twice as many on. METIS finds
+#: better separators of a whole graph: the first cut adds 1 to 7 % of triangles, a second one of small halves 14 % on a
+#: triangulation.
 MOST_CUTS = 2
 CUT_VERTICES = 2**16
 
@@ -75,8 +76,8 @@ class MetisProcess:
         with suppress(BrokenPipeError), self._errors, self._child:  # closes its pipes and waits for it
             pass
 
-    def send(self, request: int, part: Part) -> None:
-        """Have METIS work on a part; `request` is `ORDER` or `SIDES`. Raises as `receive`."""
+    def send(self, request: int, part: Subgraph) -> None:
+        """Have METIS work on a part; `request` is `ORDER` or `SIDES`. It raises the errors of `receive`."""
         lengths = len(part.offsets), len(part.neighbours)
         arrays = (part.offsets.astype(self._index_type), part.neighbours.astype(self._index_type))
         with suppress(BrokenPipeError):  # then there is no answer
@@ -152,7 +153,7 @@ class Metis:
                 hint="choose another solver; `sssp-pipeline solvers` lists all",
             )
         vertices = np.arange(len(offsets) - 1, dtype=np.uint32)
-        waiting, whole, separators = [Part(vertices, offsets, neighbours)], [], []
+        waiting, whole, separators = [Subgraph(vertices, offsets, neighbours)], [], []
         for n_cuts in range(MOST_CUTS):
             parts = [part for part in waiting if len(part.vertices) >= CUT_VERTICES << n_cuts]
             whole += [part for part in waiting if len(part.vertices) < CUT_VERTICES << n_cuts]
@@ -170,7 +171,7 @@ class Metis:
         ]
         return np.concatenate([*ordered, *reversed(separators)])
 
-    def _answers(self, request: int, parts: list[Part]) -> list[np.ndarray]:
+    def _answers(self, request: int, parts: list[Subgraph]) -> list[np.ndarray]:
         """Return what METIS answers for each of `parts`, which it takes at the same time."""
         self._start(len(parts))
         for process, part in zip(self._processes, parts, strict=False):

@@ -83,7 +83,7 @@ def completion_of(graph: CsrGraph) -> Completion:
 def complete(
     offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray, n_threads: int | None = None
 ) -> Completion:
-    """Return the completion of the graph of `neighbours` in the given order; raises as `completion_of`.
+    """Return the completion of the graph of `neighbours` in the given order. It raises the errors of `completion_of`.
 
     Parameters
     ----------

@@ -1,50 +1,66 @@
-"""The base of all solvers: the checks of a request before the search, and the predecessors after it."""
+"""The class of all solvers: the checks of a request before the search, and the predecessors after it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.contract.forecast import Forecast
 from sssp_pipeline.kernels.contract.kept import checked_vertices
-from sssp_pipeline.kernels.contract.options import Tunable
-from sssp_pipeline.kernels.contract.solver import ANOTHER_SOLVER, Parts, Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.contract.tunable import Tunable, shown_value
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 
+#: The hint when a solver refuses a graph or options.
+ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
 
-class SolverBase(ABC):
-    """An exact solver, which computes rows of distances in `_solved`."""
+
+class Solver(ABC):
+    """An exact shortest-path solver, registered once, in `kernels/registry.py`.
+
+    A subclass computes rows of distances in `_solved`. The checks before it and the predecessors after it are here.
+    """
 
     name: str
-    device: str
+    #: "cpu" or "gpu".
+    device: Literal["cpu", "gpu"]
+    #: One line for the command line and the docs.
     summary: str
+    #: The options of its constructor, which takes them by keyword.
+    tunables: tuple[Tunable, ...] = ()
     #: Whether its search takes negative weights. Without, integers are reweighted (`reweighting.py`).
     takes_negative = False
+    #: Whether it needs a hierarchy (`kernels/hierarchy/`). `auto` takes it only where one is stored, or pays.
+    uses_hierarchy = False
+    #: Whether it reproduces a paper and is no faster than the others. `auto` neither takes nor tries it.
+    is_exhibit = False
+    #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.
+    counts_arcs = False
     #: Whether it records traces.
     records_traces = False
-    #: Whether `_solved` takes several parts if something is kept over the sources of each.
+    #: Why it takes no delta; None if it takes one.
+    no_delta: str | None = None
+    #: Whether `_solved` takes several parts if something is accumulated over the sources of each.
     accumulates_parts = False
     #: Whether `_solved` can leave rows in `SolveOptions.into`.
     leaves_rows = False
-    #: Why it takes no delta; None if it takes one.
-    no_delta: str | None = None
-    #: As in `Solver`.
-    uses_hierarchy = False
-    counts_arcs = False
-    tunables: tuple[Tunable, ...] = ()
     #: Allocates the rows that a call returns, from their shape and their type.
     empty_rows: Callable[[tuple[int, int], np.dtype], np.ndarray] = staticmethod(np.empty)
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: a delta, negative weights, a trace, or rows that stay on a device."""
+        """Return None, or the reason why this solver cannot solve such a graph with these options.
+
+        It does not check for a GPU, since the solver may run on another machine.
+        """
         if options.into is not None and not self.leaves_rows:
             return "it makes distances in host memory, and they are to stay on the GPU"
         if options.into is not None and graph.min_weight < 0:
@@ -93,7 +109,7 @@ class SolverBase(ABC):
     ) -> Parts:
         """Yield what `solve` returns, in parts: of the sources before each of `ends`, which rise up to S.
 
-        A part is yielded as soon as it is there. Raises as `solve` does.
+        A part is yielded as soon as it is there. The errors are the same as for `solve`.
         """
         if (reason := self.supports(graph.traits, options) or self.missing()) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
@@ -103,7 +119,7 @@ class SolverBase(ABC):
             accumulates = options.kept.over_sources is not None
             for first, end in pairwise((0, *ends)) if accumulates else [(0, len(sources))]:
                 accumulator = accumulator_of(graph, options)
-                solution = reweighting.solve(self, graph, sources[first:end], options, accumulator)
+                solution = reweighting.solve(self.solve, graph, sources[first:end], options, accumulator)
                 yield from _with_words(solution, accumulator).parts([end - first] if accumulates else ends)
             return
         if options.kept.over_sources is not None and not self.accumulates_parts and len(ends) > 1:
@@ -123,7 +139,21 @@ class SolverBase(ABC):
         """Do what `solve_parts` does, without predecessors. `sources` and `options.kept` are checked."""
 
 
-class WholeCalls(SolverBase):
+@dataclass(frozen=True, eq=False)
+class WholeCall:
+    """A call that is solved as a whole; its arguments are checked."""
+
+    graph: CsrGraph
+    #: (S,) uint32, at least one.
+    sources: np.ndarray
+    #: (S, columns): what `options.kept` keeps of each row, not filled yet. Host memory, or `options.into`.
+    distances: np.ndarray
+    options: SolveOptions
+    #: Gets every row; None if `options.kept` accumulates nothing over sources.
+    accumulator: Accumulator | None
+
+
+class WholeCalls(Solver):
     """A solver that has solved all sources of a call before it returns any."""
 
     def _solved(
@@ -134,7 +164,8 @@ class WholeCalls(SolverBase):
         if distances is None:
             distances = self._rows(graph, shape, options.kept.dtype(graph.weight_dtype))
         accumulator = accumulator_of(graph, options)
-        metrics = self._fill_rows(graph, sources, distances, options, accumulator) if len(sources) else []
+        call = WholeCall(graph, sources, distances, options, accumulator)
+        metrics = self._fill_rows(call) if len(sources) else []
         yield from _with_words(Solution(distances, None, metrics), accumulator).parts(ends)
 
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
@@ -143,19 +174,8 @@ class WholeCalls(SolverBase):
         return self.empty_rows(shape, dtype)
 
     @abstractmethod
-    def _fill_rows(
-        self,
-        graph: CsrGraph,
-        sources: np.ndarray,
-        distances: np.ndarray,
-        options: SolveOptions,
-        accumulator: Accumulator | None,
-    ) -> Sequence[SourceMetrics]:
-        """Fill `distances` and return the metrics, both in the order of `sources`.
-
-        There is at least one source. `sources` and `options.kept` are checked. If `options.kept` keeps something over
-        sources, every row is added to the `accumulator`; otherwise it is None.
-        """
+    def _fill_rows(self, call: WholeCall) -> Sequence[SourceMetrics]:
+        """Fill `call.distances` and return the metrics, both in the order of the sources."""
 
 
 def accumulator_of(graph: CsrGraph, options: SolveOptions) -> Accumulator | None:
@@ -173,3 +193,30 @@ def _with_predecessors(graph: CsrGraph, sources: np.ndarray, solution: Solution)
     for source, row, into in zip(sources.tolist(), solution.distances, predecessors, strict=True):
         predecessors_of(graph, source, row, into)
     return replace(solution, predecessors=predecessors)
+
+
+def tuned(solver: Solver, given: Mapping[str, Any]) -> Solver:
+    """Return `solver` with the options `given`; `solver` itself if there are none.
+
+    Raises
+    ------
+    InputError
+        The solver has no such option, the option cannot have this value, or two options contradict each other.
+    """
+    if not given:
+        return solver
+    tunables = {tunable.name: tunable for tunable in solver.tunables}
+    for name, value in given.items():
+        if name not in tunables:
+            raise InputError(
+                f"solver `{solver.name}` has no option `{name}`",
+                hint=did_you_mean(name, sorted(tunables)) + "Options: " + ", ".join(sorted(tunables))
+                if tunables
+                else "it has no options",
+            )
+        if not tunables[name].takes(value):
+            raise InputError(
+                f"option `{name}` of solver `{solver.name}` is {shown_value(value)}",
+                hint=f"it is {tunables[name].allowed}",
+            )
+    return type(solver)(**given)

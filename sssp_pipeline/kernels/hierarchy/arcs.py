@@ -1,0 +1,72 @@
+"""The arcs of a hierarchy that shortest paths need, in one direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
+from sssp_pipeline.kernels.hierarchy.subtrees import Division
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """The arcs of one direction that shortest paths need, in host memory; vertices are ranks."""
+
+    #: (V+1,) uint64: those with the lower end `v` are `offsets[v]:offsets[v + 1]`.
+    offsets: np.ndarray
+    #: (A,) uint32: their upper ends, rising.
+    heads: np.ndarray
+    #: (A,) uint32 or uint64: the distance in this direction; below the largest value.
+    weights: np.ndarray
+
+    @property
+    def n_bytes(self) -> int:
+        return self.offsets.nbytes + self.heads.nbytes + self.weights.nbytes
+
+
+def marked_arcs(completion: Completion, weights: np.ndarray, keeps: np.ndarray, division: Division) -> Arcs:
+    """Return the arcs that `keeps` (A,) bool marks, with their `weights` (A,)."""
+    sizes, counts = np.diff(completion.arc_offsets), np.empty(completion.n_vertices, np.uint64)
+    division.run_evenly(sizes, lambda *some: _count_marked(*some, completion.arc_offsets, keeps, counts))
+    offsets = np.zeros(completion.n_vertices + 1, np.uint64)
+    np.cumsum(counts, out=offsets[1:])
+    marked = Arcs(offsets, np.empty(int(offsets[-1]), np.uint32), np.empty(int(offsets[-1]), weights.dtype))
+    arcs = (completion.arc_offsets, completion.arc_heads, weights, keeps)
+    division.run_evenly(
+        sizes, lambda *some: _copy_marked(*some, *arcs, offsets, marked.heads, marked.weights)
+    )
+    return marked
+
+
+@njit(nogil=True)
+def _count_marked(first: Any, end: Any, offsets: np.ndarray, keeps: np.ndarray, counts: np.ndarray) -> None:
+    for v in range(first, end):
+        count = ZERO
+        for arc in range(offsets[v], offsets[v + ONE]):
+            count += np.uint64(keeps[arc])
+        counts[v] = count
+
+
+@njit(nogil=True)
+def _copy_marked(
+    first: Any,
+    end: Any,
+    offsets: np.ndarray,
+    heads: np.ndarray,
+    weights: np.ndarray,
+    keeps: np.ndarray,
+    into_offsets: np.ndarray,
+    into_heads: np.ndarray,
+    into_weights: np.ndarray,
+) -> None:
+    for v in range(first, end):
+        place = into_offsets[v]
+        for arc in range(offsets[v], offsets[v + ONE]):
+            if keeps[arc]:
+                into_heads[place], into_weights[place] = heads[arc], weights[arc]
+                place += ONE
