@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sssp_pipeline.api.calls import Take, filling, solve_sources
-from sssp_pipeline.api.graphs import NamedGraph, graph_of, is_stored
+from sssp_pipeline.api.calls import Take, filling
+from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for
 from sssp_pipeline.api.ids import Ids, vertices_of
-from sssp_pipeline.api.wording import naming, of_solve, of_store
-from sssp_pipeline.base.errors import InputError, SsspError, did_you_mean
+from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
-from sssp_pipeline.base.vertex_ids import digest_of, error_in_ids, listed
+from sssp_pipeline.base.vertex_ids import digest_of, listed
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.answers import Answer, NearestVertices, Reduced
@@ -93,7 +92,7 @@ def reduce(
     radii = _numbers(within)
     bounds = None if histogram is None else _numbers(histogram)
     shares = None if quantiles is None else _numbers(quantiles)
-    with naming(of_store if is_stored(graph) else of_solve):
+    with naming_for(graph):
         _check(asked, radii, amounts, bounds, shares, options.get("cutoff"))
         named = _named(graph, options)
         found = VertexAmounts(np.empty((0, 0), np.int64), ())
@@ -150,7 +149,7 @@ def reduce_per_vertex(
     """
     asked = [values] if isinstance(values, str) else list(values)
     radii = _numbers(within)
-    with naming(of_store if is_stored(graph) else of_solve):
+    with naming_for(graph):
         _check_names(asked, VertexValue)
         _check_numbers("within", radii, math.inf, "a radius is a distance of zero or more")
         _check_together({"per_vertex": {"values": asked, "within": radii}}, options.get("cutoff"))
@@ -197,7 +196,7 @@ def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options:
     InputError, SsspError
         As `solve`; or k is out of range.
     """
-    with naming(of_store if is_stored(graph) else of_solve):
+    with naming_for(graph):
         named = _named(graph, options)
         noted = None if targets is None else np.unique(vertices_of(targets, named.ids, "target"))
         digest = None if noted is None else digest_of(noted)
@@ -217,7 +216,7 @@ def _form(named: NamedGraph) -> DistanceFormat:
 
 
 def _answer(named: NamedGraph, sources: Any, output: Answer, options: Options) -> pa.Table:
-    """Return the table of `output` for `sources`; raises as `solve`."""
+    """Return the table of `output` for `sources`. It raises the errors of `solve`."""
     n_vertices = named.graph.n_vertices
     of_sources = vertices_of(sources, named.ids, "source")
     words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
@@ -232,16 +231,11 @@ def _solve(
     options: Options,
     take: Take,
 ) -> None:
-    """Solve `sources` (S,) and give `take` what `output` needs; raises as `solve`."""
+    """Solve `sources` (S,) and give `take` what `output` needs. It raises the errors of `solve`."""
     kept = output.kept.checked(named.graph.n_vertices)
     cutoff = scaled_limit(options.get("cutoff"), named.scale)
     solve_options = SolveOptions(cutoff=cutoff, kept=kept, metrics=False)
-    try:
-        solve_sources(named.graph, sources, solve_options, options.get("solver", "auto"), take)
-    except SsspError as error:
-        if (in_ids := error_in_ids(error, named.ids, named.scale)) is error:
-            raise
-        raise in_ids from error
+    named.solve(sources, solve_options, options.get("solver", "auto"), take)
 
 
 def _numbers(given: Sequence[float] | float) -> list[Any]:
@@ -297,7 +291,7 @@ def _check_together(reduce: dict[str, Any], cutoff: float | None) -> None:
     output = {"distances": "reduced", "reduce": reduce}
     for _, text, hint in answer_contradictions(output, {"cutoff": cutoff}):
         message = text.replace("`output.reduce.per_vertex`", "`reduce_per_vertex`")
-        message = re.sub(r"`output\.reduce\.(?:per_vertex\.)?(\w+)`", r"`\1`", message)
+        message = re.sub(r"`(?:output\.reduce|solve)\.(?:per_vertex\.)?(\w+)`", r"`\1`", message)
         raise InputError(message.replace("output.reduce", "reduce"), hint=hint)
 
 

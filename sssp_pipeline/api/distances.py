@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.api.ids import Ids, ObjectIds, vertices_of
+from sssp_pipeline.api.argument_names import naming, of_solve
+from sssp_pipeline.api.graphs import NamedGraph
+from sssp_pipeline.api.ids import ObjectIds, vertices_of
 from sssp_pipeline.api.paths import Path, PathTree, without_coordinates
-from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
 from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
-from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import LARGEST, distances_in_input_unit
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
@@ -37,7 +37,7 @@ NO_PREDECESSORS = "no predecessors were asked for"
 
 
 class Distances:
-    """Distances from S sources to V vertices, or to T targets, in host memory or in that of a GPU.
+    """Distances from S sources to V vertices, or to T targets, in host memory or in the memory of a GPU.
 
     Attributes
     ----------
@@ -56,20 +56,18 @@ class Distances:
 
     def __init__(
         self,
+        named: NamedGraph,
         sources: np.ndarray,
         targets: np.ndarray | None,
         solution: Solution,
-        trees: Sequence[PathTree],
-        ids: Ids,
-        scale: int | None,
-        stored: StoredGraph | None = None,
+        trees: Sequence[PathTree] = (),
         cutoff: float | None = None,
     ) -> None:
-        self._sources, self._targets, self._ids, self._scale = sources, targets, ids, scale
+        self._sources, self._targets, self._ids, self._scale = sources, targets, named.ids, named.scale
         self._solution, self._trees, self._cutoff = solution, trees, cutoff
+        stored, scale, rows = named.stored, named.scale, solution.distances
         self._graph = None if stored is None else lambda: stored
         self._unit = None if stored is None else stored.manifest.weights.unit
-        rows = solution.distances
         #: An array of NumPy or CuPy, (S, V) or (S, T).
         self._made: Any = rows if scale is None else distances_in_input_unit(rows, scale)
         self.unreached = unreached_distance(self._made.dtype)
@@ -123,7 +121,7 @@ class Distances:
     def numpy(self) -> np.ndarray:
         """Return the distances (S, V) or (S, T) in the type of the weights, with `unreached` for unreached vertices.
 
-        The array is that of this object, not a copy, unless the distances stay on the GPU. Distances of a graph store
+        The array belongs to this object. It is a copy only if the distances stay on the GPU. Distances of a graph store
         with a scale are float64.
         """
         return self._rows
@@ -194,7 +192,7 @@ class Distances:
         return xr.DataArray(reached, coordinates, ("source", "vertex"), "distance")
 
     def to_scipy(self) -> scipy.sparse.csr_array:
-        """Return the distances of reached pairs as a sparse array (S, V) or (S, T); those of 0 are stored too."""
+        """Return the distances of reached pairs as a sparse array (S, V) or (S, T); distances of 0 are stored too."""
         from scipy.sparse import csr_array
 
         reached = self._rows != self.unreached

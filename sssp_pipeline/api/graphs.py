@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, cast
@@ -13,13 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sssp_pipeline.api.argument_names import naming, of_solve, of_store
+from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.ids import Ids
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix, is_of_cupy
 from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
-from sssp_pipeline.api.wording import naming, of_store
 from sssp_pipeline.base.csr import WEIGHT_DTYPES, CsrGraph
-from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds, error_in_ids
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import callers_graph
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
@@ -43,6 +46,21 @@ class NamedGraph:
     scale: int | None = None
     #: Where it is stored; None if it is not.
     stored: StoredGraph | None = None
+
+    def solve(
+        self,
+        sources: np.ndarray,
+        options: SolveOptions,
+        solver: str,
+        take: Callable[[int, Solution], None],
+    ) -> list[SourceMetrics]:
+        """Return what `solve_sources` returns. Errors have the ids and the unit of the caller."""
+        try:
+            return solve_sources(self.graph, sources, options, solver, take)
+        except SsspError as error:
+            if (in_ids := error_in_ids(error, self.ids, self.scale)) is error:
+                raise
+            raise in_ids from error
 
 
 def graph_of(
@@ -101,6 +119,11 @@ def graph_of(
 def is_stored(graph: Any) -> bool:
     """Return whether `graph` is a graph store, or the path or URL of one."""
     return isinstance(graph, str | os.PathLike | StoredGraph)
+
+
+def naming_for(graph: Any) -> AbstractContextManager[None]:
+    """Give errors of a block the words of a call with `graph`."""
+    return naming(of_store if is_stored(graph) else of_solve)
 
 
 def _weight_dtype(dtype: npt.DTypeLike | None) -> Dtype | None:
@@ -227,9 +250,11 @@ def _ones(n_edges: int, dtype: Dtype | None) -> np.ndarray:
 def _typed(
     chunks: Sequence[EdgeChunk], dtype: Dtype | None, place: str, whole: Sequence[np.ndarray] = ()
 ) -> np.ndarray:
-    """Return the weights of `chunks` in the type that ingest would choose, or in `dtype`; raises as ingest.
+    """Return the weights of `chunks` in the type that ingest would choose, or in `dtype`.
 
-    `whole` are those weights that were integers before NumPy made floats of all.
+    It raises the errors of ingest.
+
+    `whole` are the weights that were integers. In `chunks` NumPy may have made floats of them.
     """
     facts = WeightRange()
     for integers in whole:

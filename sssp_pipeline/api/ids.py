@@ -1,4 +1,4 @@
-"""The ids of the vertices of a call: those of a table or a matrix, or any objects."""
+"""The ids of the vertices of a call: ids of a table or a matrix, or any objects."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.api.argument_names import naming, of_dijkstra
 from sssp_pipeline.api.calls import filling, solve_sources
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix
-from sssp_pipeline.api.wording import naming, of_dijkstra
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions

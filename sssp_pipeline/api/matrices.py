@@ -35,8 +35,8 @@ def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ----------
     matrix
         (N, N) sparse matrix or array of SciPy, with its stored zeros; or a dense array, in which 0, infinity and NaN
-        are no edges; or a masked array, in which masked entries are none; or a sparse matrix or an array of CuPy,
-        of which a copy in host memory is made. It is not changed, and the result may share its memory.
+        are no edges; or a masked array, in which masked entries are no edges; or a sparse matrix or an array of
+        CuPy, which is copied to host memory. It is not changed, and the result may share its memory.
 
     Raises
     ------

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.api.argument_names import naming, of_store
 from sssp_pipeline.api.graphs import open_store
-from sssp_pipeline.api.wording import naming, of_store
 from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import MANIFEST
@@ -68,7 +68,7 @@ class Path(list[Any]):
         Raises
         ------
         InputError
-            The store lacks a vertex or an edge of the path, or it is damaged; or a name is that of a weight and of a
+            The store lacks a vertex or an edge of the path, or it is damaged; or a name means both a weight and a
             folder.
         """
         return self._cost_on(self._weights_named(store))
@@ -138,7 +138,7 @@ class Path(list[Any]):
 
         A line across the meridian at 180 degrees is cut there, into a MultiLineString (section 3.1.9).
 
-        The properties are those of `to_dict`, and `coordinates`, the unit of the coordinates in the graph store.
+        The properties are the values of `to_dict` and `coordinates`, the unit of the coordinates in the graph store.
 
         Parameters
         ----------

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sssp_pipeline.api.calls import filling, solve_sources
+from sssp_pipeline.api.calls import filling
 from sssp_pipeline.api.distances import Distances
-from sssp_pipeline.api.graphs import NamedGraph, graph_of, is_stored
+from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for
 from sssp_pipeline.api.ids import vertices_of
 from sssp_pipeline.api.matrices import is_of_cupy
 from sssp_pipeline.api.paths import PathTree
-from sssp_pipeline.api.wording import naming, of_solve, of_store
-from sssp_pipeline.base.errors import InputError, SsspError
-from sssp_pipeline.base.vertex_ids import error_in_ids
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
@@ -91,7 +89,7 @@ def solve(
     Returns
     -------
     Distances
-        S rows, one for each source, of V or T distances, in host memory or in that of the GPU.
+        S rows, one for each source, of V or T distances, in host memory or in the memory of the GPU.
 
     Raises
     ------
@@ -101,15 +99,15 @@ def solve(
     SsspError
         The memory of the GPU is too small; or there is no GPU, and the distances are to stay on it.
     """
-    with naming(of_store if is_stored(graph) else of_solve):
+    with naming_for(graph):
         named = graph_of(graph, weight, columns, directed, dtype)
-        csr, ids, scale = named.graph, named.ids, named.scale
+        csr, ids = named.graph, named.ids
         of_sources = vertices_of(sources, ids, "source")
         of_targets = None if targets is None else vertices_of(targets, ids, "target")
         wanted = EveryVertex() if of_targets is None else Targets(of_targets)
         # A path leads through other vertices than the targets. So predecessors need whole rows, which are cut below.
         kept = EveryVertex() if predecessors else wanted
-        limit = scaled_limit(cutoff, scale)
+        limit = scaled_limit(cutoff, named.scale)
         options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
         shape = len(of_sources), wanted.n_columns(csr.n_vertices)
         rows: Any
@@ -130,22 +128,9 @@ def solve(
                 filled.append(
                     (trees, lambda part: [PathTree.to_targets(row, of_targets) for row in part.predecessors])
                 )
-        try:
-            of_each = solve_sources(csr, of_sources, options, solver, filling(*filled))
-        except SsspError as error:
-            if (in_ids := error_in_ids(error, ids, scale)) is error:
-                raise
-            raise in_ids from error
-        return Distances(
-            of_sources,
-            of_targets,
-            Solution(rows, before, of_each if metrics else []),
-            trees,
-            ids,
-            scale,
-            named.stored,
-            cutoff,
-        )
+        of_each = named.solve(of_sources, options, solver, filling(*filled))
+        solution = Solution(rows, before, of_each if metrics else [])
+        return Distances(named, of_sources, of_targets, solution, trees, cutoff)
 
 
 def _stays_on_device(

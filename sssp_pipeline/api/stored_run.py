@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sssp_pipeline.api.argument_names import naming, of_solve
 from sssp_pipeline.api.paths import Path, PathTree, Store
 from sssp_pipeline.api.solving import solve
-from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.graph_store.store import read_manifest

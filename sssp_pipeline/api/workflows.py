@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sssp_pipeline.api.argument_names import naming
 from sssp_pipeline.api.stored_run import StoredRun
-from sssp_pipeline.api.wording import naming
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.pipeline.graph_store.store import graph_with

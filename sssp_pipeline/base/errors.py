@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sssp_pipeline.base.error_text import Either, Keys, Text, key
+
 
 class SsspError(Exception):
     """The run failed for a known reason; exit code 1.
@@ -14,9 +16,9 @@ class SsspError(Exception):
     Parameters
     ----------
     message
-        What, where and the offending value, in one line where possible.
+        What, where and the offending value, in one line where possible. A `Text` if it names keys of a workflow.
     hint
-        One thing to do about it, or None.
+        One thing to do about it, or None. A `Text` likewise.
     """
 
     exit_code = 1
@@ -55,10 +57,10 @@ class PathTooLongError(UnsolvableError):
     def __init__(
         self, source: int | str, vertex: int | str, dtype: str, wider: str | None, scale: int | None = None
     ) -> None:
-        and_scale = f" and `graph.weights.scale: {scale}`" if scale is not None else ""
+        asked = {"graph.weights.dtype": wider} | ({} if scale is None else {"graph.weights.scale": scale})
         super().__init__(
             f"the shortest path from `{source}` to `{vertex}` is {self.beyond} than {dtype} holds",
-            hint=f"set `graph.weights.dtype: {wider}`{and_scale}{', or a cutoff' * self.cutoff_helps}"
+            hint=Text("set ", Keys(asked), ", or a cutoff" * self.cutoff_helps)
             if wider
             else f"scale the weights down{', or set a cutoff' * self.cutoff_helps}",
         )
@@ -85,8 +87,15 @@ class ScaledTooLongError(UnsolvableError):
 
     def __init__(self, distance: int) -> None:
         super().__init__(
-            f"a distance times `graph.weights.scale` is {distance}, above 2^53",
-            hint="lower `graph.weights.scale`, or set it to `null` to compute with float64",
+            Text(
+                "a distance times ",
+                Either("`graph.weights.scale`", "the scale of the weights"),
+                f" is {distance}, above 2^53",
+            ),
+            hint=Text(
+                *("lower ", key("graph.weights.scale"), ", or set it to ", Either("`null`", "`None`")),
+                " to compute with float64",
+            ),
         )
         self.distance = distance
 
@@ -121,12 +130,13 @@ class NegativeCycleError(UnsolvableError):
         if len(cycle) > len(vertices):
             vertices.append(f"… ({len(cycle):,} vertices)")
         loop = " -> ".join([*vertices, vertices[0]])
+        wider = Keys({"graph.weights.dtype": "float64"}, lead=", or a wider type: ")
         super().__init__(
             f"the cycle {loop} of length {length}, which can be reached from `{source}`, "
             f"makes paths ever shorter{'' if length < 0 else ' by rounding'}",
             hint="remove an edge of it, or correct its weight"
             if length < 0
-            else "use integer weights, or a wider type: `graph.weights.dtype: float64`",
+            else Text("use integer weights", wider),
         )
         self.source, self.cycle, self.length = source, tuple(cycle), length
 
@@ -160,9 +170,15 @@ class DeadlineError(SsspError):
     def __init__(self, solver: str, source: int | str, deadline_s: float, state: str = "") -> None:
         what = f"source {source}" if isinstance(source, int) else source
         super().__init__(
-            f"`{solver}` took longer for {what} than `solve.deadline_s` allows, {deadline_s:g} s{state}",
-            hint="set `solve.deadline_s` higher and run the same command again, or take another solver: "
-            "`sssp-pipeline solvers` lists all",
+            Text(
+                f"`{solver}` took longer for {what} than ",
+                Either("`solve.deadline_s` allows, "),
+                f"{deadline_s:g} s{state}",
+            ),
+            hint=Text(
+                Either("set `solve.deadline_s` higher and run the same command again, or "),
+                "take another solver: `sssp-pipeline solvers` lists all",
+            ),
         )
         self.solver, self.source, self.deadline_s, self.state = solver, source, deadline_s, state
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from sssp_pipeline.base.error_text import Either, Text
 from sssp_pipeline.base.errors import (
     DeadlineError,
     InputError,
@@ -134,8 +135,9 @@ class VertexIds:
             if "," in str(given):
                 hint = "this is read as one id: give each id on its own"
         else:
-            hint = f"in the workflow file write a string with quotes: '{str(given)[:60]}'"
-            hint += f"; the graph has for example {self.original(0)!r}" if self.n_vertices else ""
+            example = f"; the graph has for example {self.original(0)!r}" if self.n_vertices else ""
+            how = Either("in the workflow file write a string with quotes: ", "write a string: ")
+            hint = Text(how, f"'{str(given)[:60]}'{example}")
         kind = "integers" if wanted is int else "strings"
         return f"{listed([given])} is not in the graph, whose ids are {kind}", hint
 
@@ -151,7 +153,7 @@ class VertexIds:
     def range_hint(self) -> str:
         """Return a hint with the range of the graph's ids."""
         if not self.n_vertices:
-            return "check `graph.input`: the graph has no vertices"
+            return Text(Either("check `graph.input`: "), "the graph has no vertices")
         first, last = self.original(0), self.original(self.n_vertices - 1)
         return f"the {self.n_vertices} ids of the graph run from {first!r} to {last!r}"
 

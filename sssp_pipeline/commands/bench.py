@@ -17,7 +17,7 @@ def run(
         Path, typer.Option(metavar="FOLDER", help="Folder of the lines and of the graph stores.")
     ] = Path("bench"),
     graphs: Annotated[
-        list[str], typer.Option("--graph", metavar="NAME", help="Take this graph alone; may be repeated.")
+        list[str], typer.Option("--graph", metavar="NAME", help="Take only this graph; may be repeated.")
     ] = [],  # noqa: B006
     overrides: Annotated[
         list[str],

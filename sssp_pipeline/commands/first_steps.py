@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from sssp_pipeline.commands.console import columns
 from sssp_pipeline.commands.options import Json
 from sssp_pipeline.commands.session import print_answer, reporting
+from sssp_pipeline.commands.tables import columns
 
 
 def solvers(as_json: Json = False) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sssp_pipeline.base.shown import duckdb_command
-from sssp_pipeline.commands.console import Console, table
+from sssp_pipeline.commands.console import Console
 from sssp_pipeline.commands.options import (
     From,
     Inputs,
@@ -24,6 +24,7 @@ from sssp_pipeline.commands.options import (
     Verbose,
 )
 from sssp_pipeline.commands.session import prepare_imports, print_answer, process, reporting
+from sssp_pipeline.commands.tables import table
 from sssp_pipeline.storage.redaction import redacted
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def ingest(
     out: Out = None,
     overrides: Overrides = [],  # noqa: B006
     remove_old_versions: Annotated[
-        bool, typer.Option("--remove-old-versions", help="Keep the newest version of the graph alone.")
+        bool, typer.Option("--remove-old-versions", help="Keep only the newest version of the graph.")
     ] = False,
     hierarchy: Annotated[
         bool, typer.Option("--hierarchy", help="Make the hierarchy that `phast` and `phast-gpu` need, too.")

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.commands.console import path_text, table
 from sssp_pipeline.commands.options import (
     Coordinates,
     Json,
@@ -20,6 +19,7 @@ from sssp_pipeline.commands.options import (
     Verbose,
 )
 from sssp_pipeline.commands.session import prepare_imports, print_answer, reporting
+from sssp_pipeline.commands.tables import path_text, table
 from sssp_pipeline.storage.redaction import redacted
 
 

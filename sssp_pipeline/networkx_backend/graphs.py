@@ -19,7 +19,8 @@ from sssp_pipeline.api.like_scipy import searched_weights
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.networkx_backend.info import NAME
 
-#: The types of weights that are added here as in NetworkX. Sums of other types, such as float32, are rounded otherwise.
+#: The types of weights whose sums are the same here and in NetworkX. Sums of float32, for example, are rounded
+#: differently.
 _WHOLE = frozenset({int, bool, np.int64})
 _DECIMAL = frozenset({float, np.float64})
 #: Integers up to here are exact as float64.
@@ -89,7 +90,7 @@ class BackendGraph:
     def is_multigraph(self) -> bool:
         return bool(self.original.is_multigraph())
 
-    #: Reads `_adj` and `in` alone.
+    #: It reads only `_adj` and `in`.
     nbunch_iter = nx.Graph.nbunch_iter
 
     # ---- edges with weights ----

@@ -177,7 +177,7 @@ def _inverses(distances: np.ndarray, row: Row) -> np.ndarray:
 def average_shortest_path_length(
     G: BackendGraph, weight: Weight = None, method: str | None = None
 ) -> int | float:
-    """Return the mean length over all pairs of different nodes; `method` is not that of a matrix."""
+    """Return the mean length over all pairs of different nodes. `method` names no algorithm on a matrix."""
     n_nodes = len(G)
     if n_nodes == 0:
         raise nx.NetworkXPointlessConcept(

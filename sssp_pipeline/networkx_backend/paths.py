@@ -1,4 +1,4 @@
-"""Shortest paths of NetworkX: the functions of Dijkstra's algorithm and those of Bellman and Ford's.
+"""Shortest paths of NetworkX: the functions of Dijkstra's algorithm and of Bellman and Ford's.
 
 Each has the arguments, the result and the errors of its namesake in NetworkX, whose documentation describes them. Where
 the result could differ, `BackendGraph` raises `NotImplementedError`, and NetworkX then calls its own function.
@@ -6,7 +6,7 @@ the result could differ, `BackendGraph` raises `NotImplementedError`, and Networ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import networkx as nx
@@ -15,6 +15,19 @@ from sssp_pipeline.networkx_backend.graphs import BackendGraph, Weight
 from sssp_pipeline.networkx_backend.rows import Row, row_from_nearest, rows_from
 
 Cutoff = float | None
+
+
+def _both(row: Row) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    return row.lengths(), row.paths()
+
+
+def _reached(row: Row, target: Any, message: str) -> int:
+    """Return the vertex of `target`; raises `NetworkXNoPath` with `message` if no path leads to it."""
+    vertex = row.of.vertex_of.get(target)
+    if vertex is None or not row.reaches(vertex):
+        raise nx.NetworkXNoPath(message)
+    return vertex
+
 
 # ---- Dijkstra's algorithm ----
 
@@ -28,46 +41,33 @@ def multi_source_dijkstra(
         return 0, [target]
     row = _from_nearest(G, sources, cutoff, weight)
     if target is None:
-        return row.lengths(), row.paths()
+        return _both(row)
     vertex = _reached(row, target, f"No path to {target}.")
     return row.length(vertex), row.path(vertex)
 
 
-def multi_source_dijkstra_path(
-    G: BackendGraph, sources: Any, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Any:
-    """Return paths."""
-    _check_sources(G, sources)
-    return _from_nearest(G, sources, cutoff, weight).paths()
+def _multi_source(part: Callable[[Row], Any]) -> Callable[..., Any]:
+    """Return the function that returns `part` of the row of several sources."""
+
+    def run(G: BackendGraph, sources: Any, cutoff: Cutoff = None, weight: Weight = "weight") -> Any:
+        _check_sources(G, sources)
+        return part(_from_nearest(G, sources, cutoff, weight))
+
+    return run
 
 
-def multi_source_dijkstra_path_length(
-    G: BackendGraph, sources: Any, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Any:
-    """Return lengths."""
-    _check_sources(G, sources)
-    return _from_nearest(G, sources, cutoff, weight).lengths()
+multi_source_dijkstra_path = _multi_source(Row.paths)
+multi_source_dijkstra_path_length = _multi_source(Row.lengths)
 
 
-def single_source_dijkstra(
-    G: BackendGraph, source: Any, target: Any = None, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Any:
-    """Return lengths and paths, or the length and the path to `target`."""
-    return multi_source_dijkstra(G, {source}, target, cutoff, weight)
+def _single_source(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that calls `function` with one source."""
+    return lambda G, source, *args, **kwargs: function(G, {source}, *args, **kwargs)
 
 
-def single_source_dijkstra_path(
-    G: BackendGraph, source: Any, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Any:
-    """Return paths."""
-    return multi_source_dijkstra_path(G, {source}, cutoff, weight)
-
-
-def single_source_dijkstra_path_length(
-    G: BackendGraph, source: Any, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Any:
-    """Return lengths."""
-    return multi_source_dijkstra_path_length(G, {source}, cutoff, weight)
+single_source_dijkstra = _single_source(multi_source_dijkstra)
+single_source_dijkstra_path = _single_source(multi_source_dijkstra_path)
+single_source_dijkstra_path_length = _single_source(multi_source_dijkstra_path_length)
 
 
 def dijkstra_path(G: BackendGraph, source: Any, target: Any, weight: Weight = "weight") -> Any:
@@ -77,33 +77,28 @@ def dijkstra_path(G: BackendGraph, source: Any, target: Any, weight: Weight = "w
 
 def dijkstra_path_length(G: BackendGraph, source: Any, target: Any, weight: Weight = "weight") -> Any:
     """Return a length."""
-    if source not in G:
-        raise nx.NodeNotFound(f"Node {source} not found in graph")
+    _check_sources(G, [source])
     if source == target:
         return 0
     row = _from_nearest(G, [source], None, weight)
     return row.length(_reached(row, target, f"Node {target} not reachable from {source}"))
 
 
-def all_pairs_dijkstra(
-    G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Iterator[tuple[Any, tuple[dict[Any, Any], dict[Any, Any]]]]:
-    """Return an iterator of each node with its lengths and paths."""
-    return ((node, (row.lengths(), row.paths())) for node, row in _from_all(G, cutoff, weight))
+def _all_pairs(part: Callable[[Row], Any]) -> Callable[..., Iterator[tuple[Any, Any]]]:
+    """Return the function that returns an iterator of each node and `part` of its row."""
+
+    def run(G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight") -> Iterator[tuple[Any, Any]]:
+        # Outside of the iterator, so that a call which cannot be run is refused before NetworkX has an iterator.
+        weighted = G.for_dijkstra(weight)
+        rows = rows_from(G, weighted, range(len(G)), cutoff=cutoff)
+        return ((node, part(row)) for node, row in zip(G.nodes, rows, strict=True))
+
+    return run
 
 
-def all_pairs_dijkstra_path(
-    G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Iterator[tuple[Any, dict[Any, Any]]]:
-    """Return an iterator of each node with its paths."""
-    return ((node, row.paths()) for node, row in _from_all(G, cutoff, weight))
-
-
-def all_pairs_dijkstra_path_length(
-    G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight"
-) -> Iterator[tuple[Any, dict[Any, Any]]]:
-    """Return an iterator of each node with its lengths."""
-    return ((node, row.lengths()) for node, row in _from_all(G, cutoff, weight))
+all_pairs_dijkstra = _all_pairs(_both)
+all_pairs_dijkstra_path = _all_pairs(Row.paths)
+all_pairs_dijkstra_path_length = _all_pairs(Row.lengths)
 
 
 def _check_sources(G: BackendGraph, sources: Any) -> None:
@@ -119,20 +114,6 @@ def _from_nearest(G: BackendGraph, sources: Iterable[Any], cutoff: Cutoff, weigh
     return row_from_nearest(G, G.for_dijkstra(weight), vertices, cutoff)
 
 
-def _from_all(G: BackendGraph, cutoff: Cutoff, weight: Weight) -> Iterator[tuple[Any, Row]]:
-    # Outside of the iterator, so that a call which cannot be run is refused before NetworkX has an iterator.
-    weighted = G.for_dijkstra(weight)
-    return zip(G.nodes, rows_from(G, weighted, range(len(G)), cutoff=cutoff), strict=True)
-
-
-def _reached(row: Row, target: Any, message: str) -> int:
-    """Return the vertex of `target`; raises `NetworkXNoPath` with `message` if no path leads to it."""
-    vertex = row.of.vertex_of.get(target)
-    if vertex is None or not row.reaches(vertex):
-        raise nx.NetworkXNoPath(message)
-    return vertex
-
-
 # ---- Bellman and Ford's algorithm ----
 
 
@@ -146,7 +127,7 @@ def single_source_bellman_ford(
         return 0, [source]
     row = _by_bellman_ford(G, source, weight, predecessors=True)
     if target is None:
-        return row.lengths(), row.paths()
+        return _both(row)
     vertex = _reached(row, target, f"Target {target} cannot be reached from given sources")
     return row.length(vertex), row.path(vertex)
 
@@ -169,8 +150,7 @@ def bellman_ford_path(G: BackendGraph, source: Any, target: Any, weight: Weight 
 def bellman_ford_path_length(G: BackendGraph, source: Any, target: Any, weight: Weight = "weight") -> Any:
     """Return a length."""
     if source == target:
-        if source not in G:
-            raise nx.NodeNotFound(f"Node {source} not found in graph")
+        _check_sources(G, [source])
         return 0
     row = _by_bellman_ford(G, source, weight, predecessors=False)
     return row.length(_reached(row, target, f"node {target} not reachable from {source}"))
@@ -180,25 +160,26 @@ def all_pairs_bellman_ford_path(
     G: BackendGraph, weight: Weight = "weight"
 ) -> Iterator[tuple[Any, dict[Any, Any]]]:
     """Return an iterator of each node with its paths."""
-    return ((node, row.paths()) for node, row in _all_by_bellman_ford(G, weight, predecessors=True))
+    rows = _rows_by_bellman_ford(G, range(len(G)), weight, predecessors=True)
+    return ((node, row.paths()) for node, row in zip(G.nodes, rows, strict=True))
 
 
 def all_pairs_bellman_ford_path_length(
     G: BackendGraph, weight: Weight = "weight"
 ) -> Iterator[tuple[Any, dict[Any, Any]]]:
     """Return an iterator of each node with its lengths."""
-    return ((node, row.lengths()) for node, row in _all_by_bellman_ford(G, weight, predecessors=False))
+    rows = _rows_by_bellman_ford(G, range(len(G)), weight, predecessors=False)
+    return ((node, row.lengths()) for node, row in zip(G.nodes, rows, strict=True))
 
 
 def _by_bellman_ford(G: BackendGraph, source: Any, weight: Weight, *, predecessors: bool) -> Row:
     if source not in G:
         raise nx.NodeNotFound(f"Source {source} not in G")
-    weighted = G.for_bellman_ford(weight)
-    sources = [G.vertex_of[source]]
-    return next(rows_from(G, weighted, sources, bellman_ford=True, predecessors=predecessors))
+    return next(_rows_by_bellman_ford(G, [G.vertex_of[source]], weight, predecessors=predecessors))
 
 
-def _all_by_bellman_ford(G: BackendGraph, weight: Weight, *, predecessors: bool) -> Iterator[tuple[Any, Row]]:
+def _rows_by_bellman_ford(
+    G: BackendGraph, sources: Sequence[int], weight: Weight, *, predecessors: bool
+) -> Iterator[Row]:
     weighted = G.for_bellman_ford(weight)
-    rows = rows_from(G, weighted, range(len(G)), bellman_ford=True, predecessors=predecessors)
-    return zip(G.nodes, rows, strict=True)
+    return rows_from(G, weighted, sources, bellman_ford=True, predecessors=predecessors)

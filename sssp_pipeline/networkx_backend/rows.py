@@ -11,9 +11,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from sssp_pipeline.api.argument_names import naming, of_solve
 from sssp_pipeline.api.calls import filling, solve_sources
 from sssp_pipeline.api.like_scipy import joined_to
-from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.base.csr import CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import NegativeCycleError
 from sssp_pipeline.kernels.contract.solver import SolveOptions
@@ -36,7 +36,7 @@ class Row:
     sources: np.ndarray
     #: (V,) of the type of the weights.
     distances: np.ndarray
-    #: (V,) uint32 of the solver; None if they are those of Dijkstra's algorithm in NetworkX.
+    #: (V,) uint32 of the solver; None stands for the predecessors that Dijkstra's algorithm of NetworkX finds.
     solver_predecessors: np.ndarray | None = None
     is_dijkstra: bool = True
 

@@ -93,123 +93,85 @@ def test_graphs_of_objects_and_graph_stores(tmp_path):
     assert sp.nearest(store, "Ayr", 2)["distance"].to_pylist() == [0.0, 4.0]
 
 
+#: Arguments of `reduce` that cannot be used, the message and the hint.
+REDUCE = [
+    ({}, "`reduce` asks for no value and no radius", "give `values`"),
+    ({"values": "closenes"}, "`values` has `closenes`", "did you mean `closeness`?"),
+    ({"within": -1}, "`within` has -1", "a radius is a distance of zero or more"),
+    ({"within": [np.inf]}, "`within` has inf", "a radius is a distance"),
+    ({"within": [1, 1]}, "`within` has `1` twice", "name it once"),
+    ({"histogram": []}, "`histogram` has 0 bounds", "give 2 to 1,025 rising bounds"),
+    ({"histogram": 3}, "`histogram` has 1 bound", "give 2 to 1,025 rising bounds"),
+    (
+        {"histogram": [0, 9, 5]},
+        "the bounds in `histogram` do not rise: `5` comes after `9`",
+        "in rising order",
+    ),
+    ({"histogram": [-1, 5]}, "`histogram` has -1", "a distance of zero or more"),
+    ({"histogram": [0, np.nan]}, "`histogram` has nan", "a bound is a distance"),
+    (
+        {"histogram": [0, 9], "cutoff": 3},
+        "the bound `9` is beyond `cutoff`, which is `3`",
+        "raise the cutoff",
+    ),
+    ({"quantiles": []}, "`quantiles` has 0 shares", "give 1 to 32 shares"),
+    ({"quantiles": 50}, "`quantiles` has 50", "a number from 0 to 1"),
+    ({"quantiles": np.nan}, "`quantiles` has nan", "a number from 0 to 1"),
+    ({"quantiles": [0.5, 0.5]}, "`quantiles` has `0.5` twice", "name it once"),
+    ({"quantiles": 1.5e-18}, "more than 18 decimals", "round it"),
+    ({"within": 9, "cutoff": 3}, "beyond `cutoff`, which is `3`", "raise the cutoff"),
+    ({"within": range(200)}, "ask for 200 columns", "ask for at most 128"),
+    (
+        {"values": "reached", "amounts": {"vertex": [], "x": []}},
+        "`amounts` are summed within radii",
+        "add `within`",
+    ),
+    ({"within": 1, "amounts": 5}, "`amounts` is of type int", "give a dictionary"),
+    ({"within": 1, "amounts": {"x": [1]}}, "has the columns `x`", "a column `vertex`"),
+    (
+        {"within": 1, "amounts": {"vertex": ["Ayr", "Ayr"], "x": [1, 2]}},
+        "`amounts` names vertex `Ayr` more than once",
+        "add up its rows",
+    ),
+    (
+        {"within": 1, "amounts": {"vertex": ["Ayr"], "x": [None]}},
+        "column `x` of `amounts` has no finite number for each vertex",
+        "give a number",
+    ),
+    (
+        {"within": 1, "amounts": {"vertex": ["Aye"], "x": [1]}},
+        "vertex `Aye` is not in the graph",
+        "the 4 ids",
+    ),
+    ({"sources": "Aye", "values": "reached"}, "source `Aye` is not in the graph", "the 4 ids"),
+]
+#: Arguments of `reduce_per_vertex` that cannot be used, the message and the hint.
+PER_VERTEX = [
+    ({}, "`reduce_per_vertex` asks for no value and no radius", "give `values`, such as [nearest_source]"),
+    ({"values": "nearest"}, "`values` has `nearest`, which is unknown", "did you mean `nearest_source`?"),
+    ({"within": [np.nan]}, "`within` has nan", "a radius is a distance"),
+    ({"within": [2, 2]}, "`within` has `2` twice", "name it once"),
+    ({"within": 9, "cutoff": 3}, "the radius `9` is beyond `cutoff`, which is `3`", "raise the cutoff"),
+]
+#: Arguments of `nearest` that cannot be used, the message and the hint.
+NEAREST = [
+    ({"k": 0}, "k is 0", "ask for 1 to 1,024 nearest vertices"),
+    ({"k": 1, "targets": "X"}, "target `X` is not in the graph", "the 4 ids"),
+]
+
+
 @pytest.mark.parametrize(
-    ("call", "message", "hint"),
+    ("function", "arguments", "message", "hint"),
     [
-        (lambda: sp.reduce(ROADS, "Ayr"), "`reduce` asks for no value and no radius", "give `values`"),
-        (lambda: sp.reduce(ROADS, "Ayr", "closenes"), "`values` has `closenes`", "did you mean `closeness`?"),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", within=-1),
-            "`within` has -1",
-            "a radius is a distance of zero or more",
-        ),
-        (lambda: sp.reduce(ROADS, "Ayr", within=[np.inf]), "`within` has inf", "a radius is a distance"),
-        (lambda: sp.reduce(ROADS, "Ayr", within=[1, 1]), "`within` has `1` twice", "name it once"),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", histogram=[]),
-            "`histogram` has 0 bounds",
-            "give 2 to 1,025 rising bounds",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", histogram=3),
-            "`histogram` has 1 bound",
-            "give 2 to 1,025 rising bounds",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, 9, 5]),
-            "the bounds in `histogram` do not rise: `5` comes after `9`",
-            "in rising order",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", histogram=[-1, 5]),
-            "`histogram` has -1",
-            "a distance of zero or more",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, np.nan]),
-            "`histogram` has nan",
-            "a bound is a distance",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, 9], cutoff=3),
-            "the bound `9` is beyond `cutoff`, which is `3`",
-            "raise the cutoff",
-        ),
-        (lambda: sp.reduce(ROADS, "Ayr", quantiles=[]), "`quantiles` has 0 shares", "give 1 to 32 shares"),
-        (lambda: sp.reduce(ROADS, "Ayr", quantiles=50), "`quantiles` has 50", "a number from 0 to 1"),
-        (lambda: sp.reduce(ROADS, "Ayr", quantiles=np.nan), "`quantiles` has nan", "a number from 0 to 1"),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", quantiles=[0.5, 0.5]),
-            "`quantiles` has `0.5` twice",
-            "name it once",
-        ),
-        (lambda: sp.reduce(ROADS, "Ayr", quantiles=1.5e-18), "more than 18 decimals", "round it"),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", within=9, cutoff=3),
-            "beyond `cutoff`, which is `3`",
-            "raise the cutoff",
-        ),
-        (lambda: sp.reduce(ROADS, "Ayr", within=range(200)), "ask for 200 columns", "ask for at most 128"),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", "reached", amounts={"vertex": [], "x": []}),
-            "`amounts` are summed within radii",
-            "add `within`",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts=5),
-            "`amounts` is of type int",
-            "give a dictionary",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"x": [1]}),
-            "has the columns `x`",
-            "a column `vertex`",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"vertex": ["Ayr", "Ayr"], "x": [1, 2]}),
-            "`amounts` names vertex `Ayr` more than once",
-            "add up its rows",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"vertex": ["Ayr"], "x": [None]}),
-            "column `x` of `amounts` has no finite number for each vertex",
-            "give a number",
-        ),
-        (
-            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"vertex": ["Aye"], "x": [1]}),
-            "vertex `Aye` is not in the graph",
-            "the 4 ids",
-        ),
-        (
-            lambda: sp.reduce_per_vertex(ROADS, "Ayr"),
-            "`reduce_per_vertex` asks for no value and no radius",
-            "give `values`, such as [nearest_source]",
-        ),
-        (
-            lambda: sp.reduce_per_vertex(ROADS, "Ayr", "nearest"),
-            "`values` has `nearest`, which is unknown",
-            "did you mean `nearest_source`?",
-        ),
-        (
-            lambda: sp.reduce_per_vertex(ROADS, "Ayr", within=[np.nan]),
-            "`within` has nan",
-            "a radius is a distance",
-        ),
-        (lambda: sp.reduce_per_vertex(ROADS, "Ayr", within=[2, 2]), "`within` has `2` twice", "name it once"),
-        (
-            lambda: sp.reduce_per_vertex(ROADS, "Ayr", within=9, cutoff=3),
-            "the radius `9` is beyond `cutoff`, which is `3`",
-            "raise the cutoff",
-        ),
-        (lambda: sp.nearest(ROADS, "Ayr", 0), "k is 0", "ask for 1 to 1,024 nearest vertices"),
-        (lambda: sp.nearest(ROADS, "Ayr", 1, targets="X"), "target `X` is not in the graph", "the 4 ids"),
-        (lambda: sp.reduce(ROADS, "Aye", "reached"), "source `Aye` is not in the graph", "the 4 ids"),
+        *((sp.reduce, *case) for case in REDUCE),
+        *((sp.reduce_per_vertex, *case) for case in PER_VERTEX),
+        *((sp.nearest, *case) for case in NEAREST),
     ],
     ids=lambda value: None,
 )
-def test_what_cannot_be_is_one_clear_error(call, message, hint):
+def test_what_cannot_be_is_one_clear_error(function, arguments, message, hint):
     with pytest.raises(sp.InputError) as caught:
-        call()
+        function(ROADS, **{"sources": "Ayr"} | arguments)
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert "output." not in caught.value.message + caught.value.hint

@@ -12,6 +12,7 @@ import scipy.sparse as ss
 
 import sssp_pipeline as sp
 from sssp_pipeline.api.distances import Distances
+from sssp_pipeline.api.graphs import graph_of
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.gpu.common.cuda import cupy_setup
@@ -122,7 +123,7 @@ def test_distances_on_a_device_are_copied_once_and_only_if_needed():
     on_host = sp.solve(MATRIX, [0, 3])
     rows = RowsOnDevice(on_host.numpy())
     vertices = np.array([0, 3], np.uint32)
-    found = Distances(vertices, None, Solution(rows, None), [], on_host._ids, None)
+    found = Distances(graph_of(MATRIX, None, None, None, None), vertices, None, Solution(rows, None))
     assert repr(found) == repr(on_host)
     assert found.unreached == on_host.unreached
     assert (found.__dlpack_device__(), found.__dlpack__()) == ((2, 0), "capsule")

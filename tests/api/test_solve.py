@@ -103,10 +103,6 @@ def test_kinds_of_networkx(kind):
     assert {k: v for k, v in zip(graph, found.numpy()[0], strict=True) if v < np.inf} == lengths
 
 
-def test_networkx_without_weights_counts_edges():
-    assert sp.solve(nx.path_graph(4), 0).numpy().tolist() == [[0, 1, 2, 3]]
-
-
 @pytest.fixture
 def store(tmp_path):
     path = tmp_path / "roads.csv"
@@ -232,13 +228,6 @@ def test_without_metrics_distances_are_the_same():
     assert sp.solve(MATRIX, [], metrics=False).metrics.num_rows == 0
 
 
-def test_paths():
-    found = sp.solve(ROADS, ["a", "d"], predecessors=True)
-    assert found.path("a", "d") == ["a", "b", "c", "d"]
-    assert found.path("a", "a") == ["a"]
-    assert found.path("d", "a") == []
-
-
 @pytest.mark.parametrize("solver", [s.name for s in SOLVERS.values() if s.device == "cpu"])
 def test_paths_to_targets_are_those_among_all_paths(solver, random_graph, monkeypatch):
     _, matrix = random_graph
@@ -322,21 +311,12 @@ def test_errors(call, message):
 
 
 def test_more_errors_of_networkx_and_stores(store):
-    graph = nx.Graph([("a", "b", {"km": 1})])
     with pytest.raises(InputError, match=r"edges have no attribute `weight`, they have `km`"):
-        sp.solve(graph, "a")
-    graph.add_edge("b", "c", km=2**53 + 1)
-    graph.add_edge("c", "d", km=0.5)
-    with pytest.raises(InputError, match="is an integer that no type holds exactly beside the other weights"):
-        sp.solve(graph, "a", weight="km")
-    graph.add_edge("c", "d", km=2**70)
-    with pytest.raises(InputError, match="`km` holds an integer of more than 64 bits"):
-        sp.solve(graph, "a", weight="km")
+        sp.solve(nx.Graph([("a", "b", {"km": 1})]), "a")
     with pytest.raises(InputError, match="`dtype` cannot be set for a graph store"):
         sp.solve(store, "a", dtype="uint64")
-    mixed = nx.Graph([("a", 1)])
     with pytest.raises(InputError, match="do not fit one column of Arrow"):
-        sp.solve(mixed, "a").to_arrow()
+        sp.solve(nx.Graph([("a", 1)]), "a").to_arrow()
 
 
 def test_errors_name_the_ids_of_the_caller():

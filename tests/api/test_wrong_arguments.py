@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from pathlib import Path
 
 import numpy as np
@@ -88,14 +87,3 @@ def test_paths_may_be_objects_anywhere_in_a_workflow(roads):
     positions.to_csv("places.csv", index=False)
     store = sp.ingest(Path("roads.csv"), Path("with-places"), coordinates=Path("places.csv"))
     assert store.lon_lat().lon.tolist() == [0, 1, 2]
-
-
-def test_tracebacks_show_the_hints_of_runs(roads):
-    run = sp.run({"graph": {"input": "roads.csv"}, "sources": {"ids": [1]}, "output": {"path": "run"}})
-    for call, hint in (
-        (run.answers, "hint: `.distances()` or `.metrics` have what it holds\n"),
-        (lambda: sp.run({"sources": {"ids": [1]}, "output": {"path": "run"}, "cutoff": 3}), "`solve.cutoff`"),
-    ):
-        with pytest.raises(sp.InputError) as caught:
-            call()
-        assert hint in "".join(traceback.format_exception(caught.value))

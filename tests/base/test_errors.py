@@ -22,6 +22,7 @@ def test_errors_travel_between_processes(error, code):
     assert type(copy) is type(error)
     assert (copy.message, copy.hint, copy.exit_code) == (error.message, error.hint, code)
     assert str(copy) == error.message
+    assert getattr(copy.hint, "parts", None) == getattr(error.hint, "parts", None)
 
 
 def test_a_suggestion_is_made_only_where_one_is_close():

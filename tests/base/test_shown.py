@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.base.shown import line_as_text, lines_as_text, shell_word
 from sssp_pipeline.cli import app
-from sssp_pipeline.commands.console import TextConsole, table
+from sssp_pipeline.commands.console import TextConsole
+from sssp_pipeline.commands.tables import table
 
 #: Colours, the title of a window, the bell, C1 controls, bidirectional text, separators, and a carriage return.
 HOSTILE = "a\x1b[31mb\x1b]0;x\x07\x9b1m\u202e\u2066\u2028\r\x7f"

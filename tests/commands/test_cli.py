@@ -19,9 +19,11 @@ from typer.testing import CliRunner
 
 from sssp_pipeline import __version__
 from sssp_pipeline.base.progress import in_bytes, plural
-from sssp_pipeline.cli import app
-from sssp_pipeline.commands.console import columns, console, duration, table
+from sssp_pipeline.cli import BENCH_COMMANDS, COMMANDS, app
+from sssp_pipeline.commands.console import console, duration
+from sssp_pipeline.commands.tables import columns, table
 from sssp_pipeline.pipeline.planning import machine
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 WORKFLOW = """\
@@ -85,20 +87,24 @@ def test_stage_by_stage(at):
     assert invoke("verify", "run").exit_code == 0
 
 
-def test_a_refuted_distance_ends_with_3(at):
+def test_a_refuted_distance_ends_with_3(at, recorded_anew):
     invoke("run", "w.yaml")
     (batch,) = Path("run/distances").iterdir()
     rows = pq.read_table(batch)
     values = rows.to_pylist()
     values[5]["distance"] = 1
     pq.write_table(rows.from_pylist(values, rows.schema), batch)
-    result = invoke("verify", "run")
+    recorded_anew(RunFolder("run"))
+    result = invoke("verify", "run", "--json")
     assert result.exit_code == 3
     expected = (
         r"error: source `\d+`, vertex `5`: stored distance 1, true distance \d+\n\n"
-        r"hint: `sssp-pipeline run WORKFLOW` solves what is damaged again"
+        r"hint: `sssp-pipeline run WORKFLOW --overwrite` solves it anew"
     )
     assert re.search(expected, result.stderr)
+    answer = json.loads(result.stdout)
+    assert answer["exit_code"] == 3
+    assert result.stderr.startswith(f"error: {answer['error']}\n\nhint: {answer['hint']}")
 
 
 def test_values_can_be_set(at):
@@ -348,20 +354,8 @@ def test_doctor_warns_of_a_python_whose_workers_may_stand_still(monkeypatch):
 
 @pytest.mark.medium
 def test_every_command_has_an_example():
-    commands = [
-        "run",
-        "solve",
-        "ingest",
-        "plan",
-        "verify",
-        "path",
-        "export",
-        "inspect",
-        "solvers",
-        "doctor",
-        "init",
-    ]
-    for words in ([], *([c] for c in commands), ["bench"], ["bench", "run"], ["bench", "report"]):
+    of_bench = [["bench"], *(["bench", command.__name__] for command, _ in BENCH_COMMANDS)]
+    for words in ([], *([command.__name__] for command, _ in COMMANDS), *of_bench):
         shown = " ".join(invoke(*words, "--help").stdout.split())
         assert f"Example: sssp-pipeline {' '.join(words)}".strip() in shown, words
 
@@ -374,17 +368,6 @@ def test_a_failure_is_an_object_where_json_is_asked_for(at):
         assert answer.keys() == {"error", "hint", "exit_code"}
         assert answer["exit_code"] == result.exit_code == 2
         assert answer["error"] in result.stderr, "people read it there"
-    invoke("run", "w.yaml")
-    (batch,) = Path("run/distances").iterdir()
-    rows = pq.read_table(batch)
-    values = rows.to_pylist()
-    values[5]["distance"] = 1
-    pq.write_table(rows.from_pylist(values, rows.schema), batch)
-    result = invoke("verify", "run", "--json")
-    answer = json.loads(result.stdout)
-    assert (answer["exit_code"], result.exit_code) == (3, 3)
-    assert "vertex `5`: stored distance 1" in answer["error"]
-    assert answer["hint"].startswith("`sssp-pipeline run WORKFLOW` solves what is damaged again")
 
 
 @pytest.mark.medium
@@ -410,16 +393,6 @@ def test_plan_ingests_what_is_not_ingested(at):
     assert json.loads(result.stdout)["n_vertices"] == 900
     assert Path("graph/manifest.json").exists()
     assert not Path("run").exists()
-
-
-def test_plan_right_after_init_says_what_is_missing(at):
-    invoke("init", "mine.yaml")
-    result = invoke("plan", "mine.yaml")
-    assert result.exit_code == 2
-    assert (
-        result.stderr
-        == "error: `edges.txt` does not exist\n\nhint: correct `graph.input`, which names it, or create it\n"
-    )
 
 
 def test_small_words():

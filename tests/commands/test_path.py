@@ -100,28 +100,6 @@ def test_a_graph_store_that_has_moved(at):
             "its sources are `1`",
         ),
         ("km --from Ayr --to Deal", "`km` is not a run", "name the folder of a run"),
-        ("nowhere --from Ayr --to Deal", "`nowhere` is not a run", "name the folder of a run"),
-        (
-            "run --from Ayr --to Deal --cost run",
-            "`run` is not a graph store: it has no manifest.json",
-            "make one with `sssp-pipeline ingest`",
-        ),
-        (
-            "run --from Ayr --to Deal --store minutes",
-            "`minutes` holds no version of the graph with content id",
-            "name the run's graph store: `--store URL`, in Python `store=URL`",
-        ),
-        (
-            "run --from Ayr --to Deal --geojson",
-            "the graph store `km` has no coordinates",
-            "ingest the graph with the positions of its vertices: `coordinates` in the section `graph`",
-        ),
-        (
-            "numbered --from 1 --to 3 --geojson --coordinates degrees",
-            "the coordinates of `dimacs`, x from -73530767 to 0, y from 0 to 41086098, "
-            "are no longitudes and latitudes in degrees",
-            "they fit microdegrees",
-        ),
         (
             "numbered --from 1 --to 3 --geojson --json",
             "`--json` and `--geojson` contradict each other",

@@ -25,19 +25,9 @@ def test_scripts_are_clean(script):
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_shellcheck_sees_a_fault(tmp_path):
-    (tmp_path / "bad.sh").write_text("#!/bin/sh\nrm -r $1\n")
-    assert checked("shellcheck", tmp_path / "bad.sh").returncode == 1
-
-
 def test_the_dockerfile_is_clean():
     done = checked("hadolint", "deploy/container/Dockerfile")
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_hadolint_sees_a_fault(tmp_path):
-    (tmp_path / "Dockerfile").write_text("FROM debian\n")
-    assert "DL3006" in checked("hadolint", tmp_path / "Dockerfile").stdout
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))

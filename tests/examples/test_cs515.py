@@ -82,16 +82,6 @@ def test_weights_are_1_and_the_source_is_0_unless_given(at, no_gpu, invoke):
             "`--method opt` chooses the fastest solver on this machine; without a GPU that is a CPU solver",
         ),
         (
-            ["--method", "bmf", "--bsize", "100"],
-            "option `block_size` of solver `bellman-ford` is 100",
-            "it is a multiple of 32, 32 to 1,024",
-        ),
-        (
-            ["--method", "bmf", "--segment-minimum"],
-            "option `segment_minimum` of solver `bellman-ford` does not go with `order: source` and `sync: in-core`",
-            "set `order: destination` and `sync: out-of-core`, or leave it out",
-        ),
-        (
             ["--method", "tpe", "--order", "source"],
             "solver `work-efficient` has no option `order`",
             "Options: block_count, block_size, filter, sync",
@@ -105,11 +95,6 @@ def test_weights_are_1_and_the_source_is_0_unless_given(at, no_gpu, invoke):
             ["--method", "opt", "--source", "6"],
             "source `6` is not in the graph",
             "the 7 ids of the graph run from 0 to 7",
-        ),
-        (
-            ["--method", "opt", "--input", "nowhere.txt"],
-            "`nowhere.txt` does not exist",
-            "check the path, or the bucket and key",
         ),
     ],
 )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import json
-import pickle
 from collections.abc import Iterator
 
 import networkx as nx
-import pandas as pd
 import pytest
 
 from sssp_pipeline.networkx_backend import interface
@@ -19,7 +15,6 @@ GRAPH = nx.Graph(
     [("a", "b", {"weight": 2.5}), ("b", "c", {"weight": 0.5}), ("a", "c", {"weight": 9.0}), ("c", "d")]
 )
 GRAPH["c"]["d"]["weight"] = 4.0
-LENGTHS = {"a": 0, "b": 2.5, "c": 3.0, "d": 7.0}
 
 
 def both(name: str, graph: nx.Graph, *args, **kwargs):
@@ -61,64 +56,6 @@ def test_every_type_is_that_of_networkx(name, whole):
     for args in arguments_of(name):
         ours, theirs = both(name, graph, *args, **{weight: "weight"})
         assert types_of(ours) == types_of(theirs)
-
-
-@pytest.fixture
-def lengths():
-    return both("single_source_dijkstra_path_length", GRAPH, "a")[0]
-
-
-def test_a_table_of_all_pairs_has_distances():
-    graph = nx.connected_watts_strogatz_graph(60, 4, 0.3, seed=1)
-    ours, theirs = both("all_pairs_dijkstra_path_length", graph)
-    table = pd.DataFrame(dict(ours))
-    pd.testing.assert_frame_equal(table, pd.DataFrame(dict(theirs)))
-    assert table.loc[5, 40] == nx.dijkstra_path_length(graph, 40, 5, backend="networkx")
-
-
-def test_a_table_of_all_pairs_that_do_not_all_reach_each_other():
-    graph = nx.Graph([(0, 1), (1, 2), (3, 4)])
-    ours, theirs = both("all_pairs_dijkstra_path_length", graph)
-    pd.testing.assert_frame_equal(pd.DataFrame(dict(ours)), pd.DataFrame(dict(theirs)))
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        json.dumps,
-        lambda found: json.dumps({"lengths": found}, indent=1),
-        lambda found: pd.json_normalize(found).to_dict(),
-        lambda found: pd.DataFrame({"d": found}).to_dict(),
-        lambda found: pd.Series(found).to_dict(),
-        lambda found: isinstance(found, dict),
-        lambda found: (dict(found), {**found}, found.copy(), copy.copy(found), copy.deepcopy(found)),
-        lambda found: pickle.loads(pickle.dumps(found)),
-        lambda found: (list(found), list(reversed(found)), list(found.items()), list(found.values())),
-        lambda found: (found | {"x": 1}, {"x": 1} | found, {"x": 1, **found}),
-        lambda found: (repr(found), str(found), f"{found}"),
-        lambda found: (found == LENGTHS, LENGTHS == found, found != {}),  # noqa: SIM300 - both directions
-        lambda found: (found.setdefault("a", 9), found.pop("b"), found.update(z=1), found),
-    ],
-)
-def test_programs_use_it_as_the_dictionary_of_networkx(use):
-    for name in ("single_source_dijkstra_path_length", "single_source_bellman_ford_path"):
-        ours, theirs = both(name, GRAPH, "a")
-        assert use(ours) == use(theirs)
-
-
-def test_a_mapping_pattern_matches(lengths):
-    match lengths:
-        case {"c": found}:
-            assert found == 3.0
-        case _:
-            pytest.fail("no dictionary")
-
-
-def test_a_node_that_is_not_reached_is_no_key():
-    graph = nx.Graph([("a", "b")])
-    graph.add_node("far")
-    for found in interface.single_source_dijkstra(interface.convert_from_nx(graph), "a"):
-        assert list(found) == ["a", "b"]
 
 
 def test_a_path_that_the_caller_changes_changes_no_other_path():

@@ -19,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
+from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
@@ -52,9 +53,10 @@ _lock = threading.RLock()
 def why_not_solved(dtype: np.dtype, takes_floats: str) -> str | None:
     """Return why no distances of the type `dtype` follow from a hierarchy, or None; the solver `takes_floats`."""
     if dtype.kind == "f":
-        return (
-            f"it adds weights in another order than along the path, which rounds {dtype} differently; "
-            f"`{takes_floats}` takes floats, and `graph.weights.scale` makes integers of decimal weights"
+        return Text(
+            f"it adds weights in another order than along the path, which rounds {dtype} differently; ",
+            *(f"`{takes_floats}` takes floats, and ", key("graph.weights.scale")),
+            " makes integers of decimal weights",
         )
     return metis_processes.missing()
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.contract.forecast import Forecast
 from sssp_pipeline.kernels.contract.kept import checked_vertices
@@ -21,7 +22,9 @@ from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 
 #: The hint when a solver refuses a graph or options.
-ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
+ANOTHER_SOLVER = Text(
+    key("solve.solver", "auto"), " takes a solver that can; `sssp-pipeline solvers` lists all"
+)
 
 
 class Solver(ABC):
@@ -112,7 +115,7 @@ class Solver(ABC):
         A part is yielded as soon as it is there. The errors are the same as for `solve`.
         """
         if (reason := self.supports(graph.traits, options) or self.missing()) is not None:
-            raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
+            raise InputError(Text(f"solver `{self.name}` cannot solve this: ", reason), hint=ANOTHER_SOLVER)
         sources = checked_vertices(sources, graph.n_vertices, "source")
         options = replace(options, kept=options.kept.checked(graph.n_vertices))
         if graph.traits.min_weight < 0 and not self.takes_negative:

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
 
+from sssp_pipeline.base.error_text import Either, Text
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.progress import shortened
 from sssp_pipeline.pipeline.graph_store import hierarchy_record
@@ -53,7 +54,7 @@ PART_FOLDERS = ("row_offsets", "edges", "edge_weights", "vertices", hierarchy_re
 PART_PATH = re.compile(PART_PATTERN)
 VERSIONS_FOLDER = "versions"
 _VERSION_FILE = re.compile(r"versions/([0-9a-f]{64})\.json")
-_ANOTHER_FOLDER = "name another `graph.store`, or leave it out"
+_ANOTHER_FOLDER = Text(Either("name another `graph.store`, or leave it out", "name another folder"))
 
 
 def is_store(url: str) -> bool:

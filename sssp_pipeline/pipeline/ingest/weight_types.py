@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import unreached_distance, wider_dtype
+from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
@@ -165,7 +166,7 @@ class WeightRange:
         if self.inexact is not None:
             raise InputError(
                 f"{place}: weight {self.inexact} is an integer that no type holds exactly beside the other weights",
-                hint="set `graph.weights.dtype: float64` to round it, or scale the weights down",
+                hint=_set_dtype("float64", " to round it, or scale the weights down"),
             )
 
 
@@ -185,7 +186,7 @@ def _integer_type(low: float, high: float, place: str, wider: str | None) -> np.
             return np.dtype(name)
     raise InputError(
         f"{place}: no integer type holds both the weights {low} and {high}",
-        hint="set `graph.weights.dtype: float64`",
+        hint=_set_dtype("float64"),
     )
 
 
@@ -294,19 +295,23 @@ def _rules(values: np.ndarray, asked: str) -> Iterator[tuple[np.ndarray, str, st
         return
     dtype = np.dtype(asked)
     wider = wider_dtype(dtype)
-    larger = f"set `graph.weights.dtype: {wider}`" if wider else "scale the weights down"
+    larger = _set_dtype(wider) if wider else "scale the weights down"
     if dtype.kind == "f":
         yield np.abs(values) > np.finfo(dtype).max, f"is too large for {dtype}", larger
         if is_float:
             yield _subnormal(values, dtype)
         return
     if is_float:
-        yield values != np.floor(values), f"is not of type {dtype}", "set `graph.weights.dtype: auto`"
+        yield values != np.floor(values), f"is not of type {dtype}", _set_dtype("auto")
     if dtype.kind == "u":
-        signed = f"set `graph.weights.dtype: {dtype.name[1:]}`"
-        yield values < 0, f"is negative, {dtype} is not", signed
+        yield values < 0, f"is negative, {dtype} is not", _set_dtype(dtype.name[1:])
     yield values >= unreached_distance(dtype), f"is too large for {dtype}", larger
     yield values < np.iinfo(dtype).min, f"is too small for {dtype}", larger
+
+
+def _set_dtype(name: object, more: str = "") -> Text:
+    """Return a hint to set the type of the weights, which ends with `more`."""
+    return Text("set ", key("graph.weights.dtype", name), more)
 
 
 def _subnormal(values: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, str, str]:
@@ -314,5 +319,5 @@ def _subnormal(values: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, str, st
     return (
         (values != 0) & (np.abs(values) < np.finfo(dtype).tiny),
         f"is a subnormal {dtype}, which GPUs take for zero",
-        f"set `graph.weights.dtype: {wider}`, or scale the weights up" if wider else "scale the weights up",
+        _set_dtype(wider, ", or scale the weights up") if wider else "scale the weights up",
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.error_text import Text
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.forecast import (
@@ -251,11 +252,11 @@ def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> N
     """Raise `InputError` if the solver called `name` is among the `refused`, or with "auto" every solver is."""
     if name in refused:
         raise InputError(
-            f"solver `{name}` cannot solve this: {refused[name]}", hint=_instead_of(name, refused)
+            Text(f"solver `{name}` cannot solve this: ", refused[name]), hint=_instead_of(name, refused)
         )
     if name == "auto" and len(refused) == len(SOLVERS):
         raise InputError(
-            "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
+            Text("no solver can solve this: ", Text.joined("; ", _by_reason(refused, ", "))),
             hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
             if options.no_trace
             else "change the weights or the options that the reasons name",
@@ -338,14 +339,14 @@ def _instead_of(name: str, refused: dict[str, str]) -> str:
     return "no other solver can either" + (": " + "; ".join(clauses) if clauses else "")
 
 
-def _by_reason(refused: dict[str, str], between: str) -> list[str]:
+def _by_reason(refused: dict[str, str], between: str) -> list[Text]:
     """Return a clause for each reason, with the solvers that it holds for."""
     names: dict[str, list[str]] = {}
     for name, reason in refused.items():
         names.setdefault(reason, []).append(name)
     of_gpu = [s.name for s in SOLVERS.values() if s.device == "gpu"]
     return [
-        f"{'the GPU solvers' if found == of_gpu else between.join(found)}: {reason}"
+        Text("the GPU solvers" if found == of_gpu else between.join(found), ": ", reason)
         for reason, found in names.items()
     ]
 

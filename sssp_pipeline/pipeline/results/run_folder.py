@@ -11,6 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from sssp_pipeline.base.error_text import Either, Text
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.progress import shortened
@@ -337,7 +338,7 @@ class RunFolder(RunBatches):
                 + ("is an unfinished run" if is_unfinished else "is not a run"),
                 hint="finish it by the same `sssp-pipeline run` command"
                 if is_unfinished
-                else "name an `output.path`",
+                else Text(Either("name an `output.path`", "name the folder of a run")),
             )
         run = _run_content(url)
         self.sums = damage.recorded_sums(run)
@@ -358,7 +359,7 @@ def _run_content(url: str) -> dict[str, Any]:
             raise InputError(
                 f"`{files.redacted(url)}` is of format {run['format']!r} {run['version']}, "
                 f"this release reads {RUN_FORMAT!r} {RUN_VERSION}",
-                hint="use the release that wrote it, or choose another `output.path`",
+                hint=Text("use the release that wrote it", Either(", or choose another `output.path`")),
             )
         run = record_content(content)
         _check_keys(run, _RUN_KEYS)

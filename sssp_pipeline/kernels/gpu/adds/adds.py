@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.error_text import Either, Text
 from sssp_pipeline.base.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.contract.forecast import Forecast, one_source_s
 from sssp_pipeline.kernels.contract.solver import TRACE, SolveOptions
@@ -219,7 +220,9 @@ class _AddsSearch(GpuSearch):
         if self._grid < 2:
             raise SsspError(
                 "`adds` needs room for two blocks at once, and this GPU has room for one",
-                hint="set fewer threads a block among `solve.options`, or take another solver",
+                hint=Text(
+                    Either("set fewer threads a block among `solve.options`, or "), "take another solver"
+                ),
             )
         self._hubs = hub_chunks(on_device, graph)
         self._limit = limit_bits(on_device.dtype, options.cutoff)

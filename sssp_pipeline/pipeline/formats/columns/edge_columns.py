@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from sssp_pipeline.base.error_text import Either, Keys, Text, key
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.reading import ColumnRead
@@ -165,8 +166,12 @@ def _check_names(place: str, names: Sequence[str]) -> None:
     if len(names) < 2:
         raise InputError(
             f"{place} has 1 column, `{''.join(names)[:60]}`, wanted source and target",
-            hint="a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, "
-            "`|` or tab; `graph.delimiter` says which",
+            hint=Text(
+                "a row holds source, target and perhaps a weight",
+                Either(
+                    ", separated by white space, a comma, a semicolon, `|` or tab; `graph.delimiter` says which"
+                ),
+            ),
         )
     twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
@@ -176,8 +181,8 @@ def _check_names(place: str, names: Sequence[str]) -> None:
 def _requested_columns(place: str, names: Sequence[str], options: ReadOptions) -> list[int | None]:
     """Return the places of the columns that the workflow names for source, target and weight; None for "auto"."""
     requested = [
-        _requested_column(place, names, column, key)
-        for column, key in (
+        _requested_column(place, names, column, name)
+        for column, name in (
             (options.source_column, "columns.source"),
             (options.target_column, "columns.target"),
             ("auto" if options.weight_column == "none" else options.weight_column, "weights.column"),
@@ -202,12 +207,17 @@ def check_same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
                 has, lacks = (urls[0], url) if with_weights[0] else (url, urls[0])
                 raise InputError(
                     f"`{files.redacted(has)}` has weights, `{files.redacted(lacks)}` has none",
-                    hint="set `graph.weights.column: none` to leave them out",
+                    hint=Text("set ", key("graph.weights.column", "none"), " to leave them out"),
                 )
             raise InputError(
                 f"`{files.redacted(urls[0])}` has the columns {_names_text(first)}, "
                 f"`{files.redacted(url)}` {_names_text(other)}",
-                hint="files read together need equal column names: set `graph.columns` and `graph.weights.column`",
+                hint=Text(
+                    "files read together need equal column names: set ",
+                    key("graph.columns"),
+                    " and ",
+                    key("graph.weights.column"),
+                ),
             )
 
 
@@ -302,16 +312,20 @@ def _columns_example(
     free = iter([i for i in range(len(names)) if i not in found])
     source, target = (next(free, 0) if i is None else i for i in found[:2])
     quoted = [_quoted(names[source]), _quoted(names[target])]
-    lines = ["name the columns, for example:", "graph:"]
+    lines = ["graph:"]
+    values: dict[str, Any] = {}
     if with_ends:
         lines.append(f"  columns: {{source: {quoted[0]}, target: {quoted[1]}}}")
+        values["graph.columns"] = names[source], names[target]
     weight = found[2] if len(found) > 2 and found[2] is not None else next(free, None)
     if options.weight_column == "none" or weight is None:
         lines.append("  weights: {column: none}")
+        values["graph.weights.column"] = "none"
     else:
         choices = "".join(f"{_quoted(name)}, " for name in others[:5])
         lines.append(f"  weights: {{column: {_quoted(names[weight])}}}    # or {choices}none")
-    return "\n".join(lines)
+        values["graph.weights.column"] = names[weight]
+    return Text("name the columns, for example:", Either("\n", " "), Keys(values, "\n".join(lines)))
 
 
 def _quoted(name: str) -> str:
@@ -323,7 +337,7 @@ def _names_text(names: Sequence[str]) -> str:
     return first + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-def _requested_column(place: str, names: Sequence[str], asked: str, key: str) -> int | None:
+def _requested_column(place: str, names: Sequence[str], asked: str, name: str) -> int | None:
     if asked == "auto":
         return None
     if asked in names:
@@ -332,10 +346,12 @@ def _requested_column(place: str, names: Sequence[str], asked: str, key: str) ->
         if 1 <= int(asked) <= len(names):
             return int(asked) - 1
         raise InputError(
-            f"{place} has {len(names)} columns, and `graph.{key}` asks for column {asked}",
+            Text(
+                f"{place} has {len(names)} columns, and ", key(f"graph.{name}"), f" asks for column {asked}"
+            ),
             hint="columns count from 1: " + ", ".join(names),
         )
     raise InputError(
-        f"{place}: unknown column `{asked}` in `graph.{key}`",
+        Text(f"{place}: unknown column `{asked}` in ", key(f"graph.{name}")),
         hint=did_you_mean(asked, list(names)) + "Columns: " + ", ".join(names),
     )

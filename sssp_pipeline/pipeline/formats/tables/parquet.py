@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sssp_pipeline.base.error_text import Either, Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.ordered import map_in_order
@@ -191,7 +192,12 @@ def table_of(url: str, schema: pa.Schema, options: ReadOptions) -> TypedTable:
         raise InputError(
             f"`{files.redacted(url)}`: column `{source}` holds {kinds[0]} ids, "
             f"column `{target}` {kinds[1]} ids",
-            hint="set `graph.ids: string` to read both as strings",
+            hint=Text(
+                Either(
+                    "set `graph.ids: string` to read both as strings",
+                    "convert one of them to the type of the other",
+                )
+            ),
         )
     return TypedTable(url, columns, kinds[0], why, weight, options)
 
@@ -209,7 +215,7 @@ def _id_kind(url: str, field: pa.Field) -> str:
         return "string"
     raise InputError(
         f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, ids are integers or strings",
-        hint="choose other columns with `graph.columns`",
+        hint=Text("choose other columns with ", key("graph.columns")),
     )
 
 
@@ -218,7 +224,7 @@ def weight_dtype_of(url: str, field: pa.Field) -> np.dtype:
     if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
         raise InputError(
             f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, weights are integers or floats",
-            hint="choose another column with `graph.weights.column`, or none",
+            hint=Text("choose another column with ", key("graph.weights.column"), ", or none"),
         )
     dtype: np.dtype = np.dtype(field.type.to_pandas_dtype())
     return dtype
@@ -386,7 +392,11 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, l
     return EdgeChunk(ends[0], ends[1], weights), left_out
 
 
-SKIP_HINT = "`graph.unreadable: skip` leaves such rows out and counts them"
+SKIP_HINT = Text(
+    Either(
+        "`graph.unreadable: skip` leaves such rows out and counts them", "leave such rows out of the table"
+    )
+)
 
 
 def _to_names(column: pa.Array, bad: dict[int, tuple[str, str]]) -> pa.Array:

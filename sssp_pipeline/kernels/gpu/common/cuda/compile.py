@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import unreached_distance
+from sssp_pipeline.base.error_text import Either, Text
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.kernels.contract.compile_notice import compilation_began
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module as cupy_module
@@ -136,7 +137,9 @@ class Kernel:
         if n_blocks == 0:
             raise SsspError(
                 f"`{self.name}` with {block} threads a block does not fit this GPU",
-                hint="set fewer threads a block among `solve.options`, or take another solver",
+                hint=Text(
+                    Either("set fewer threads a block among `solve.options`, or "), "take another solver"
+                ),
             )
         return n_blocks
 

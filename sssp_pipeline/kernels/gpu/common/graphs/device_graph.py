@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.kernels.contract.forecast import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
@@ -247,5 +248,9 @@ def out_of_memory(what: str, error: Exception) -> SsspError:
     free, total = cupy.cuda.runtime.memGetInfo()
     return SsspError(
         f"{what} does not fit the GPU: {error}",
-        hint=f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB are free; `solve.solver: delta-stepping` needs no GPU",
+        hint=Text(
+            f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB are free; ",
+            key("solve.solver", "delta-stepping"),
+            " needs no GPU",
+        ),
     )
