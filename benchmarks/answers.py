@@ -33,8 +33,9 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.pipeline.planning.choice import choose_solver
 from sssp_pipeline.pipeline.planning.machine import this_machine
-from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver
+from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.workflow.models import Solve
 
 

@@ -35,7 +35,8 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import DEADLINE_S, SolveOptions, metrics_column
 from sssp_pipeline.pipeline.planning.machine import this_machine
-from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
+from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
+from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Trials
@@ -93,7 +94,7 @@ def drawn(graph: CsrGraph, count: int) -> np.ndarray:
     return np.random.default_rng(1).permutation(np.resize(able, max(count, len(able))))[:count]
 
 
-def planned(graph: CsrGraph, sources: np.ndarray, solver: str) -> Plan:
+def planned(graph: CsrGraph, sources: np.ndarray, solver: str) -> RunPlan:
     """Return the plan of a run with metrics alone, in which `auto` chooses among the GPU solvers."""
     batches = cut(graph.traits, sources, Solve(), METRICS.kept)
     make = partial(make_plan, graph.traits, batches, output=METRICS, machine=this_machine())

@@ -46,8 +46,8 @@ from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, notes, read_by_tasks
 from sssp_pipeline.pipeline.run.completed_run import verify_run
+from sssp_pipeline.pipeline.run.conductor import run_each
 from sssp_pipeline.pipeline.run.hierarchy_stage import make_for_all
-from sssp_pipeline.pipeline.run.run_each import run_each
 from sssp_pipeline.workflow.models import Workflow
 
 #: What of `graph` makes each kind of store; `{0}` is the folder of the inputs.

@@ -45,9 +45,10 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.hierarchies import load_hierarchy
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import FOLDER
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
-from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver, has_hierarchy
-from sssp_pipeline.pipeline.planning.sources import select_sources
+from sssp_pipeline.pipeline.planning.sources import VertexSelection
+from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, prepare
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Solve
@@ -168,9 +169,8 @@ def measure(
         found = Weighted(found, entry.hashed_weights)
     graph = found.graph()
     count = min(drawn.count, graph.n_vertices // 4)
-    sources = select_sources(
-        drawn.model_copy(update={"count": count}).of(graph.n_vertices), found.ids, found.graph
-    )
+    drawn = drawn.model_copy(update={"count": count})
+    sources = VertexSelection(found.ids, found.graph).sources(drawn.of(graph.n_vertices))
     case = Case(found, machine, sources)
     of_counts = {count: case.of(count) for count in counts}
     case.add_stored(of_counts)

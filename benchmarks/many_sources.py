@@ -38,7 +38,8 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.pipeline.planning.machine import this_machine
-from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
+from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
+from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.workflow.models import Solve
@@ -163,7 +164,7 @@ def measure_call(
     )
 
 
-def _planned(graph: CsrGraph, sources: np.ndarray) -> Plan:
+def _planned(graph: CsrGraph, sources: np.ndarray) -> RunPlan:
     """Return the plan of a run that writes all distances."""
     output = AllDistances(DistanceFormat("long", None, "none", predecessors=False))
     batches = cut(graph.traits, sources, Solve(), output.kept)

@@ -21,7 +21,7 @@ from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, graph_device_bytes
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
-from sssp_pipeline.pipeline.planning.plan import Work, batch_size, solve_options
+from sssp_pipeline.pipeline.planning.work import Work, batch_size, solve_options
 from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
 from sssp_pipeline.workflow.models import Solve
 

@@ -44,10 +44,15 @@ from record import record
 from tornado.iostream import IOStream
 
 from sssp_pipeline.base.progress import Level, Quiet
-from sssp_pipeline.pipeline.planning.plan import solve_options
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning.selection import select
+from sssp_pipeline.pipeline.planning.work import solve_options
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run.conductor import ingest_stage, run, select_stage
-from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
+from sssp_pipeline.pipeline.solving.dispatch import scatter
+from sssp_pipeline.pipeline.solving.solve_task import SolveTask
 from sssp_pipeline.pipeline.solving.workers import clusters
 from sssp_pipeline.pipeline.solving.workers.dask_start import SETTINGS
 from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
@@ -196,8 +201,10 @@ def _timed(owner: type, names: tuple[str, ...], seconds: dict[str, float]) -> It
 
 def _submit_nothing(variant: str, workflow: Workflow, seen: _Seen) -> None:
     """Run as many tasks as `workflow` has, which do nothing, by its own code or by Dask's executor."""
-    stored = ingest_stage(workflow, Quiet())
-    batches, output, *_ = select_stage(workflow, stored, Quiet())
+    ingest_all(workflow, Quiet())
+    stored = StoredGraph(workflow.store, read_manifest(workflow.store))
+    selected = select(workflow, stored, Quiet())
+    batches, output = selected.batches, selected.output
     done = 0
 
     def on_done(_: Any) -> None:
@@ -376,7 +383,7 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     folder = given.folder.resolve()
-    ingest_stage(workflow_of(folder, 1, "tcp://127.0.0.1:1"), Quiet())
+    ingest_all(workflow_of(folder, 1, "tcp://127.0.0.1:1"), Quiet())
     for variant in given.variants:
         measure(variant, given.batches, given.workers, given.processes, folder, given.every_s)
 

@@ -25,7 +25,8 @@ from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name, this_machine
-from sssp_pipeline.pipeline.planning.plan import cut, make_plan
+from sssp_pipeline.pipeline.planning.plan import make_plan
+from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.storage import files

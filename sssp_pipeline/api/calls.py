@@ -20,8 +20,9 @@ from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, Source
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy.shared import offered_traits
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.planning.choice import choose_solver
 from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
-from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver
+from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.workflow.models import Solve
 
 #: A call that is expected to take less runs in the thread of the caller. Starting threads takes about 0.1 ms.

@@ -13,8 +13,8 @@ from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.pipeline.graph_store.store import graph_with
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.run.conductor import run as run_pipeline
+from sssp_pipeline.pipeline.run.conductor import run_each as run_each_pipeline
 from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
-from sssp_pipeline.pipeline.run.run_each import run_each as run_each_pipeline
 from sssp_pipeline.workflow.inputs import check_exists
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.yaml_file import load_workflow, workflow_from_dict

@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.planning.sources import select_sources
+from sssp_pipeline.pipeline.planning.sources import VertexSelection
 from sssp_pipeline.storage import files
 
 #: The solvers that find the true distances: for weights of zero or more, and for other weights.
@@ -103,7 +103,7 @@ def prepare(entry: BenchGraph, graph: StoredGraph, drawn: RandomSources, progres
         loaded = graph.graph()
         if entry.hashed_weights is not None:
             loaded = with_hashed_weights(loaded, entry.hashed_weights)
-        sources = select_sources(drawn.of(loaded.n_vertices), graph.ids, lambda: loaded)
+        sources = VertexSelection(graph.ids, lambda: loaded).sources(drawn.of(loaded.n_vertices))
         oracle = ORACLE if loaded.traits.min_weight >= 0 else SIGNED_ORACLE
         rows, metrics = _true_distances(loaded, sources, oracle)
     facts = _facts(entry.name, content_of(entry, graph), loaded, sources)

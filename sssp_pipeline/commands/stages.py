@@ -28,7 +28,7 @@ from sssp_pipeline.commands.tables import table
 from sssp_pipeline.storage.redaction import redacted
 
 if TYPE_CHECKING:
-    from sssp_pipeline.pipeline.run.run_each import Runs
+    from sssp_pipeline.pipeline.run.conductor import Runs
     from sssp_pipeline.workflow.models import Workflow
 
 
@@ -48,7 +48,7 @@ def run(
     """Run all stages: ingest, solve, verify, report. A second run continues where the first one stopped."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, solves=True)
-        from sssp_pipeline.pipeline.run.run_each import run_each
+        from sssp_pipeline.pipeline.run.conductor import run_each
 
         _show_runs(run_each(workflow, progress, overwrite=overwrite, began=process.began), quiet, as_json)
 
@@ -71,7 +71,7 @@ def solve(
         workflow = _load(
             inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False, solves=True
         )
-        from sssp_pipeline.pipeline.run.run_each import run_each
+        from sssp_pipeline.pipeline.run.conductor import run_each
 
         runs = run_each(
             workflow, progress, may_ingest=False, finish=False, overwrite=overwrite, began=process.began
@@ -135,9 +135,9 @@ def plan(
     """Show what a run would do and about how long it would take. Ingests the graph if the store does not hold it."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        from sssp_pipeline.pipeline.run.run_each import plan_each
+        from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 
-        facts = plan_each(workflow, probe, progress)
+        facts = describe_plan(workflow, probe, progress)
         print_answer(json.dumps(facts) if as_json else table(facts))
 
 

@@ -1,4 +1,4 @@
-"""The values of a page beside its NULLs: one compiled pass, into memory that is used again."""
+"""Compaction: the values of a page without its NULLs, by one compiled pass into memory that is used again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
 
-#: Memory that chunks no longer need: of the last writers, each as much as a row group has.
+#: Memory that the last writers no longer need. Each array is as large as a row group.
 _free_scratch: deque[np.ndarray] = deque(maxlen=16)
 
 
@@ -29,7 +29,7 @@ def give_back(scratch: list[np.ndarray]) -> None:
 
 @njit(nogil=True)
 def compact(values: np.ndarray, null: Any, bits: np.ndarray, present: np.ndarray) -> int:
-    """Write the values (n,) other than `null` to the front of `present` (n,); return how many they are.
+    """Write the values (n,) that are not `null` to the front of `present` (n,); return their number.
 
     `bits` gets a bit for each value, the lowest first: 1 if it is not NULL. NumPy takes 3 to 10 times as long.
     """

@@ -51,9 +51,9 @@ class PageWriter:
     Parameters
     ----------
     handle
-        Open for writing bytes; it stays open. Its `writelines` gets many buffers at a time. If `keeps_buffers` of it is
-        true, it refers to them until it is closed. If it has a `sum`, as `SummedFile` has, the footer has the checksum
-        of all pages.
+        A file that is open for writing bytes, such as a `BufferFile`; it stays open. Its `writelines` gets many buffers
+        at a time. If its `keeps_buffers` is true, it refers to the buffers until it is closed. If it has a `sum`, as
+        `SummedFile` has, the footer has the checksum of all pages.
     schema
         Names and types of the columns.
     compression
@@ -66,7 +66,7 @@ class PageWriter:
         self._groups: list[Value] = []
         self._n_rows = 0
         self._at = 0
-        #: What is not written yet.
+        #: Buffers that are not written yet.
         self._pending: list[memoryview] = []
         self._n_pending = 0
         self._scratch: list[np.ndarray] = []

@@ -15,19 +15,19 @@ from __future__ import annotations
 import io
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from isal.isal_zlib import crc32
 
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.kernels.host.crc32 import appended
 from sssp_pipeline.parquet import compaction, thrift
 from sssp_pipeline.parquet.thrift import Value, varint
+from sssp_pipeline.storage.file_sums import crc32_of
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -81,8 +81,9 @@ class Known:
 
     #: The least and the largest value.
     limits: tuple[Any, Any]
-    #: (k,) uint32 and (k,) int64: remainders (`crc32.py`) and lengths in bits of the parts of a page behind the header
-    #: of its definition levels: first those of their bits, if a value is NULL, then those of the values.
+    #: The checksum of a page continues the one of the header of its definition levels. What follows the header has
+    #: parts: the bits of the levels if a value is NULL, then the values. Each part has a remainder, (k,) uint32
+    #: (`crc32.py`), and a length in bits, (k,) int64.
     remainders: np.ndarray | None = None
     n_bits: np.ndarray | None = None
 
@@ -135,12 +136,12 @@ def packed_chunk(
     known: Known | None,
     scratch: np.ndarray | None = None,
 ) -> Chunk:
-    """Return the chunk of `n_values` values in PLAIN encoding, of which `n_present` are not NULL.
+    """Return the chunk of `n_values` values in PLAIN encoding; `n_present` of them are not NULL.
 
     Parameters
     ----------
     present
-        The bytes of those that are not NULL, in pieces. The chunk refers to them if nothing is compressed.
+        The bytes of the values that are not NULL, in pieces. The chunk refers to them if nothing is compressed.
     bits
         (ceil(n_values / 8),) uint8: a bit for each value, the lowest first: 1 if it is not NULL. It is not read if all
         values are present.
@@ -284,7 +285,7 @@ def _page(
     compression: str,
     known: Known | None = None,
 ) -> _Page:
-    """Return a page of `levels` and `content`, of which something may be `known`, with its header."""
+    """Return a page of `levels` and `content` with its header; `known` is what is known of the values before."""
     body = [memoryview(part) for part in (*levels, *content) if len(part)]
     n_body = n_plain = sum(map(len, body))
     if compression != "none":
@@ -292,9 +293,9 @@ def _page(
         body = [memoryview(codec.compress(b"".join(body), asbytes=True))]
         n_body = len(body[0])
     if compression == "none" and known is not None and known.remainders is not None:
-        checksum = appended(_crc32_of(levels[:1]), known.remainders, known.n_bits)
+        checksum = appended(crc32_of(levels[:1]), known.remainders, known.n_bits)
     else:
-        checksum = _crc32_of(body)
+        checksum = crc32_of(body)
     if kind == _DICTIONARY_PAGE:
         about = {7: thrift.struct({1: thrift.i32(n_values), 2: thrift.i32(encoding)})}
     else:
@@ -315,14 +316,6 @@ def _page(
 def _data_page(n_values: int, encoding: int) -> Value:
     levels = thrift.i32(_RLE)
     return thrift.struct({1: thrift.i32(n_values), 2: thrift.i32(encoding), 3: levels, 4: levels})
-
-
-def _crc32_of(parts: Iterable[bytes | memoryview]) -> int:
-    """Return the checksum of `parts`, one after the other."""
-    checksum = 0
-    for part in parts:
-        checksum = crc32(part, checksum)
-    return checksum
 
 
 def _all_there(n_values: int) -> list[bytes | memoryview]:

@@ -7,22 +7,22 @@ when its upload is complete. So a reader never sees half a file.
 from __future__ import annotations
 
 import errno
-import io
 import itertools
 import os
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from sssp_pipeline.storage.buffer_file import BufferFile
 from sssp_pipeline.storage.durability import sync, sync_file
 from sssp_pipeline.storage.error_texts import writing
 from sssp_pipeline.storage.filesystems import call, filesystem, is_of_machine, is_s3
 from sssp_pipeline.storage.parts_upload import PartsUpload
 
-#: What Arrow collects before it calls Python, to which its writes to an object store go.
+#: Bytes that Arrow collects before it calls Python to write them to an object store.
 _BUFFER_BYTES = 2**22
 #: Buffers that a system call takes at most (IOV_MAX of Linux and macOS).
 _MOST_BUFFERS = 1024
@@ -37,8 +37,8 @@ _MOST_ATTEMPTS = 10
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
 
-class _PlainFile(io.RawIOBase):
-    """A new local file. `writelines` writes many buffers by one system call, without copying them.
+class _PlainFile(BufferFile):
+    """A new local file. It writes many buffers by one system call.
 
     It makes as few system calls as possible. After each of them a thread waits for Python's lock, and on many cores it
     waits longer than a small call takes.
@@ -49,7 +49,6 @@ class _PlainFile(io.RawIOBase):
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        self._n_bytes = 0
 
     def close(self) -> None:
         if not self.closed:
@@ -57,20 +56,9 @@ class _PlainFile(io.RawIOBase):
             if self._descriptor is not None:
                 os.close(self._descriptor)
 
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._n_bytes
-
-    def write(self, buffer: Any, /) -> int:
-        self.writelines([buffer])
-        return memoryview(buffer).nbytes
-
-    def writelines(self, buffers: Iterable[Any], /) -> None:
+    def take(self, buffers: list[memoryview]) -> None:
         assert self._descriptor is not None, "the file is open"
-        left = deque(memoryview(buffer).cast("B") for buffer in buffers if len(buffer))
-        self._n_bytes += sum(map(len, left))
+        left = deque(buffers)
         while left:
             written = os.writev(self._descriptor, list(itertools.islice(left, _MOST_BUFFERS)))
             while left and written >= len(left[0]):
@@ -79,20 +67,16 @@ class _PlainFile(io.RawIOBase):
                 left[0] = left[0][written:]
 
 
-class _Collected(io.RawIOBase):
-    """What is written is kept, without copying it, until it is uploaded."""
+class _Collected(BufferFile):
+    """A file in memory: the buffers, until they are uploaded."""
 
     keeps_buffers = True
 
     def __init__(self) -> None:
-        self.buffers: list[Any] = []
+        self.buffers: list[memoryview] = []
 
-    def write(self, buffer: Any, /) -> int:
-        self.buffers.append(buffer)
-        return memoryview(buffer).nbytes
-
-    def tell(self) -> int:
-        return sum(memoryview(buffer).nbytes for buffer in self.buffers)
+    def take(self, buffers: list[memoryview]) -> None:
+        self.buffers += buffers
 
 
 @contextmanager

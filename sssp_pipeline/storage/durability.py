@@ -47,7 +47,7 @@ def sync(folder: str, names: Collection[str] = ()) -> None:
     Parameters
     ----------
     folder
-        URL of a folder. One that is not on this machine's filesystem needs no sync. If it is missing, so is all else.
+        URL of a folder. A folder that is not on this machine's filesystem needs no sync. A missing folder has no files.
     names
         Paths of files, below the folder.
 
@@ -96,7 +96,7 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _ancestors(path: str) -> Iterator[str]:
-    """Yield the folders that lead to `path`, any of which may be new."""
+    """Yield the folders that lead to `path`. Each of them may be new."""
     while (parent := os.path.dirname(path)) != path:  # noqa: PTH120
         yield (path := parent)
 

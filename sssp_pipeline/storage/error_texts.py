@@ -4,86 +4,68 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from sssp_pipeline.base.errors import DiskFullError, InputError, SsspError
 from sssp_pipeline.storage.redaction import error_text, redacted
 from sssp_pipeline.storage.retries import http_status, is_unreachable, unreachable_error
 
 
+def reading(url: str) -> AbstractContextManager[None]:
+    """Turn what fsspec raises in the block, which reads `url`, into one clear error."""
+    return _translating(url, "read", _read_error)
+
+
+def writing(url: str) -> AbstractContextManager[None]:
+    """Turn what fsspec raises in the block, which writes `url`, into one clear error."""
+    return _translating(url, "written", _write_error)
+
+
 @contextmanager
-def reading(url: str) -> Iterator[None]:
-    """Turn what fsspec raises while reading `url` into one clear error."""
+def _translating(url: str, done: str, translated: Callable[[str, OSError], SsspError]) -> Iterator[None]:
+    """Raise our error for what the block raises: `translated` of an `OSError`, `_client_error` of a client's error."""
     try:
         yield
     except SsspError:
         raise
-    except FileNotFoundError as error:
-        raise InputError(
-            f"`{redacted(url)}` {_missing_text(error)}", hint="check the path, or the bucket and key"
-        ) from error
-    except IsADirectoryError as error:
-        raise InputError(f"`{redacted(url)}` is a folder, not a file", hint="name a file in it") from error
-    except PermissionError as error:
-        raise InputError(
-            f"`{redacted(url)}` may not be read: {_reason(error)}",
-            hint=_NO_ACCESS,
-        ) from error
     except OSError as error:
-        if is_unreachable(error):  # from a client that connects when it is created, so no call was repeated
-            raise unreachable_error(redacted(url), error) from error
-        if error.errno in _INVALID_PATH:
-            raise InputError(f"`{redacted(url)}` cannot be read: {_reason(error)}", hint=_CORRECT) from error
-        raise SsspError(
-            f"`{redacted(url)}` cannot be read: {_reason(error)}",
-            hint="check the disk or the network, then run the same command again",
-        ) from error
+        raise translated(redacted(url), error) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS:
             raise
-        raise _client_error(url, "read", error) from error
+        raise _client_error(url, done, error) from error
 
 
-@contextmanager
-def writing(url: str) -> Iterator[None]:
-    """Turn what fsspec raises while writing `url` into one clear error."""
-    try:
-        yield
-    except SsspError:
-        raise
-    except FileExistsError as error:
-        raise InputError(
-            f"`{redacted(url)}` cannot be written: it is a file, not a folder", hint="name another folder"
-        ) from error
-    except (
-        PermissionError,
-        NotADirectoryError,
-        FileNotFoundError,
-        IsADirectoryError,
-    ) as error:
-        raise _unwritable(url, error, "choose a place that may be written") from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "free some space and run the same command again: what is committed is kept"
-            message = f"`{redacted(url)}` cannot be written: {_reason(error)}"
-            raise DiskFullError(message, hint=hint) from error
-        if error.errno == errno.EROFS:
-            raise _unwritable(url, error, "choose a place that may be written") from error
-        if error.errno in _INVALID_PATH:
-            raise _unwritable(url, error, _CORRECT) from error
-        raise SsspError(
-            f"`{redacted(url)}` cannot be written: {_reason(error)}",
-            hint="check the disk or the network, then run the same command again: what is committed is kept",
-        ) from error
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _CLIENTS:
-            raise
-        raise _client_error(url, "written", error) from error
+def _read_error(place: str, error: OSError) -> SsspError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"`{place}` {_missing_text(error)}", hint="check the path, or the bucket and key")
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"`{place}` is a folder, not a file", hint="name a file in it")
+    if isinstance(error, PermissionError):
+        return InputError(f"`{place}` may not be read: {_reason(error)}", hint=_NO_ACCESS)
+    if is_unreachable(error):  # from a client that connects when it is created, so no call was repeated
+        return unreachable_error(place, error)
+    message = f"`{place}` cannot be read: {_reason(error)}"
+    if error.errno in _INVALID_PATH:
+        return InputError(message, hint=_CORRECT)
+    return SsspError(message, hint=_CHECK)
 
 
-def _unwritable(url: str, error: OSError, hint: str) -> InputError:
-    return InputError(f"`{redacted(url)}` cannot be written: {_reason(error)}", hint=hint)
+def _write_error(place: str, error: OSError) -> SsspError:
+    if isinstance(error, FileExistsError):
+        return InputError(
+            f"`{place}` cannot be written: it is a file, not a folder", hint="name another folder"
+        )
+    message = f"`{place}` cannot be written: {_reason(error)}"
+    if isinstance(error, _UNWRITABLE) or error.errno == errno.EROFS:
+        return InputError(message, hint="choose a place that may be written")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free some space and run the same command again: what is committed is kept"
+        return DiskFullError(message, hint=hint)
+    if error.errno in _INVALID_PATH:
+        return InputError(message, hint=_CORRECT)
+    return SsspError(message, hint=f"{_CHECK}: what is committed is kept")
 
 
 def _missing_text(error: FileNotFoundError) -> str:
@@ -96,7 +78,10 @@ def _missing_text(error: FileNotFoundError) -> str:
 
 #: Errors of the path itself: it is too long, has a loop of links, or has a file in the place of a folder.
 _INVALID_PATH = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.ENXIO))
+#: Errors of a place where nothing can be written.
+_UNWRITABLE = (PermissionError, NotADirectoryError, FileNotFoundError, IsADirectoryError)
 _CORRECT = "correct the path"
+_CHECK = "check the disk or the network, then run the same command again"
 
 #: Packages whose own errors reach us through fsspec, such as those for missing credentials or unknown endpoints.
 _CLIENTS = frozenset(

@@ -1,8 +1,8 @@
 """Length and CRC-32 of files: computed while a file is written, and compared when it is read again.
 
 A Parquet file also has the CRC-32 of its footer, for a reader of a part of the file: Parquet does not check the footer,
-and a damaged one gives other rows or ends the process. The footer has the checksum of all that is before it. So a file
-with other pages has another footer.
+and a damaged one gives other rows or ends the process. The footer has the checksum of everything before it. So a
+file with other pages has another footer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from sssp_pipeline.storage import files
+from sssp_pipeline.storage.buffer_file import BufferFile
 from sssp_pipeline.storage.durability import begin_sync
 from sssp_pipeline.storage.filesystems import call, filesystem
 
@@ -49,56 +50,34 @@ class StoredFile(NamedTuple):
     sum: FileSum
 
 
-class SummedFile(io.RawIOBase):
+class SummedFile(BufferFile):
     """Passes what is written on to `handle`, and computes its sum."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
         self.keeps_buffers = getattr(handle, "keeps_buffers", False)
-        self.sum = FileSum(0, 0)
+        self._crc32 = 0
         #: The last buffers. Arrow writes a footer, its length and the mark by three calls at most.
-        self._last: list[Any] = []
+        self._last: list[memoryview] = []
 
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.sum.bytes
-
-    def write(self, buffer: Any, /) -> int:
-        self._add([buffer])
-        self._handle.write(buffer)
-        return memoryview(buffer).nbytes
-
-    def writelines(self, buffers: Iterable[Any], /) -> None:
-        buffers = list(buffers)
-        self._add(buffers)
+    def take(self, buffers: list[memoryview]) -> None:
+        self._crc32 = crc32_of(buffers, self._crc32)
+        self._last = [*self._last, *buffers][-3:]
         self._handle.writelines(buffers)
 
-    def _add(self, buffers: list[Any]) -> None:
-        from isal.isal_zlib import crc32
-
-        n_bytes, checksum, _ = self.sum
-        for buffer in buffers:
-            checksum = crc32(buffer, checksum)
-            n_bytes += memoryview(buffer).nbytes
-        self.sum = FileSum(n_bytes, checksum)
-        self._last = [*self._last, *buffers][-3:]
+    @property
+    def sum(self) -> FileSum:
+        """The sum of what was written so far."""
+        return FileSum(self.n_bytes, self._crc32)
 
     def with_footer(self) -> FileSum:
         """Return the sum of a Parquet file after all of it is written."""
-        from isal.isal_zlib import crc32
-
-        return self.sum._replace(footer=crc32(self._tail(_footer_bytes(self._tail(_END)))))
+        return self.sum._replace(footer=crc32_of([self._tail(_footer_bytes(self._tail(_END)))]))
 
     def _tail(self, n_bytes: int) -> bytes:
-        parts: list[memoryview] = []
-        for buffer in reversed(self._last):
-            view = memoryview(buffer).cast("B")
-            parts.insert(0, view[max(0, len(view) - n_bytes) :])
-            n_bytes -= len(parts[0])
-        assert n_bytes == 0, "the last buffers have the footer"
-        return b"".join(parts)
+        tail = b"".join(view[-n_bytes:] for view in self._last)[-n_bytes:]
+        assert len(tail) == n_bytes, "the last buffers have the footer"
+        return tail
 
 
 def write_summed(url: str, write: Callable[[SummedFile], object]) -> FileSum:
@@ -116,7 +95,7 @@ def write_summed(url: str, write: Callable[[SummedFile], object]) -> FileSum:
 
 
 def write_parquet(table: pa.Table, summed: SummedFile, **options: Any) -> None:
-    """Write `table` as Parquet; `options` are those of `pyarrow.parquet.write_table`."""
+    """Write `table` as Parquet; `options` are for `pyarrow.parquet.write_table`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -131,16 +110,23 @@ def write_parquet(table: pa.Table, summed: SummedFile, **options: Any) -> None:
 
 
 def sum_of(url: str) -> FileSum | None:
-    """Return the sum of the file at `url`, which is read whole; None if there is none. Raises as `files.read_bytes`."""
-    from isal.isal_zlib import crc32
-
+    """Return the sum of the file at `url`; None if it is missing. All of it is read, as by `files.read_bytes`."""
     n_bytes = checksum = 0
     with files.reading(url), suppress(FileNotFoundError):
         for content in _local_content(url) if files.is_local(url) else _remote_content(url):
-            checksum = crc32(content, checksum)
+            checksum = crc32_of([content], checksum)
             n_bytes += len(content)
         return FileSum(n_bytes, checksum)
     return None
+
+
+def crc32_of(parts: Iterable[bytes | memoryview], checksum: int = 0) -> int:
+    """Return the CRC-32 of what had `checksum`, and of `parts` after it."""
+    from isal.isal_zlib import crc32
+
+    for part in parts:
+        checksum = crc32(part, checksum)
+    return checksum
 
 
 def file_faults(folder: str, wanted: Mapping[str, FileSum], *, content: bool) -> dict[str, str]:
@@ -168,8 +154,6 @@ def file_fault(url: str, wanted: FileSum) -> str | None:
 
 def checked_footer(handle: IO[bytes], wanted: FileSum) -> tuple[bytes, str | None]:
     """Return the footer of an open Parquet file, and what is wrong with it or with the length of the file, or None."""
-    from isal.isal_zlib import crc32
-
     n_bytes = handle.seek(0, io.SEEK_END)
     if n_bytes != wanted.bytes:
         return b"", _fault(FileSum(n_bytes, 0), wanted)
@@ -178,7 +162,7 @@ def checked_footer(handle: IO[bytes], wanted: FileSum) -> tuple[bytes, str | Non
     if (length := _footer_bytes(tail)) > len(tail):
         handle.seek(max(0, n_bytes - length))
         tail = handle.read()
-    found = crc32(footer := tail[-length:])
+    found = crc32_of([footer := tail[-length:]])
     if found != wanted.footer:
         return b"", f"was altered: the CRC-32 of its footer is {found:08x}, and was {wanted.footer or 0:08x}"
     return footer, None
@@ -191,9 +175,7 @@ def _footer_bytes(tail: bytes) -> int:
 
 def content_fault(content: bytes, wanted: FileSum) -> str | None:
     """Return what is wrong with the `content` of a file, None if nothing is."""
-    from isal.isal_zlib import crc32
-
-    return _fault(FileSum(len(content), crc32(content)), wanted)
+    return _fault(FileSum(len(content), crc32_of([content])), wanted)
 
 
 def _fault(found: FileSum | None, wanted: FileSum) -> str | None:

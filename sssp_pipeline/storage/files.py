@@ -142,14 +142,11 @@ def open_read(url: str) -> IO[bytes]:
 def read_bytes(url: str) -> bytes:
     """Return the whole content of `url`, by one request; raises `InputError` as `open_read` does."""
     pipe_copy(url)
-    fs, path = filesystem(url)
-    with reading(url):
-        content: bytes = call(url, fs.cat_file, path)
-        return content
+    return read_range(url)
 
 
-def read_range(url: str, first: int, last: int) -> bytes:
-    """Return the bytes [first, last) of `url`, fewer if the file ends earlier; raises as `open_read` does."""
+def read_range(url: str, first: int | None = None, last: int | None = None) -> bytes:
+    """Return the bytes [first, last) of `url`, fewer if the file ends earlier. Raises the errors of `open_read`."""
     fs, path = filesystem(url)
     with reading(url):
         content: bytes = call(url, fs.cat_file, path, start=first, end=last)
@@ -175,7 +172,7 @@ def create(url: str, content: bytes) -> bool:
     """Create the file or object `url` unless it exists; return whether its content is now `content`.
 
     Every caller must pass different content. If the answer to a first attempt is lost, the store refuses the second
-    attempt because the first one succeeded; only the content shows that. Raises as `open_atomic` does.
+    attempt because the first one succeeded; only the content shows that. Raises the errors of `open_atomic`.
     """
     fs, path = filesystem(url)
     with writing(url):

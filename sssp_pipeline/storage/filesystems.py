@@ -156,7 +156,7 @@ def is_object_store(url: str) -> bool:
 
 
 def is_read_only(url: str) -> bool:
-    """Return whether `url` is of a kind that can only be read; decided by its scheme alone, without any access."""
+    """Return whether `url` is of a kind that can only be read; only its scheme decides, without any access."""
     scheme = re.match("([a-z][a-z0-9+.-]*):", url)
     return url == STANDARD_INPUT or (scheme is not None and scheme[1] in _READ_ONLY)
 

@@ -113,7 +113,7 @@ def _random_mark() -> str:
 
 
 def has_changed(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Return whether a file has another fingerprint `now`; without marks, its size alone decides."""
+    """Return whether a file has another fingerprint `now`; without marks, only its size decides."""
     both_unknown = all(str(one.get("mark")).startswith(_UNKNOWN_MARK) for one in (before, now))
     return any(
         before.get(key) != now.get(key) for key in ("url", "size", *(() if both_unknown else ("mark",)))

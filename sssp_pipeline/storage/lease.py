@@ -14,8 +14,8 @@ if the caller wants that. If the beat does not change for the holder's `lease_s`
 number. Only one process succeeds. A holder that was frozen or cut off finds the higher number, or finds its own object
 gone, and stops. The objects are removed when the block ends. Those of a killed process expire.
 
-`docs/design/0007-object-storage.md` explains why a holder reads the lease before each beat, and does not trust its own
-clock alone.
+`docs/design/0007-object-storage.md` explains why a holder reads the lease before each beat: its own
+clock is not enough.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def exclusive(url: str, on_wait: Callable[[str], None] | None = None) -> Iterator[Callable[[], None]]:
-    """Hold the folder `url` for this process alone until the block ends; the folder is created if necessary.
+    """Hold the folder `url` until the block ends, so that no other process writes to it. Create it if necessary.
 
     If another process holds the folder, this function raises. With `on_wait` it waits instead, and calls `on_wait`
     once with words for the other process.

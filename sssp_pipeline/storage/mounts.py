@@ -15,19 +15,8 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 _OF_ONE_HOST = frozenset(
     (
         *("ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "zfs", "f2fs", "jfs", "reiserfs", "nilfs2"),
-        *(
-            "tmpfs",
-            "ramfs",
-            "rootfs",
-            "overlay",
-            "aufs",
-            "ecryptfs",
-            "vfat",
-            "exfat",
-            "ntfs",
-            "ntfs3",
-            "fuseblk",
-        ),
+        *("tmpfs", "ramfs", "rootfs", "overlay", "aufs", "ecryptfs"),
+        *("vfat", "exfat", "ntfs", "ntfs3", "fuseblk"),
     )
 )
 

@@ -6,15 +6,14 @@ sees half a file, and an upload that is given up leaves none.
 
 from __future__ import annotations
 
-import io
 import threading
 from collections import deque
-from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from sssp_pipeline.storage.buffer_file import BufferFile
 from sssp_pipeline.storage.filesystems import call
 
 #: The largest file that is sent whole, in bytes. Files of batches (`plan.BATCH_BYTES`) are smaller. They are sent side
@@ -28,7 +27,7 @@ _MOST_PARTS = 6
 _CONNECTIONS = 8
 
 
-class PartsUpload(io.RawIOBase):
+class PartsUpload(BufferFile):
     """A new object, opened for writing. It is there once `finish` returns, and never if `abort` is called.
 
     Parameters
@@ -47,29 +46,16 @@ class PartsUpload(io.RawIOBase):
         self._url, self._fs, self._path, self._copies = url, fs, path, copies
         bucket, key, _ = fs.split_path(path)
         self._object = {"Bucket": bucket, "Key": key}
-        #: What is not in a part yet.
+        #: Written bytes that are not in a part yet.
         self._pending: deque[memoryview] = deque()
-        self._n_pending = self._n_bytes = 0
+        self._n_pending = 0
         self._room = threading.Semaphore(_MOST_PARTS)
         self._parts: list[Future[str]] = []
         self._upload: str | None = None
 
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._n_bytes
-
-    def write(self, buffer: Any, /) -> int:
-        self.writelines([buffer])
-        return memoryview(buffer).nbytes
-
-    def writelines(self, buffers: Iterable[Any], /) -> None:
-        for buffer in buffers:
-            view = memoryview(bytes(buffer) if self._copies else buffer).cast("B")
-            self._pending.append(view)
-            self._n_pending += len(view)
-            self._n_bytes += len(view)
+    def take(self, buffers: list[memoryview]) -> None:
+        self._pending += (memoryview(bytes(view)) if self._copies else view for view in buffers)
+        self._n_pending += sum(map(len, buffers))
         while self._n_pending > (_WHOLE_BYTES if self._upload is None else _PART_BYTES):
             self._send(_PART_BYTES)
 

@@ -15,7 +15,7 @@ CHECKSUM = "checksum"
 
 
 def record_bytes(content: dict[str, Any]) -> bytes:
-    """Return the text of the record with this `content`; its keys are strings, and its values are those of JSON.
+    """Return the text of the record with this `content`; its keys are strings, and its values are values of JSON.
 
     Raises
     ------

@@ -15,7 +15,8 @@ _URL = re.compile(_SCHEME + r"://[^\s'\"`<>()\[\]]+")
 #: A place as scp and rsync write it, with a password: `user:password@host:/x`, `//user:password@host/x`. The drive of
 #: Windows does not match.
 _COPY_PLACE = re.compile(r"(?<![^\s'\"`<>()\[\]=,])(//)?[^\s:/@'\"`=,\\]+:[^\s'\"`\\]*@(?=[^\s/:@'\"`]+[:/])")
-#: The `::` between the URLs of a chain, such as `zip://a.txt::https://host/a.zip`, but not that of an IPv6 address.
+#: The `::` between the URLs of a chain, such as `zip://a.txt::https://host/a.zip`. The `::` of an IPv6 address does not
+#: match.
 _CHAINED = re.compile(f"::(?={_SCHEME}://)")
 _WITH_PORT = re.compile(r".*:[0-9]*")
 #: Names of environment variables with secret values. `PWD`, `PATH` and the like do not match.

@@ -357,8 +357,9 @@ class Workflow(Section):
     # Strings with a value of the environment, as the file has them. `resolved` returns these.
     _unexpanded: dict[Path, str] = PrivateAttr(default_factory=dict)
 
-    # The weight that `with_weight` has chosen.
+    # The weight that `with_weight` has chosen, and the workflow with all weights.
     _weight: str | None = PrivateAttr(default=None)
+    _of_all: Workflow | None = PrivateAttr(default=None)
 
     # Whether the output path has the date or the time in it, so that loading the file again gives another path.
     _is_dated: bool = PrivateAttr(default=False)
@@ -391,7 +392,7 @@ class Workflow(Section):
         graph = self.graph.by_weight[name].model_copy(update={"store": self.store})
         output = self.output.model_copy(update={"path": join(self.output.path, name)})
         alone = self.model_copy(update={"graph": graph, "output": output})
-        alone._weight = name
+        alone._weight, alone._of_all = name, self
         return alone
 
     @property
@@ -402,8 +403,13 @@ class Workflow(Section):
     def resolved(self) -> dict[str, Any]:
         """Return every value, with defaults, as plain JSON types without secrets, for `run.json`.
 
-        URLs lose their user, password and query. A string with a value of the environment keeps `${NAME}`.
+        URLs lose their user, password and query. A string with a value of the environment keeps `${NAME}`. After
+        `with_weight`, the section `graph` has all weights.
         """
+        if self._of_all is not None:
+            of_all = self._of_all.resolved()
+            of_all["output"]["path"] = join(of_all["output"]["path"], str(self._weight))
+            return of_all
         plain: dict[str, Any] = _without_secrets(self.model_dump(mode="json"), (), self._unexpanded)
         plain["graph"]["store"] = plain["graph"]["store"] or default_store(
             plain["output"]["path"], self.graph

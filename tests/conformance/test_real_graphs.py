@@ -23,7 +23,9 @@ from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.run.conductor import ingest_stage, run
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
 from sssp_pipeline.workflow.models import Workflow
 
 pytestmark = pytest.mark.medium
@@ -116,7 +118,8 @@ def test_a_sweep_finds_what_a_search_finds(tmp_path, data_file, name, n_sources)
     graph_section = {"input": str(data_file(name)), "store": str(tmp_path / "graph")}
     output = {"path": str(tmp_path / "run")}
     workflow = Workflow.model_validate({"graph": graph_section, "sources": {"all": True}, "output": output})
-    graph = ingest_stage(workflow, Quiet()).graph()
+    ingest_all(workflow, Quiet())
+    graph = StoredGraph(workflow.store, read_manifest(workflow.store)).graph()
     if name.startswith("pace16"):  # it has no weights
         src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
         ends = np.minimum(src, graph.col_indices), np.maximum(src, graph.col_indices)
@@ -140,7 +143,8 @@ def test_answers_are_what_numpy_makes_of_whole_rows(tmp_path, data_file, numpy_a
             "output": {"path": str(tmp_path / "run")},
         }
     )
-    graph = ingest_stage(workflow, Quiet()).graph()
+    ingest_all(workflow, Quiet())
+    graph = StoredGraph(workflow.store, read_manifest(workflow.store)).graph()
     generator = np.random.default_rng(1)
     sources = np.argsort(np.diff(graph.row_offsets))[[-1, -100]]
     rows = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions()).distances

@@ -18,7 +18,7 @@ from pathlib import Path
 from distributed import Worker
 
 from sssp_pipeline.pipeline.results import distance_files, run_folder
-from sssp_pipeline.pipeline.solving import dispatch
+from sssp_pipeline.pipeline.solving import solve_task as worker_side
 
 GATES = Path(os.environ["SSSP_TEST_GATES"])
 at = threading.local()
@@ -38,7 +38,7 @@ def dask_setup(worker: Worker) -> None:
     memory = worker.monitor.get_process_memory
     full = int(0.9 * worker.memory_manager.memory_limit)
     worker.monitor.get_process_memory = lambda: full if (GATES / "full").exists() else memory()
-    solve_task, folder = dispatch.solve_task, dispatch.RunFolder
+    solve_task, folder = worker_side.solve_task, worker_side.RunFolder
     commit, write = run_folder.RunFolder.commit_batch, distance_files.write_distances
 
     def solving(task):
@@ -60,5 +60,5 @@ def dask_setup(worker: Worker) -> None:
         stop("writing", at.batch)
 
     # Tasks name the function that solves them, so that this one is found.
-    dispatch.solve_task, dispatch.RunFolder = solving, solved
+    worker_side.solve_task, worker_side.RunFolder = solving, solved
     run_folder.RunFolder.commit_batch, distance_files.write_distances = committing, writing

@@ -17,8 +17,7 @@ from sssp_pipeline.base.errors import PathTooLongError, SsspError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.store import read_newest
 from sssp_pipeline.pipeline.run.completed_run import verify_run
-from sssp_pipeline.pipeline.run.conductor import run
-from sssp_pipeline.pipeline.run.run_each import run_each
+from sssp_pipeline.pipeline.run.conductor import run, run_each
 from sssp_pipeline.workflow.models import Workflow
 
 FLOATS = "the least sum in float64 arithmetic"

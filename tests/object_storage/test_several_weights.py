@@ -12,7 +12,7 @@ from runs import digests
 
 from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.pipeline.run.run_each import run_each
+from sssp_pipeline.pipeline.run.conductor import run_each
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
 

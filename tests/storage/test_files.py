@@ -30,19 +30,6 @@ def test_an_error_inside_a_write_keeps_the_old_content(tmp_path):
     assert files_below(tmp_path) == ["file"]
 
 
-def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
-    def fail():
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    url = str(tmp_path / "file")
-    with pytest.raises(DiskFullError) as caught, files.open_atomic(url) as handle:
-        handle.write(b"some")
-        fail()
-    assert caught.value.message == f"`{url}` cannot be written: No space left on device"
-    assert caught.value.hint == "free some space and run the same command again: what is committed is kept"
-    assert files_below(tmp_path) == []
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_full_disk_reads_the_same_whatever_meets_it(tmp_path, monkeypatch, plain):
@@ -52,6 +39,7 @@ def test_a_full_disk_reads_the_same_whatever_meets_it(tmp_path, monkeypatch, pla
     with pytest.raises(DiskFullError) as caught, files.open_atomic(url, plain=plain) as handle:
         handle.write(b"some")
     assert caught.value.message == f"`{url}` cannot be written: No space left on device"
+    assert caught.value.hint == "free some space and run the same command again: what is committed is kept"
     assert files_below(tmp_path) == []
 
 
@@ -61,36 +49,18 @@ def test_other_write_failures_are_not_the_users_fault(tmp_path):
     assert caught.value.exit_code == 1
 
 
-def test_works_on_any_fsspec_filesystem():
-    files.write_atomic("memory://bucket/run/a.txt", b"one")
-    files.write_atomic("memory://bucket/run/deep/b.txt", b"two")
-    assert files.list_files("memory://bucket/run") == ["a.txt", "deep/b.txt"]
-    assert files.list_files("memory://bucket/run", deep=False) == ["a.txt"]
-
-
-def test_local_files_are_listed_as_others(tmp_path):
+@pytest.mark.parametrize("place", ["{}", "memory://bucket"])
+def test_files_of_any_filesystem(tmp_path, place):
+    url = place.format(tmp_path)
     for name in ("run/deep/b.txt", "run/a.txt", "run/.sssp-partial-1"):
-        files.write_atomic(str(tmp_path / name), b"")
-    assert files.list_files(str(tmp_path / "run")) == [".sssp-partial-1", "a.txt", "deep/b.txt"]
-    assert files.list_files(str(tmp_path / "run") + "/", deep=False) == [".sssp-partial-1", "a.txt"]
-    assert files.list_files(str(tmp_path / "none")) == files.list_files(str(tmp_path / "run/a.txt")) == []
-    assert files.read_bytes("memory://bucket/run/deep/b.txt") == b"two"
-    assert files.expand(["memory://bucket/run/*.txt"]) == ["memory://bucket/run/a.txt"]
-    files.remove("memory://bucket/run")
-    assert not files.exists("memory://bucket/run/a.txt")
-
-
-@pytest.mark.parametrize(
-    ("url", "message", "hint"),
-    [
-        ("nope/edges.txt", "`nope/edges.txt` does not exist", "check the path, or the bucket and key"),
-        ("nope/*.txt", "`nope/*.txt` matches no file", "check the pattern and the folder"),
-    ],
-)
-def test_missing_inputs(url, message, hint):
-    with pytest.raises(InputError) as caught:
-        files.expand([url])
-    assert (caught.value.message, caught.value.hint) == (message, hint)
+        files.write_atomic(f"{url}/{name}", name.encode())
+    assert files.list_files(f"{url}/run") == [".sssp-partial-1", "a.txt", "deep/b.txt"]
+    assert files.list_files(f"{url}/run/", deep=False) == [".sssp-partial-1", "a.txt"]
+    assert files.list_files(f"{url}/none") == files.list_files(f"{url}/run/a.txt") == []
+    assert files.read_bytes(f"{url}/run/deep/b.txt") == b"run/deep/b.txt"
+    assert files.expand([f"{url}/run/*.txt"]) == [f"{url}/run/a.txt"]
+    files.remove(f"{url}/run")
+    assert not files.exists(f"{url}/run/a.txt")
 
 
 def test_a_file_is_read_without_asking_for_it_first(monkeypatch):
@@ -110,37 +80,12 @@ def test_a_file_that_may_not_be_read_is_not_taken_for_absent(monkeypatch):
         files.read_if_there("memory://bucket/there")
 
 
-def test_a_folder_is_no_input(tmp_path):
-    with pytest.raises(InputError) as caught:
-        files.expand([str(tmp_path)])
-    assert caught.value.message == f"`{tmp_path}` is a folder, not a file"
-    assert caught.value.hint == f"name its files: `{tmp_path}/*`"
-
-
-def test_an_unknown_scheme_is_named():
-    with pytest.raises(InputError, match="`gopher://x/y` cannot be opened"):
-        files.exists("gopher://x/y")
-
-
 def test_globs_are_sorted(tmp_path):
     for name in ("b.txt", "a.txt", "c.csv"):
         (tmp_path / name).write_text("0 1\n")
     assert files.expand([str(tmp_path / "*.txt")]) == [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
-
-
-def test_a_name_with_a_bracket_is_a_file_when_there_is_one(tmp_path):
     (tmp_path / "edges[1].txt").write_text("0 1\n")
     assert files.expand([str(tmp_path / "edges[1].txt")]) == [str(tmp_path / "edges[1].txt")]
-
-
-def test_secrets_in_urls_are_not_shown():
-    with pytest.raises(InputError) as caught:
-        files.exists("gopher://key:secret@x/y")
-    assert "secret" not in caught.value.message
-    with pytest.raises(InputError) as caught:
-        files.exists("s3://key:secret@bucket/x")
-    assert caught.value.message == "`s3://bucket/x` was given with a password in it"
-    assert caught.value.hint == "leave it out: credentials are taken from the environment"
 
 
 def test_the_fingerprint_changes_with_the_file(tmp_path):
@@ -169,12 +114,6 @@ def test_a_check_for_writing_leaves_nothing(tmp_path):
     assert files_below(tmp_path) == []
 
 
-def test_a_place_below_a_file_cannot_be_written(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot be written"):
-        files.check_writable(str(tmp_path / "file" / "run"))
-
-
 def test_free_space_is_that_of_the_place_that_will_be(tmp_path):
     assert files.free_bytes(str(tmp_path / "not" / "yet" / "there")) == pytest.approx(
         files.free_bytes(str(tmp_path)), rel=0.1
@@ -183,19 +122,14 @@ def test_free_space_is_that_of_the_place_that_will_be(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "scheme", ["http://host/x", "https://host/x", "data:text/plain,x", "zip://a/b", "github://a/b"]
+    "url", ["http://host/x", "https://host/x", "data:text/plain,x", "zip://a/b", "github://a/b", "-"]
 )
-def test_what_can_only_be_read_is_no_destination(scheme, monkeypatch):
+def test_what_can_only_be_read_is_no_destination(url, monkeypatch):
     monkeypatch.setattr(files, "filesystem", lambda _: pytest.fail("asked"))
     with pytest.raises(InputError) as caught:
-        files.check_writable(scheme)
-    assert caught.value.message == f"`{scheme}` cannot be written"
+        files.check_writable(url)
+    assert caught.value.message == f"`{files.redacted(url)}` cannot be written"
     assert caught.value.hint == "name a folder on this machine or in a store: ./results, s3://bucket/results"
-
-
-def test_standard_input_is_no_destination():
-    with pytest.raises(InputError, match="`standard input` cannot be written"):
-        files.check_writable("-")
 
 
 @pytest.mark.parametrize(
@@ -219,12 +153,7 @@ def test_a_path_that_the_locale_cannot_hold(monkeypatch):
         assert "LC_ALL=C.UTF-8" in caught.value.hint
 
 
-def test_half_a_character_is_no_path():
-    with pytest.raises(InputError, match=r"`a\\ud800b` has a character that paths here cannot have"):
-        files.read_bytes("a\ud800b")
-
-
-LONG = "x" * 300
+LONG, CHAIN = "x" * 300, "zip://a.txt::https://user:secret@host/f.zip?signature=secret"
 
 
 @pytest.fixture
@@ -241,23 +170,25 @@ def odd_paths(tmp_path, monkeypatch):
         (LONG, f"`{LONG}` cannot be read: File name too long", "correct the path"),
         (f"{LONG}/edges.txt", f"`{LONG}/edges.txt` cannot be read: File name too long", "correct the path"),
         ("a\0b", "`a\\0b` has a NUL character in it", "correct the path"),
+        ("a\ud800b", "`a\\ud800b` has a character that paths here cannot have", "LC_ALL=C.UTF-8"),
         ("loop", "`loop` cannot be read: Too many levels of symbolic links", "correct the path"),
-        (
-            "broken",
-            "`broken` is a link to `absent`, which does not exist",
-            "check the path, or the bucket and key",
-        ),
+        ("broken", "`broken` is a link to `absent`, which does not exist", "check the path, or the bucket and key"),
+        ("nope/edges.txt", "`nope/edges.txt` does not exist", "check the path, or the bucket and key"),
         ("file/edges.txt", "`file/edges.txt` cannot be read: Not a directory", "correct the path"),
+        ("gopher://key:secret@x/y", "`gopher://x/y` cannot be opened", "known schemes: abfs, file"),
+        ("s3://key:secret@bucket/x", "`s3://bucket/x` was given with a password in it", "leave it out: credentials"),
+        (CHAIN, "`zip://a.txt::https://host/f.zip` is a chain of URLs, which cannot be read", ""),
+        (".", "`.` is a folder, not a file", "name "),
+        ("*/x.txt", "`*/x.txt` matches no file", "check the pattern and the folder"),
         ("loop/*.txt", "`loop/*.txt` cannot be read: Too many levels of symbolic links", "correct the path"),
     ],
-)
+)  # fmt: skip
 def test_paths_that_lead_nowhere(odd_paths, url, message, hint):
-    for read in (lambda url: files.expand([url]), files.read_bytes):
-        if "*" in url and read is files.read_bytes:
-            continue
+    for read in (lambda url: files.expand([url]), files.read_bytes)[: 1 if "*" in url else 2]:
         with pytest.raises(InputError) as caught:
             read(url)
-        assert (caught.value.message, caught.value.hint) == (message, hint)
+        assert caught.value.message.startswith(message)
+        assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -284,14 +215,6 @@ def test_an_upload_that_fails_half_way_is_not_there():
         handle.write(b"half")
         raise RuntimeError("boom")
     assert not files.exists("memory://bucket/half")
-
-
-def test_chains_of_urls_are_refused_without_their_secrets():
-    with pytest.raises(InputError) as caught:
-        files.read_bytes("zip://a.txt::https://user:secret@host/f.zip?signature=secret")
-    assert (
-        caught.value.message == "`zip://a.txt::https://host/f.zip` is a chain of URLs, which cannot be read"
-    )
 
 
 def test_a_file_without_any_mark_counts_as_changed():

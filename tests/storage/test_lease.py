@@ -1,9 +1,12 @@
 import errno
 import os
+import random
 import shutil
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
@@ -11,6 +14,8 @@ from fsspec.implementations.local import LocalFileSystem
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.storage import files, lease, mounts
 from sssp_pipeline.storage.lease import exclusive, is_held
+
+URL = "s3://bucket/run"
 
 
 def files_below(folder):
@@ -57,28 +62,60 @@ def shared(monkeypatch):
     monkeypatch.setattr(lease, "LEASE_S", 1.5)
 
 
+@dataclass
+class FaultyStore:
+    """Objects in memory; of the requests of a client that has faults, a share fails before or after its effect."""
+
+    seed: int = 0
+    share: float = 0.0
+    objects: dict[str, bytes] = field(default_factory=dict)
+    n_lost: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+        self._lock = threading.Lock()
+
+    def request(self, effect):
+        with self._lock:
+            fault = self._random.random() < self.share and self._random.choice(("request", "answer"))
+            self.n_lost += bool(fault)
+            if fault == "request":
+                raise SsspError("the request is lost")
+            result = effect()
+            if fault == "answer":
+                raise SsspError("the answer is lost")
+            return result
+
+    def replace_files(self, monkeypatch) -> None:
+        """Have the module `files` use this store."""
+        for name, effect in {
+            "read_if_there": self.objects.get,
+            "write_atomic": self.objects.__setitem__,
+            "create": lambda url, content: self.objects.setdefault(url, content) == content,
+            "remove": lambda url: self.objects.pop(url, None),
+            "list_files": lambda url: self.listed(),
+        }.items():
+            monkeypatch.setattr(
+                files, name, lambda *given, effect=effect: self.request(lambda: effect(*given))
+            )
+        monkeypatch.setattr(files, "is_local", lambda url: False)
+
+    def listed(self) -> list[str]:
+        below = URL + "/_lease/"
+        return sorted(name.removeprefix(below) for name in self.objects if name.startswith(below))
+
+
 @pytest.fixture(params=["local", "shared", "object store"])
 def folder(request, tmp_path, monkeypatch):
-    """Give the URL of a folder: a local one, a shared one, and one in an object store that is a dictionary."""
-    monkeypatch.setattr(lease, "POLL_S", 0.05)
-    if request.param == "local":
-        return str(tmp_path / "graph")
+    """Give the URL of a folder: a local one, a shared one, and one in an object store."""
     if request.param == "shared":
         request.getfixturevalue("shared")
-        return str(tmp_path / "graph")
+    monkeypatch.setattr(lease, "POLL_S", 0.05)
     monkeypatch.setattr(lease, "BEAT_S", 0.1)
-    objects: dict[str, bytes] = {}
-
-    def listed(url, deep=True):
-        return sorted(name.removeprefix(url + "/") for name in list(objects) if name.startswith(url + "/"))
-
-    monkeypatch.setattr(files, "read_if_there", objects.get)
-    monkeypatch.setattr(files, "write_atomic", objects.__setitem__)
-    monkeypatch.setattr(files, "create", lambda url, content: objects.setdefault(url, content) == content)
-    monkeypatch.setattr(files, "remove", lambda url: objects.pop(url, None))
-    monkeypatch.setattr(files, "list_files", listed)
-    monkeypatch.setattr(files, "is_local", lambda url: False)
-    return "s3://bucket/graph"
+    if request.param != "object store":
+        return str(tmp_path / "graph")
+    FaultyStore().replace_files(monkeypatch)
+    return URL
 
 
 def test_a_waiting_process_is_notified_once_and_holds_next(folder):
@@ -206,26 +243,6 @@ def test_an_old_list_of_numbers_gives_no_second_holder(tmp_path, shared, monkeyp
         assert (tmp_path / "run/_lease/000003.json").exists()
 
 
-def test_many_processes_take_turns_on_a_shared_folder(tmp_path, shared):
-    url, at_once, most = str(tmp_path / "run"), [], []
-
-    def hold():
-        with exclusive(url, lambda holder: None) as still_ours:
-            at_once.append(1)
-            most.append(len(at_once))
-            time.sleep(0.05)
-            still_ours()
-            at_once.pop()
-
-    threads = [threading.Thread(target=hold) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert most == [1] * 6
-    assert files_below(tmp_path) == []
-
-
 @pytest.mark.parametrize("code", [None, errno.EPERM, errno.ENOTSUP])
 def test_a_file_is_created_once(tmp_path, monkeypatch, code):
     def link(source, target):
@@ -275,3 +292,102 @@ def test_the_filesystem_of_a_path(path, is_local, tmp_path, monkeypatch):
 def test_a_machine_without_a_list_of_mounts_has_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(mounts, "_MOUNTS", tmp_path / "none")
     assert mounts.is_of_one_host("/anywhere")
+
+
+# ---- a store that fails: requests are lost, answers are lost, and holders stand still ----
+
+
+class Contender(threading.Thread):
+    """Takes the folder again and again, and notes when it had it."""
+
+    def __init__(self, seed: int, until: float) -> None:
+        super().__init__()
+        self._random, self._until = random.Random(seed), until
+        #: For each time that this thread had the folder: when it got it, and when the last check began that said
+        #: that the thread still has it.
+        self.held: list[tuple[float, float]] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while time.monotonic() < self._until:
+                self.hold_once()
+        except BaseException as error:
+            self.error = error
+
+    def hold_once(self) -> None:
+        held = lease._Lease(URL, on_wait=lambda holder: None)
+        try:
+            held.acquire()
+        except SsspError:
+            return  # a request was lost before the lease was got
+        acquired = last_passed = time.monotonic()
+        try:
+            for _ in range(self._random.randrange(1, 40)):
+                began = time.monotonic()
+                held.check()
+                last_passed = began
+                time.sleep(self._random.choice((0.001, 0.01)))
+        except SsspError:
+            pass
+        finally:
+            held.release()
+            self.held.append((acquired, last_passed))
+
+
+@pytest.fixture
+def store(request, monkeypatch) -> FaultyStore:
+    made = FaultyStore(*request.param)
+    monkeypatch.setattr(lease, "BEAT_S", 0.03)
+    monkeypatch.setattr(lease, "LEASE_S", 0.4)
+    monkeypatch.setattr(lease, "POLL_S", 0.02)
+    made.replace_files(monkeypatch)
+    return made
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    "store",
+    [(1, 0.0), (2, 0.03), (3, 0.1)],
+    indirect=True,
+    ids=lambda param: f"{param[1]:.0%} lost",
+)
+def test_no_two_hold_a_folder_whatever_requests_are_lost(store):
+    until = time.monotonic() + 4
+    contenders = [Contender(seed, until) for seed in range(4)]
+    for contender in contenders:
+        contender.start()
+    for contender in contenders:
+        contender.join(60)
+    assert [contender.error for contender in contenders if contender.error] == []
+    held = sorted(one for contender in contenders for one in contender.held)
+    assert len(held) >= 2, "the folder never changed hands"
+    assert bool(store.n_lost) == bool(store.share)
+    for (_, last_passed), (acquired, _) in pairwise(held):
+        assert last_passed <= acquired, "a check passed after another one got the folder"
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("store", [(5, 0.0)], indirect=True)
+def test_a_holder_that_is_cut_off_loses_the_folder_and_notices_it(store):
+    first, second = lease._Lease(URL), lease._Lease(URL)
+    first.acquire()
+    try:
+        with pytest.raises(InputError, match="is writing to"):
+            lease._Lease(URL).acquire()
+        store.share = 1.0  # nothing gets through any more, also not the beats
+        time.sleep(3 * lease.LEASE_S)
+        with pytest.raises(SsspError, match="is lost"):
+            first.check()
+        store.share = 0.0
+        first._ended.set()  # a beat would tell it before the other one comes
+        first._thread.join(10)
+        second.acquire()
+        with pytest.raises(SsspError, match="was taken over by another process"):
+            first.check()
+        second.check()
+    finally:
+        store.share = 0.0
+        first.release()
+        second.release()
+    assert store.objects == {}

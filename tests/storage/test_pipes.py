@@ -8,6 +8,7 @@ import sys
 import termios
 import threading
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -52,6 +53,14 @@ def written(path, content: bytes) -> threading.Thread:
     return thread
 
 
+def piped_through(path, content: bytes) -> str:
+    """Write `content` to a named pipe, have it copied, and return its URL."""
+    writer = written(path, content)
+    files.expand([str(path)])
+    writer.join()
+    return str(path)
+
+
 CONTENT = b"0 1 5\n" * 50_000  # more than a pipe holds
 
 
@@ -70,22 +79,11 @@ def test_a_pipe_is_copied_once_and_read_often(fifo):
 
 
 def test_a_pipe_that_is_written_again_is_read_again(fifo):
-    writer = written(fifo, b"old")
-    files.expand([str(fifo)])
-    writer.join()
-    writer = written(fifo, b"new")
-    files.expand([str(fifo)])
-    writer.join()
-    assert files.read_bytes(str(fifo)) == b"new"
-
-
-def test_the_same_content_has_the_same_fingerprint(fifo):
     seen = []
     for content in (b"one", b"one", b"two"):
-        writer = written(fifo, content)
-        files.expand([str(fifo)])
-        writer.join()
-        seen.append(files.fingerprint(str(fifo)))
+        url = piped_through(fifo, content)
+        assert files.read_bytes(url) == content
+        seen.append(files.fingerprint(url))
     assert seen[0] == seen[1] != seen[2]
     assert seen[0]["size"] == 3
 
@@ -117,11 +115,12 @@ def test_another_pipe_with_the_same_number_is_another_pipe():
 
 
 def test_a_copy_outlives_its_pipe(fifo):
-    writer = written(fifo, b"content")
-    files.expand([str(fifo)])
-    writer.join()
+    url = piped_through(fifo, b"content")
     fifo.unlink()
-    assert files.read_bytes(str(fifo)) == b"content"
+    assert files.read_bytes(url) == b"content"
+    fifo.write_bytes(b"file")  # a file in the place of the pipe is read itself
+    files.expand([url])
+    assert files.read_bytes(url) == b"file"
 
 
 def test_standard_input_may_be_a_socket(monkeypatch):
@@ -144,17 +143,13 @@ def test_a_pipe_without_a_writer_does_not_hang(fifo, monkeypatch):
 
 def test_the_file_of_a_pipes_copy_has_no_name(fifo, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    writer = written(fifo, b"x")
-    assert files.read_bytes(str(fifo)) == b"x"
-    writer.join()
+    assert files.read_bytes(piped_through(fifo, b"x")) == b"x"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["fifo"]
 
 
 def test_without_proc_a_copy_is_a_named_file(fifo, monkeypatch):
     monkeypatch.setattr(pipes, "_DESCRIPTORS", "/nowhere")
-    writer = written(fifo, CONTENT)
-    assert files.read_bytes(str(fifo)) == CONTENT
-    writer.join()
+    assert files.read_bytes(piped_through(fifo, CONTENT)) == CONTENT
     copy = pipes.existing_copy(str(fifo)).path
     assert Path(copy).exists()
     pipes._copies.clear()
@@ -172,47 +167,30 @@ def test_standard_input(piped):
     assert files.read_bytes("-") == b"another"
 
 
-@pytest.mark.parametrize("kind", ["closed", "terminal", "device"])
+@pytest.mark.parametrize("kind", ["closed", "a terminal", "a device"])
 def test_standard_input_that_is_none(kind, monkeypatch):
-    if kind == "closed":
-        monkeypatch.setattr(sys, "stdin", None)
-        wanted = "standard input is closed"
-    elif kind == "terminal":
-        _, terminal = os.openpty()
-        monkeypatch.setattr(sys, "stdin", os.fdopen(terminal, "r"))
-        wanted = "standard input is a terminal"
-    else:
-        monkeypatch.setattr(sys, "stdin", Path("/dev/zero").open())  # noqa: SIM115 - closed below
-        wanted = "standard input is a device"
-    stdin = sys.stdin
-    with pytest.raises(InputError) as caught:
-        files.expand(["-"])
-    if stdin is not None:
-        stdin.close()
-    assert caught.value.message == wanted
+    with ExitStack() as opened:
+        stdin = None
+        if kind == "a terminal":
+            stdin = opened.enter_context(os.fdopen(os.openpty()[1], "r"))
+        elif kind == "a device":
+            stdin = opened.enter_context(Path("/dev/zero").open())
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(InputError) as caught:
+            files.expand(["-"])
+    assert caught.value.message == f"standard input is {kind}"
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom"])
-def test_devices_without_an_end_are_refused(device):
+def test_a_device_without_an_end_is_refused():
     for read in (files.read_bytes, lambda url: files.expand([url])):
-        with pytest.raises(InputError, match=f"`{device}` is a device, not a file"):
-            read(device)
+        with pytest.raises(InputError, match="`/dev/urandom` is a device, not a file"):
+            read("/dev/urandom")
 
 
 def test_the_null_device_is_an_empty_file():
     assert files.expand(["/dev/null"]) == ["/dev/null"]
     assert files.read_bytes("/dev/null") == b""
-
-
-def test_a_file_in_the_place_of_a_pipe_is_read_itself(fifo):
-    writer = written(fifo, b"piped")
-    files.expand([str(fifo)])
-    writer.join()
-    fifo.unlink()
-    fifo.write_bytes(b"file")
-    files.expand([str(fifo)])
-    assert files.read_bytes(str(fifo)) == b"file"
 
 
 def test_a_full_temporary_folder_is_said(fifo, monkeypatch):

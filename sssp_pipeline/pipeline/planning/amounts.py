@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
-from sssp_pipeline.base.vertex_ids import VertexIds, listed
-from sssp_pipeline.pipeline.planning.sources import Skipped, known_vertices
+from sssp_pipeline.base.vertex_ids import listed
+from sssp_pipeline.pipeline.planning.sources import VertexSelection
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile, table_in
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.answers import Amounts
@@ -22,15 +22,8 @@ _KEY = "output.reduce.amounts"
 _WRITE_NUMBERS = "write a number in each row; a vertex without a row has the amount 0"
 
 
-def read_amounts(spec: Amounts, ids: VertexIds, skipped: Skipped) -> VertexAmounts:
-    """Return the amounts in the file that `spec` names.
-
-    Parameters
-    ----------
-    ids
-        Of the graph, which the file uses.
-    skipped
-        Collects the ids that `unknown: skip` leaves out.
+def read_amounts(spec: Amounts, selection: VertexSelection) -> VertexAmounts:
+    """Return the amounts in the file that `spec` names; `selection` finds the vertices.
 
     Raises
     ------
@@ -38,10 +31,11 @@ def read_amounts(spec: Amounts, ids: VertexIds, skipped: Skipped) -> VertexAmoun
         The file cannot be read, lacks a column, or has a value that is no number; a vertex is not in the graph or
         named twice; or a sum is too large.
     """
+    ids = selection.ids
     file = _AmountFile(_KEY, spec, ids.mapping.type, ids.has)
     named, columns = file.read_columns(spec.names)
     place = f"`{files.redacted(spec.file)}`: "
-    vertices, is_known = known_vertices(named, spec, _KEY, place, "vertex", ids, skipped)
+    vertices, is_known = selection.known(named, spec, _KEY, place, "vertex")
     try:
         return VertexAmounts.of(
             {name: column[is_known] for name, column in columns.items()}, vertices, ids.n_vertices

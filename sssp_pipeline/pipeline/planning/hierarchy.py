@@ -2,8 +2,8 @@
 
 The answer gets better with each step. At first only the numbers of vertices and edges are known, and the graph may be a
 road network. Then low degrees are eliminated, which takes about as long as five sources. Then METIS orders the rest,
-and the arcs are counted. So `why_not` is asked before each step. A step that may be for nothing must be cheap beside
-the run.
+and the arcs are counted. So `why_not` is asked before each step. A step that may be for nothing must be cheap compared
+with the run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.arc_completion import too_large
 from sssp_pipeline.kernels.host.solver import Solver
+from sssp_pipeline.pipeline.planning.choice import expected_s, has_hierarchy, refusals, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
-from sssp_pipeline.pipeline.planning.plan import Work, expected_s, has_hierarchy, refusals, seconds_text
+from sssp_pipeline.pipeline.planning.work import Work
 
 #: A hierarchy must save this share of the run and these seconds, as forecasts go.
 _LEAST_SHARE, _LEAST_S = 0.1, 0.3

@@ -1,38 +1,77 @@
-"""What `output` of a workflow names on the graph of a run: vertices, and amounts of vertices."""
+"""The selection stage: what a workflow names on the graph of a run. Sources in batches, and what is stored of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
-from sssp_pipeline.base.vertex_ids import VertexIds
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.amounts import read_amounts
-from sssp_pipeline.pipeline.planning.sources import Skipped, Snap, select_targets
+from sssp_pipeline.pipeline.planning.snapping import Snapper
+from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
+from sssp_pipeline.pipeline.planning.work import cut
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
+from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
 from sssp_pipeline.workflow.answers import Amounts
-from sssp_pipeline.workflow.vertices import Vertices
+from sssp_pipeline.workflow.models import Workflow
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
-    """Finds what a workflow names: the `Chooser` of a stored graph."""
+class Selected:
+    """What a workflow names on the graph of a run."""
 
-    ids: VertexIds
-    #: Returns the graph.
-    load: Callable[[], CsrGraph]
-    weight_dtype: np.dtype
-    #: Collects ids that are not in the graph.
+    #: The sources (n,) uint32 of each batch.
+    batches: list[np.ndarray]
+    #: What is stored of each row.
+    output: RowOutput
+    #: The ids that were left out.
     skipped: Skipped
-    #: Finds the vertices of points.
-    snap: Snap
+    #: Has the vertices of points.
+    snapper: Snapper
 
-    def vertices(self, spec: Vertices, key: str) -> np.ndarray:
-        """Return (n,) uint32; as `select_targets`."""
-        return select_targets(spec, self.ids, self.load, self.skipped, self.snap, key)
+
+@dataclass(frozen=True, eq=False)
+class _Chooser(VertexSelection):
+    """Finds what the `output` of a workflow names, as `outputs.Chooser`."""
+
+    weight_dtype: np.dtype = field(kw_only=True)
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts; as `read_amounts`."""
-        return read_amounts(spec, self.ids, self.skipped)
+        return read_amounts(spec, self)
+
+
+def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selected:
+    """Return what `workflow` names on a stored graph. Report points that were snapped, and ids that were left out.
+
+    Raises
+    ------
+    InputError
+        The graph lacks something that the workflow names, a file cannot be read, or an option does not fit the weights.
+    """
+    progress.stage("plan")
+    given, solve, traits = workflow.output, workflow.solve, stored.manifest.traits
+    scale = stored.manifest.weights.scale
+    if scale is None:  # with a scale, distances are written as float64
+        check_unreached(given.unreached, traits.weight_dtype)
+    skipped, snapper = Skipped(), Snapper(stored)
+    chooser = _Chooser(stored.ids, stored.graph, skipped, snapper, weight_dtype=traits.weight_dtype)
+    sources = chooser.sources(workflow.sources)
+    form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale)
+    output = output_of(form, given, chooser)
+    for sentence in snapper.sentences:
+        progress.say(sentence, "snapped")
+    for sentence in skipped.sentences():
+        progress.say(sentence, level="warning")
+    batches = cut(traits, sources, solve, output.kept)
+    if batches and solve.batch != "auto" and len(batches[0]) > solve.batch:
+        progress.say(
+            f"`solve.batch: {solve.batch}` would make {-(-len(sources) // solve.batch):,} small files: "
+            f"a batch has {plural(len(batches[0]), 'source')}",
+            "batches_joined",
+            batch=len(batches[0]),
+        )
+    return Selected(batches, output, skipped, snapper)

@@ -1,14 +1,13 @@
 """Snapping: the vertex that is nearest to a point on the globe.
 
-The distance is that along a great circle of a sphere with the mean radius of the Earth. Vertices are sorted by
-latitude. From a point the search goes north and south, and stops where the difference in latitude alone is larger than
+The distance is measured along a great circle of a sphere with the mean radius of the Earth. Vertices are sorted by
+latitude. From a point the search goes north and south, and stops where the difference in latitude is larger than
 the distance to the best vertex. So no vertex is missed. Of vertices at the same distance the smallest is taken.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +35,8 @@ class Snapper:
     def __init__(self, stored: StoredGraph) -> None:
         self._stored = stored
         self._tables: list[pa.Table] = []
-        self._sentences: list[str] = []
+        #: For the log: a sentence about the sources and one about the targets that were points.
+        self.sentences: list[str] = []
 
     def __call__(self, spec: Points, key: str) -> np.ndarray:
         """Return the vertices (n,) uint32 of the points in `spec.file`, each once, in the order of the file.
@@ -79,7 +79,7 @@ class Snapper:
         _, firsts = np.unique(vertices, return_index=True)
         chosen = vertices[np.sort(firsts)]
         last = int(np.argmax(distances_m))
-        self._sentences.append(
+        self.sentences.append(
             f"snapped {plural(n_points, f'{what} point')} to {plural(len(chosen), 'vertex')}, "
             f"at most {distances_m[last]:,.1f} m away ({files.redacted(spec.file)} {points.places[last]}); "
             f"coordinates of the graph in {positions.unit}"
@@ -99,10 +99,6 @@ class Snapper:
         # Without the metres, which may differ in the last bit from machine to machine.
         rows = table.drop_columns(["distance_m"]).to_pylist()
         return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()
-
-    def sentences(self) -> Iterator[str]:
-        """Yield a sentence for the log about the sources and about the targets that were points."""
-        yield from self._sentences
 
 
 def _too_far(spec: Points, key: str, points: PointTable, far: np.ndarray, nearby: Nearby) -> InputError:
@@ -129,7 +125,7 @@ class Nearby:
     Parameters
     ----------
     positions
-        Those of all vertices, (V,).
+        The positions of all vertices, (V,).
     """
 
     def __init__(self, positions: LonLat) -> None:

@@ -33,12 +33,12 @@ class Snap(Protocol):
 class Skipped:
     """The ids that `unknown: skip` left out because no vertex has them."""
 
-    #: How many of each were left out.
+    #: How many sources and targets were left out.
     sources: int = 0
     targets: int = 0
-    #: Of a file of amounts.
+    #: The ids in a file of amounts.
     vertices: int = 0
-    #: The first ids of each, at most `MAX_LISTED`, as text.
+    #: The first `MAX_LISTED` ids of each kind, as text.
     first: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, what: str, unknown: Sequence[int | str]) -> None:
@@ -58,134 +58,110 @@ class Skipped:
             )
 
 
-def select_sources(
-    spec: Sources,
-    ids: VertexIds,
-    load: Callable[[], CsrGraph],
-    skipped: Skipped | None = None,
-    snap: Snap | None = None,
-) -> np.ndarray:
-    """Return the sources (S,) uint32: ascending, or with `order: given` in the order of the workflow or its file.
+@dataclass(frozen=True, eq=False)
+class VertexSelection:
+    """Finds the vertices that a workflow names on a graph."""
 
-    Parameters
-    ----------
-    spec
-        The workflow's `sources`.
-    ids
-        The ids of the input, which `spec` uses.
-    load
-        Returns the graph. It is called only for degrees and reach.
-    skipped
-        Collects the ids that `unknown: skip` leaves out.
-    snap
-        Finds the vertices of points, and collects what it found. Only `spec.points` needs it.
+    #: The ids of the input, which the workflow uses.
+    ids: VertexIds
+    #: Returns the graph. It is called only for degrees and reach.
+    load: Callable[[], CsrGraph]
+    #: Collects the ids that `unknown: skip` leaves out.
+    skipped: Skipped = field(default_factory=Skipped)
+    #: Finds the vertices of points, and collects what it found. Only points need it.
+    snap: Snap | None = None
 
-    Raises
-    ------
-    InputError
-        The graph is empty, a source is not in the graph or named twice, or `spec` wants more vertices than there are.
-    """
-    if ids.n_vertices == 0:
-        raise InputError("there is nothing to solve: the graph has no vertices", hint="check `graph.input`")
-    if spec.all:
-        return np.arange(ids.n_vertices, dtype=np.uint32)
-    chosen = _chosen(spec, "sources", ids, load, skipped or Skipped(), snap)
-    return (chosen if spec.order == "given" else np.sort(chosen)).astype(np.uint32)
+    def sources(self, spec: Sources) -> np.ndarray:
+        """Return the sources (S,) uint32: ascending, or with `order: given` in the order of the workflow or its file.
 
-
-def select_targets(
-    spec: Vertices,
-    ids: VertexIds,
-    load: Callable[[], CsrGraph],
-    skipped: Skipped | None = None,
-    snap: Snap | None = None,
-    key: str = "output.targets",
-) -> np.ndarray:
-    """Return the targets (T,) uint32 that `spec` names, which is at `key` in the workflow.
-
-    They have the order of the workflow or its file. `random` and `top_degree` give ascending order. Parameters and
-    errors are those of `select_sources`.
-    """
-    chosen = _chosen(spec, key, ids, load, skipped or Skipped(), snap)
-    is_drawn = spec.kind in ("random", "top_degree")
-    return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)
-
-
-def _chosen(
-    spec: Vertices,
-    key: str,
-    ids: VertexIds,
-    load: Callable[[], CsrGraph],
-    skipped: Skipped,
-    snap: Snap | None,
-) -> np.ndarray:
-    """Return the vertices that `spec` chooses; `key` is its key in the workflow."""
-    what = "source" if key == "sources" else "target"
-    if spec.top_degree is not None:
-        _check_enough(spec.top_degree, ids.n_vertices, f"`{key}.top_degree`", what)
-        degrees = np.diff(load().row_offsets)
-        # A stable sort puts the lower vertex first among equal degrees.
-        return np.argsort(-degrees, kind="stable")[: spec.top_degree]
-    if spec.random is not None:
-        return _random_vertices(spec.random, key, what, ids.n_vertices, load)
-    if spec.points is not None:
-        assert snap is not None, "points are chosen on a stored graph, which has coordinates"
-        return snap(spec.points, key)
-    place, named = "", list(ids.typed(spec.ids or ()))
-    if spec.file is not None:
-        place = f"`{files.redacted(spec.file)}`: "
-        named = IdFile(key, spec, ids.mapping.type, ids.has).read()
-    elif (misfit := ids.misfit(named)) is not None:
-        problem, hint = misfit
-        raise InputError(f"{what} {problem}", hint=hint)
-    return known_vertices(named, spec, key, place, what, ids, skipped)[0]
-
-
-def known_vertices(
-    named: Sequence[int | str],
-    spec: Vertices | Amounts,
-    key: str,
-    place: str,
-    what: str,
-    ids: VertexIds,
-    skipped: Skipped,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vertices (n,) int64 of the ids `named` that are in the graph, and which of the ids these are.
-
-    Parameters
-    ----------
-    spec, key
-        What names them, and its key in the workflow. `spec.unknown` says what happens to other ids.
-    place
-        What messages begin with: empty, or the file.
-    what
-        "source", "target" or "vertex".
-
-    Raises
-    ------
-    InputError
-        An id is not in the graph, or named twice.
-    """
-    vertices = ids.find(named)
-    unknown = [named[i] for i in np.flatnonzero(vertices < 0).tolist()]
-    if unknown:
-        if spec.unknown == "error":
-            error = ids.unknown_error(unknown, len(named), place + what)
-            skip = f"`{key}.unknown: skip` leaves out those that are not in the graph"
-            is_undecided = spec.file is not None and ids.mapping.type == "string"
-            may_be_header = is_undecided and isinstance(spec, Vertices) and spec.header is None
-            header = f"if the first line names the column, write `{key}.header: true`; "
+        Raises
+        ------
+        InputError
+            The graph is empty, a source is not in the graph or named twice, or `spec` wants more vertices than there
+            are.
+        """
+        if self.ids.n_vertices == 0:
             raise InputError(
-                error.message,
-                hint=f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}",
+                "there is nothing to solve: the graph has no vertices", hint="check `graph.input`"
             )
-        if len(unknown) == len(named):
-            raise InputError(
-                f"{place}none of the {plural(len(named), what)} is in the graph: {listed(unknown)}",
-                hint=ids.range_hint(),
-            )
-        skipped.add(what, unknown)
-    return _without_repeats(vertices[vertices >= 0], place, what, ids), vertices >= 0
+        if spec.all:
+            return np.arange(self.ids.n_vertices, dtype=np.uint32)
+        chosen = self._chosen(spec, "sources")
+        return (chosen if spec.order == "given" else np.sort(chosen)).astype(np.uint32)
+
+    def vertices(self, spec: Vertices, key: str) -> np.ndarray:
+        """Return the targets (T,) uint32 that `spec` names, which is at `key` in the workflow.
+
+        They have the order of the workflow or its file. `random` and `top_degree` give ascending order. The
+        errors are those of `sources`.
+        """
+        chosen = self._chosen(spec, key)
+        is_drawn = spec.kind in ("random", "top_degree")
+        return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)
+
+    def _chosen(self, spec: Vertices, key: str) -> np.ndarray:
+        """Return the vertices that `spec` chooses; `key` is its key in the workflow."""
+        what = "source" if key == "sources" else "target"
+        ids = self.ids
+        if spec.top_degree is not None:
+            _check_enough(spec.top_degree, ids.n_vertices, f"`{key}.top_degree`", what)
+            degrees = np.diff(self.load().row_offsets)
+            # A stable sort puts the lower vertex first among equal degrees.
+            return np.argsort(-degrees, kind="stable")[: spec.top_degree]
+        if spec.random is not None:
+            return _random_vertices(spec.random, key, what, ids.n_vertices, self.load)
+        if spec.points is not None:
+            assert self.snap is not None, "points are chosen on a stored graph, which has coordinates"
+            return self.snap(spec.points, key)
+        place, named = "", list(ids.typed(spec.ids or ()))
+        if spec.file is not None:
+            place = f"`{files.redacted(spec.file)}`: "
+            named = IdFile(key, spec, ids.mapping.type, ids.has).read()
+        elif (misfit := ids.misfit(named)) is not None:
+            problem, hint = misfit
+            raise InputError(f"{what} {problem}", hint=hint)
+        return self.known(named, spec, key, place, what)[0]
+
+    def known(
+        self, named: Sequence[int | str], spec: Vertices | Amounts, key: str, place: str, what: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the vertices (n,) int64 of the ids `named` that are in the graph, and which of the ids these are.
+
+        Parameters
+        ----------
+        spec, key
+            What names them, and its key in the workflow. `spec.unknown` says what happens to other ids.
+        place
+            What messages begin with: empty, or the file.
+        what
+            "source", "target" or "vertex".
+
+        Raises
+        ------
+        InputError
+            An id is not in the graph, or named twice.
+        """
+        ids = self.ids
+        vertices = ids.find(named)
+        unknown = [named[i] for i in np.flatnonzero(vertices < 0).tolist()]
+        if unknown:
+            if spec.unknown == "error":
+                error = ids.unknown_error(unknown, len(named), place + what)
+                skip = f"`{key}.unknown: skip` leaves out those that are not in the graph"
+                is_undecided = spec.file is not None and ids.mapping.type == "string"
+                may_be_header = is_undecided and isinstance(spec, Vertices) and spec.header is None
+                header = f"if the first line names the column, write `{key}.header: true`; "
+                raise InputError(
+                    error.message,
+                    hint=f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}",
+                )
+            if len(unknown) == len(named):
+                raise InputError(
+                    f"{place}none of the {plural(len(named), what)} is in the graph: {listed(unknown)}",
+                    hint=ids.range_hint(),
+                )
+            self.skipped.add(what, unknown)
+        return _without_repeats(vertices[vertices >= 0], place, what, ids), vertices >= 0
 
 
 def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds) -> np.ndarray:

@@ -17,7 +17,8 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.store import MANIFEST
-from sssp_pipeline.pipeline.planning.plan import check_choice, solve_options
+from sssp_pipeline.pipeline.planning.choice import check_choice
+from sssp_pipeline.pipeline.planning.work import solve_options
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
 from sssp_pipeline.pipeline.results.run_files import RUN_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder

@@ -100,7 +100,7 @@ def _verdict_on(
     mode: str,
     progress: Progress,
 ) -> Verdict:
-    """Return the verdict on a finished run, found by the workers of `source`; raises as `Verifying.verify_on`."""
+    """Return the verdict of the workers of `source` on a finished run. Raises the errors of `verify_on`."""
     metrics = folder.read_metrics()
     place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
     sources = stored.ids.vertices(metrics["source"].to_pylist(), place)

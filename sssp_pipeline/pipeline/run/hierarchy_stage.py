@@ -1,8 +1,8 @@
 """The stage that makes the hierarchy of a stored graph, and keeps it in the store for all workers and all later runs.
 
-It is made step by step: low degrees, order, arcs, weights of the arcs. Before each step a function is asked whether to
-go on, since each step tells more about the next ones. What was found out is kept, so that the next run need not find it
-out again.
+It is made step by step: low degrees, order, arcs, weights of the arcs. Each step shows more of what the next ones cost,
+so a function decides before each step whether to go on. The store keeps what a step has shown. So the next run does not
+repeat a step.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning import hierarchy
+from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine
-from sssp_pipeline.pipeline.planning.plan import Work, has_hierarchy
+from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Solve
@@ -39,7 +40,7 @@ WhyNot = Callable[[GraphTraits], str | None]
 
 
 def known_traits(stored: StoredGraph) -> GraphTraits:
-    """Return the properties of a stored graph, with what its store knows of a hierarchy; raises as `read_record`."""
+    """Return the properties of a stored graph and of its hierarchy; raises the errors of `read_record`."""
     return replace(stored.manifest.traits, hierarchy=read_record(stored.store).traits(stored.manifest))
 
 
@@ -263,7 +264,7 @@ def planned(
 
 
 def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> None:
-    """Make the hierarchies for all weights of a store; raises as `prepare` with `solve.hierarchy: build`."""
+    """Make the hierarchies for all weights of a store; raises the errors of `solve.hierarchy: build` in `prepare`."""
     stored: StoredGraph | None = None
     for name, graph in manifest.by_weight.items():
         stored = StoredGraph(store, graph) if stored is None else stored.beside(graph)

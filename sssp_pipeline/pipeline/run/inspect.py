@@ -77,7 +77,7 @@ def _input_facts(spec: Graph) -> dict[str, Any]:
     """Return how the input of `spec` would be read, from the beginnings of its files."""
     from sssp_pipeline.pipeline.ingest.input import preview
 
-    found: dict[str | None, dict[str, Any]] = {}
+    found: dict[Any, Any] = {}
     for name, graph in spec.by_weight.items():
         with naming_weight(name):
             reading, files = preview(graph)
@@ -86,10 +86,7 @@ def _input_facts(spec: Graph) -> dict[str, Any]:
             "bytes": sum(file.get("size") or 0 for file in files),
             **reading.facts(),
         }
-    return {
-        "kind": "edge list",
-        **(found[None] if None in found else {str(name): facts for name, facts in found.items()}),
-    }
+    return {"kind": "edge list", **found.get(None, found)}
 
 
 def _store_facts(url: str) -> dict[str, Any]:
@@ -98,23 +95,26 @@ def _store_facts(url: str) -> dict[str, Any]:
 
     manifest = read_newest(url)
     older = older_versions(url, manifest).values()
-    if several := [name for name in manifest.by_weight if name is not None]:
-        facts = {name: _graph_facts(graph) for name, graph in manifest.by_weight.items()}
-        own = ("symmetric", "read", "inputs")
-        weights = {n: {**facts[n]["weights"], **{key: facts[n][key] for key in own}} for n in several}
-        shared = {key: value for key, value in facts[several[0]].items() if key not in own}
-        of_graph = shared | {"weights": weights}
-    else:
-        of_graph = _graph_facts(manifest.by_weight[None])
+    facts = {name: _graph_facts(graph) for name, graph in manifest.by_weight.items()}
     return {
         "kind": "graph store",
-        **of_graph,
+        **(facts.get(None) or _joined(facts)),
         "files": len(manifest.parts),
         "bytes": sum(part.bytes for part in manifest.parts),
         "hierarchy": read_record(url).facts(manifest.by_weight.values()),
         "older_versions": len(older),
         "older_versions_bytes": sum(part.bytes for version in older for part in version.parts),
     }
+
+
+def _joined(facts: dict[str | None, dict[str, Any]]) -> dict[str, Any]:
+    """Return the facts of a graph with several weights. Facts that a weight has of its own are below its name."""
+    own = ("symmetric", "read", "inputs")
+    weights = {
+        name: of_weight["weights"] | {key: of_weight[key] for key in own} for name, of_weight in facts.items()
+    }
+    shared = {key: value for key, value in next(iter(facts.values())).items() if key not in own}
+    return shared | {"weights": weights}
 
 
 def _graph_facts(manifest: Manifest) -> dict[str, Any]:

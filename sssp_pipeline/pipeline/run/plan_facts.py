@@ -12,10 +12,16 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.planning.plan import Plan, Work, has_hierarchy, solve_options
+from sssp_pipeline.pipeline.planning.choice import has_hierarchy
+from sssp_pipeline.pipeline.planning.machine import this_machine
+from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
+from sssp_pipeline.pipeline.planning.selection import select
+from sssp_pipeline.pipeline.planning.work import Work, solve_options, work_of
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
-from sssp_pipeline.pipeline.run.conductor import ingest_stage, plan_stage
+from sssp_pipeline.pipeline.run.graphs import Graphs
+from sssp_pipeline.pipeline.run.hierarchy_stage import planned
 from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.weights import naming_weight
 
 #: A solver whose expected time is more than this multiple of the best measured time is not measured.
 _MAX_RATIO = 10
@@ -23,6 +29,8 @@ _MAX_RATIO = 10
 
 def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
     """Return facts about a run of `workflow`, without the run. Ingest the graph if its store does not hold it.
+
+    If weights have names, return the facts of each run by the name of its weight.
 
     Parameters
     ----------
@@ -36,15 +44,28 @@ def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[st
     Raises
     ------
     InputError
-        The run would refuse its input.
+        The run would refuse its input. The message names the weight if weights have names.
     """
-    check_before_ingest(workflow, progress, cluster=False)
-    return facts_of_plan(workflow, ingest_stage(workflow, progress), probe, progress)
+    weights = {name: workflow.with_weight(name) for name in workflow.weights}
+    for name, one in weights.items():
+        with naming_weight(name):
+            check_before_ingest(one, progress, cluster=False)
+    graphs = Graphs(workflow, progress)
+    graphs.ingest()
+    facts: dict[Any, Any] = {}
+    for name, one in weights.items():
+        with naming_weight(name):
+            facts[name] = _facts(one, graphs.graph(name), probe, progress)
+    return facts.get(None, facts)
 
 
-def facts_of_plan(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progress) -> dict[str, Any]:
-    """Return what `describe_plan` does, of a run on a stored graph."""
-    plan = plan_stage(workflow, stored, progress)
+def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progress) -> dict[str, Any]:
+    """Return the facts about the run of one weight."""
+    selected = select(workflow, stored, progress)
+    batches, output, solve, machine = selected.batches, selected.output, workflow.solve, this_machine()
+    work = work_of(stored.manifest.traits, batches, solve, output.kept)
+    known, no_hierarchy = planned(stored, solve, work, machine)
+    plan = make_plan(known, batches, solve, output, machine, no_hierarchy)
     traits = stored.manifest.traits
     facts: dict[str, Any] = {
         "n_vertices": traits.n_vertices,
@@ -86,7 +107,7 @@ def _hierarchy_facts(work: Work) -> dict[str, Any]:
     }
 
 
-def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> dict[str, Any]:
+def _probed(workflow: Workflow, stored: StoredGraph, plan: RunPlan, probe: int) -> dict[str, Any]:
     """Return the measured time of `probe` sources with each solver that a run would try."""
     graph, traits, n_sources = stored.graph(), stored.manifest.traits, sum(len(b) for b in plan.batches)
     tried = np.concatenate(plan.batches)[:: max(1, n_sources // probe)][:probe]

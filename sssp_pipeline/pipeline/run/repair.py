@@ -1,6 +1,6 @@
-"""Damage of a finished run: `verify` finds and notes it, and `run` repairs it.
+"""Damage of a finished run: `verify` finds it, and `run` repairs it.
 
-`verify` reads every file and compares its checksum. It notes damaged files in run.json under "damaged". `run` compares
+`verify` reads every file and compares its checksum. It lists damaged files in run.json under "damaged". `run` compares
 lengths, and solves the batches of damaged files again. run.json stays meanwhile. So a repair that is killed is
 repeated.
 """
@@ -21,12 +21,12 @@ from sssp_pipeline.storage import files
 def noted_damage(folder: RunFolder, record: dict[str, Any]) -> InputError | None:
     """Return the error on the damaged files of a finished run, None if there are none. All files are read.
 
-    They are noted in `record`, the content of run.json, and in run.json.
+    The names of damaged files are added to `record`, the content of run.json, and to run.json.
 
     Raises
     ------
     InputError
-        A file in `distances` is of no run.
+        A file in `distances` does not belong to this run.
     """
     folder.check_no_strays(record["files"])
     faults = damage_of(folder.url, record, content=True)
@@ -44,12 +44,12 @@ def is_whole(
     record: dict[str, Any],
     identity: dict[str, Any],
     progress: Progress,
-    solve: Callable[[list[int]], None],
+    solve: Callable[[list[int]], object],
     write_inputs: Callable[[], None],
 ) -> bool:
     """Return whether a finished run is whole, after its damaged files are written again.
 
-    If a file is damaged that has something of every batch, the run becomes an unfinished one without batches.
+    If a damaged file has values of every batch, the run becomes an unfinished run without batches.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def is_whole(
     solve
         Solves and commits the batches with these numbers.
     write_inputs
-        Writes the files that follow from the workflow alone.
+        Writes the files that follow from the workflow only.
 
     Raises
     ------
     InputError
         A file is damaged, and another release would write it in another way.
     SsspError
-        What is written has other bytes than before; or as `solve`.
+        A file was written again with other bytes than before, or `solve` failed.
     """
     faults = dict.fromkeys(record.get("damaged", ()), "is damaged: `verify` found it")
     faults |= damage_of(folder.url, record, content=False)

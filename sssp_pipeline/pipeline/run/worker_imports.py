@@ -15,7 +15,7 @@ from sssp_pipeline.base.lazy import leave_out_optional_packages
 
 leave_out_optional_packages()
 
-import sssp_pipeline.pipeline.solving.dispatch
+import sssp_pipeline.pipeline.solving.solve_task
 import sssp_pipeline.pipeline.solving.workers.dask_workers
 import sssp_pipeline.pipeline.solving.workers.local_cluster
 import sssp_pipeline.pipeline.verification.vertices

@@ -87,7 +87,7 @@ class ClusterForIngest:
         from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskCluster
 
         source = self.cluster.source()
-        assert isinstance(source, DaskCluster), "the workers are not those of this machine"
+        assert isinstance(source, DaskCluster), "the workers are on other machines"
         asked = tuple(inputs[:_MOST_CHECKED])
         fault, task_bytes = source.ingest_faults(IngestNeeds(folder, asked, _LEAST_TASK_BYTES))
         if fault is not None:

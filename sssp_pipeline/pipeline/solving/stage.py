@@ -15,8 +15,10 @@ from sssp_pipeline.base.progress import StartUp, in_bytes, plural, shortened
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.planning.machine import versions
-from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
-from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
+from sssp_pipeline.pipeline.planning.plan import RunPlan
+from sssp_pipeline.pipeline.planning.work import solve_options
+from sssp_pipeline.pipeline.solving.dispatch import scatter
+from sssp_pipeline.pipeline.solving.solve_task import SolveTask
 from sssp_pipeline.pipeline.solving.task import TaskDone, TaskStage
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
@@ -41,11 +43,11 @@ class Solving(TaskStage):
     workflow: Workflow
     #: The numbers of the batches that are not committed yet.
     missing: list[int]
-    plan: Plan
+    plan: RunPlan
     #: As `lease.exclusive` gives it.
     still_ours: Callable[[], None]
     start_up: StartUp
-    #: Memory that a worker must have beside the graph. `verify` may need more than solving.
+    #: Memory that a worker must have in addition to the graph. `verify` may need more than solving.
     least_bytes: int = 0
     _trials: Trials = field(init=False)
 
@@ -144,7 +146,7 @@ class Solving(TaskStage):
         )
 
     def _begin(self, workers: Workers) -> None:
-        """Report the workers, and note them for `inspect`."""
+        """Report the workers, and write them to the run folder for `inspect`."""
         self.progress.say(
             _workers_text(workers),
             "workers",

@@ -1,4 +1,4 @@
-"""Tasks: what a stage knows that makes them, what they tell a worker, and what the worker returns of a solved one."""
+"""Tasks: a stage that makes them, what a task tells a worker, and what the worker returns."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class TaskStage:
 
 @dataclass(frozen=True, eq=False)
 class Attempt(ABC):
-    """What `dispatch.scatter` sends to the workers, again with the next number if it fails."""
+    """A task that `dispatch.scatter` sends to the workers. If it fails, `scatter` sends it with the next number."""
 
     #: Counts from 1.
     attempt: int = field(default=1, kw_only=True)
 
-    #: What has the numbers, for messages.
+    #: The word for what `numbers` counts, for messages.
     noun: ClassVar[str] = "batch"
-    #: Their name in events.
+    #: The plural of `noun`, for messages and events.
     plural: ClassVar[str] = "batches"
 
     @property
@@ -86,7 +86,7 @@ class Task(Attempt):
 
 @dataclass(frozen=True)
 class TaskDone:
-    """What a worker returns of a task. It is small, because it passes through Dask's scheduler."""
+    """What a worker returns after a task. It is small, because it passes through Dask's scheduler."""
 
     solver: str
     #: The numbers of the batches.
@@ -98,7 +98,7 @@ class TaskDone:
     load_s: float
     solve_s: float
     write_s: float = 0.0
-    #: How many sources the batches have together, and the mean seconds of one, of the thread or of the GPU.
+    #: The number of sources of all batches, and the mean seconds that the thread or the GPU took for one.
     n_sources: int = 0
     source_s: float = 0.0
     #: Bytes of distances and metrics written.

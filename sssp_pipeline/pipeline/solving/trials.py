@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.pipeline.planning.plan import Plan
+from sssp_pipeline.pipeline.planning.plan import RunPlan
 
 # The seconds that a trial may waste are the sum of the next four terms.
 #: A fixed number of seconds.
@@ -68,10 +68,10 @@ class Trials:
     solver
         The fastest solver so far.
     reason
-        Why this solver: `Plan.solver_reason`, and the changes since.
+        Why this solver: `RunPlan.solver_reason`, and the changes since.
     """
 
-    def __init__(self, plan: Plan, batches_per_call: int) -> None:
+    def __init__(self, plan: RunPlan, batches_per_call: int) -> None:
         self.solver, self.reason = plan.solver, plan.solver_reason
         self._plan, self._batches_per_call = plan, batches_per_call
         self._rivals = list(plan.others)

@@ -126,9 +126,9 @@ def memory_limit() -> int:
     if (dask := sys.modules.get("distributed")) is not None:
         with suppress(ValueError):  # this process is no worker
             worker = dask.get_worker()
-            from sssp_pipeline.pipeline.solving.workers.memory import limit_of, usable_bytes
+            from sssp_pipeline.pipeline.solving.workers.memory import limit_of
 
-            return usable_bytes(*limit_of(worker))
+            return limit_of(worker).usable_bytes
     return memory_bytes()
 
 

@@ -18,7 +18,7 @@ from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford import FrontierBellmanFord
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
 from sssp_pipeline.kernels.gpu.papers.adaptive_threads.adaptive_threads import AdaptiveThreads
-from sssp_pipeline.pipeline.planning.plan import solve_options
+from sssp_pipeline.pipeline.planning.work import solve_options
 from sssp_pipeline.workflow.models import Solve
 
 ON = {

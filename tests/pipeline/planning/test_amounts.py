@@ -14,7 +14,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.pipeline.planning.amounts import read_amounts
-from sssp_pipeline.pipeline.planning.sources import Skipped
+from sssp_pipeline.pipeline.planning.sources import VertexSelection
 from sssp_pipeline.workflow.answers import Amounts
 
 NUMBERS = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, 4)
@@ -33,8 +33,12 @@ def read(content, ids=NUMBERS, **spec):
         pq.write_table(content, "a")
     else:
         Path("a").write_bytes(content if isinstance(content, bytes) else content.encode())
-    skipped = Skipped()
-    return read_amounts(Amounts(file="a", **{"names": ("jobs",), **spec}), ids, skipped), skipped
+    selection = VertexSelection(ids, no_graph)
+    return read_amounts(Amounts(file="a", **{"names": ("jobs",), **spec}), selection), selection.skipped
+
+
+def no_graph():
+    raise AssertionError("amounts need no graph")
 
 
 @pytest.mark.parametrize(

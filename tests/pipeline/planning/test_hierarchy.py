@@ -11,9 +11,10 @@ from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs, metis_processes
+from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy
 from sssp_pipeline.pipeline.planning.hierarchy import why_never, why_not
 from sssp_pipeline.pipeline.planning.machine import Machine
-from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver, has_hierarchy
+from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.workflow.models import Solve
 
 pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
@@ -69,11 +70,7 @@ def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
     ("name", "n_sources", "step"),
     [
         # Graphs with small separators: from some hundred sources on.
-        *(
-            (name, n, UNKNOWN)
-            for name in ("ny", "ne", "road-1m", "delaunay", "grid-2048")
-            for n in (1, 16, 64)
-        ),
+        *((name, n, UNKNOWN) for name in ("ny", "ne", "road-1m", "delaunay", "grid-2048") for n in (1, 16, 64)),
         *((name, n, STORED) for name in ("ny", "ne", "road-1m", "grid-2048") for n in (512, 1024, 16_384)),
         *(("delaunay", n, STORED) for n in (1024, 16_384)),
         # Others: at most a look at the core, and only in a run that takes long.
@@ -84,7 +81,7 @@ def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
         # A web graph has hubs, and still small separators. Only a very long run finds out.
         ("cnr", 16_384, STORED),
     ],
-)
+)  # fmt: skip
 def test_how_far_a_run_goes(name, n_sources, step):
     assert last_step(name, n_sources) == step
 
@@ -115,11 +112,8 @@ def test_the_reason_has_the_sources_and_the_times():
 def test_what_is_stored_is_used_from_few_sources_on():
     of_graph = traits("ny", STORED)
     assert has_hierarchy(of_graph)
-    assert [choose_solver("auto", work(of_graph, n), TWO_CORES)[0].name for n in (1, 16, 1024)] == [
-        "parallel-delta-stepping",
-        "phast",
-        "phast",
-    ]
+    names = [choose_solver("auto", work(of_graph, n), TWO_CORES)[0].name for n in (1, 16, 1024)]
+    assert names == ["parallel-delta-stepping", "phast", "phast"]
     assert why_not(work(of_graph, 1024), TWO_CORES, 0) is None  # nothing is made, so no memory is needed
 
 
@@ -143,11 +137,8 @@ def test_more_cores_need_more_sources():
     assert last_step("ny", 512, Machine(64, None, "no GPU")) == UNKNOWN
 
 
-def test_a_gpu_is_faster_than_a_hierarchy_on_a_cpu():
+def test_a_gpu_takes_a_hierarchy_only_for_very_many_sources():
     assert last_step("ny", 16_384, GPU) == UNKNOWN
-
-
-def test_a_gpu_takes_a_hierarchy_for_very_many_sources():
     assert last_step("ne", 1_500_000, GPU) == STORED
     assert choose_solver("auto", work(traits("ne", STORED), 1_500_000), GPU)[0].name == "phast-gpu"
     assert last_step("rmat-18", 250_000, GPU) < ORDERED

@@ -18,7 +18,7 @@ from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
-from sssp_pipeline.pipeline.solving import dispatch
+from sssp_pipeline.pipeline.solving import solve_task as worker_side
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 N_VERTICES = 40
@@ -292,7 +292,7 @@ def test_no_batch_is_solved_with_a_damaged_note(output, how, monkeypatch):
         content = path.read_bytes()
         path.write_bytes(content[:-1] if how == "cut" else bytes([content[0] ^ 1]) + content[1:])
 
-    dispatch._noted.cache_clear()
+    worker_side._output_note.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "note_output", damaged)
         with pytest.raises(InputError, match=r"\.u32` is damaged: it has not what the run was asked for"):

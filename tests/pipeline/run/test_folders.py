@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.solving import dispatch
+from sssp_pipeline.pipeline.solving import solve_task as worker_side
 from sssp_pipeline.storage import files as storage
 from sssp_pipeline.storage.file_sums import sum_of
 from sssp_pipeline.workflow.models import Workflow
@@ -158,7 +159,7 @@ def test_killed_at_every_step_of_a_removal_the_folder_is_still_a_runs(tmp_path, 
         with monkeypatch.context() as patched, pytest.raises(SsspError):
             patched.setattr(dispatch, "solve_task", lambda task: solve(task))
 
-            def solve(task, real=dispatch._solved):
+            def solve(task, real=worker_side._solved):
                 if 2 in task.numbers:
                     raise OSError("the power failed")
                 return real(task)
@@ -306,7 +307,7 @@ def test_a_repair_that_fails_leaves_the_finished_run(tmp_path, monkeypatch):
         raise InputError("no worker can be used", hint="")
 
     with monkeypatch.context() as patched, pytest.raises(SsspError):
-        patched.setattr(dispatch, "_solved", fails)
+        patched.setattr(worker_side, "_solved", fails)
         run(made(tmp_path), Quiet())
     assert whole.items() <= content(tmp_path / "run").items()
     run(made(tmp_path), Quiet())
@@ -382,13 +383,13 @@ def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeyp
     whole = content(tmp_path / "run" / "distances")
     shutil.rmtree(tmp_path / "run")
 
-    def fails(task, real=dispatch._solved):
+    def fails(task, real=worker_side._solved):
         if 2 in task.numbers:
             raise OSError("the power failed")
         return real(task)
 
     with monkeypatch.context() as patched, pytest.raises(SsspError):
-        patched.setattr(dispatch, "_solved", fails)
+        patched.setattr(worker_side, "_solved", fails)
         run(workflow, Quiet())
     path = (
         tmp_path / "run" / ("distances/batch-00001.parquet" if layout == "long" else "_run/batch-00001.tiles")

@@ -20,8 +20,8 @@ from sssp_pipeline.pipeline.graph_store import hierarchies
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.run import hierarchy_stage
-from sssp_pipeline.pipeline.run.conductor import run
-from sssp_pipeline.pipeline.run.run_each import plan_each, run_each
+from sssp_pipeline.pipeline.run.conductor import run, run_each
+from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.workflow.models import Workflow
 
 pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
@@ -141,7 +141,7 @@ def test_damage_ends_a_run_with_an_error(tmp_path, pays):
     with pytest.raises(InputError, match=f"`{part}` has [0-9]+ bytes, the manifest says [0-9]+"):
         run(made(tmp_path, "second"), Quiet())
     record.write_text("{")
-    for work in (run, lambda workflow, progress: plan_each(workflow, 0, progress)):
+    for work in (run, lambda workflow, progress: describe_plan(workflow, 0, progress)):
         with pytest.raises(InputError, match=f"`{record}` is damaged") as caught:
             work(made(tmp_path, "third"), Quiet())
         assert "solve.hierarchy: off" in caught.value.hint
@@ -224,17 +224,17 @@ def test_python_takes_a_hierarchy_that_is_stored(tmp_path, pays):
 
 
 def test_a_plan_shows_whether_a_hierarchy_is_made_and_why(tmp_path, never_made):
-    facts = plan_each(made(tmp_path), 0, Quiet())["hierarchy"]
+    facts = describe_plan(made(tmp_path), 0, Quiet())["hierarchy"]
     assert facts["state"] == "none"
     assert facts["why"].startswith("making a hierarchy does not pay for 40 sources: expected to take ")
-    facts = plan_each(made(tmp_path, solve={"hierarchy": "off"}), 0, Quiet())["hierarchy"]
+    facts = describe_plan(made(tmp_path, solve={"hierarchy": "off"}), 0, Quiet())["hierarchy"]
     assert (facts["state"], facts["why"]) == ("none", "`solve.hierarchy` is off")
-    facts = plan_each(made(tmp_path, solve={"solver": "dijkstra"}), 0, Quiet())["hierarchy"]
+    facts = describe_plan(made(tmp_path, solve={"solver": "dijkstra"}), 0, Quiet())["hierarchy"]
     assert (facts["state"], facts["why"]) == ("none", "`dijkstra` uses no hierarchy")
 
 
 def test_a_plan_makes_no_hierarchy_and_says_what_it_takes(tmp_path, pays, never_made):
-    facts = plan_each(made(tmp_path), 2, Quiet())
+    facts = describe_plan(made(tmp_path), 2, Quiet())
     assert facts["hierarchy"]["state"] == "would be made, unless the graph has too many arcs"
     assert facts["hierarchy"]["make_s"] == pytest.approx(costs.left_s(workflow_traits(tmp_path)))
     assert facts["hierarchy"]["make_bytes"] > 10**8
@@ -243,7 +243,7 @@ def test_a_plan_makes_no_hierarchy_and_says_what_it_takes(tmp_path, pays, never_
 
 def test_a_plan_after_the_run_finds_it(tmp_path, pays):
     run(made(tmp_path), Quiet())
-    facts = plan_each(made(tmp_path, "other"), 2, Quiet())
+    facts = describe_plan(made(tmp_path, "other"), 2, Quiet())
     assert facts["hierarchy"]["state"] == "stored"
     assert facts["hierarchy"]["arcs"] > 2400
     assert facts["solver"] == "phast"

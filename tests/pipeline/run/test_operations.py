@@ -31,7 +31,7 @@ from sssp_pipeline.pipeline.run import conductor as conductor
 from sssp_pipeline.pipeline.run import inspect
 from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.pipeline.solving import worker_metrics
-from sssp_pipeline.pipeline.solving.dispatch import SolveTask, solve_task
+from sssp_pipeline.pipeline.solving.solve_task import SolveTask, solve_task
 from sssp_pipeline.pipeline.solving.task import TaskDone
 from sssp_pipeline.storage.lease import exclusive, is_held
 

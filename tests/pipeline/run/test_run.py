@@ -19,16 +19,17 @@ from sssp_pipeline.base.errors import DeadlineError, InputError, NegativeCycleEr
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import Forecast
-from sssp_pipeline.pipeline.planning import plan
-from sssp_pipeline.pipeline.planning.plan import Work
+from sssp_pipeline.pipeline.planning import work as planning_work
+from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
+from sssp_pipeline.pipeline.solving import solve_task as worker_side
 from sssp_pipeline.pipeline.solving import trials
-from sssp_pipeline.pipeline.solving.dispatch import solve_task
+from sssp_pipeline.pipeline.solving.solve_task import solve_task
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.storage.records import record_content
 from sssp_pipeline.workflow.models import Workflow
@@ -139,7 +140,7 @@ def test_small_batches_share_files_and_a_stopped_run_goes_on(tmp_path, monkeypat
             if unit == "batches":
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan, "SMALL_BATCHES", 10)
+    monkeypatch.setattr(planning_work, "SMALL_BATCHES", 10)
     one_by_one, heard = {"solve": {"batch": 1}, "verify": "off"}, listener()
     run(made(tmp_path, **one_by_one), heard)
     assert "`solve.batch: 1` would make 30 small files: a batch has 3 sources" in heard.lines
@@ -533,7 +534,7 @@ def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(
         return real(folder, batch, *args)
 
     real = RunFolder.commit_batch
-    monkeypatch.setattr(scatter_stage, "_SMALL_BYTES", small)
+    monkeypatch.setattr(worker_side, "_SMALL_BYTES", small)
     monkeypatch.setattr(Work, "batches_per_call", lambda work, solver: 3)
     with monkeypatch.context() as patched, pytest.raises(SsspError) as caught:
         patched.setattr(RunFolder, "commit_batch", commit)
@@ -802,10 +803,10 @@ def test_a_record_has_the_versions_of_each_start_that_committed_batches(tmp_path
     def fails(task):
         raise InputError("no worker can be used", hint="")
 
-    def start(release: str, progress: Quiet, work=scatter_stage._solved) -> None:
+    def start(release: str, progress: Quiet, work=worker_side._solved) -> None:
         with monkeypatch.context() as patched, suppress(KeyboardInterrupt, SsspError):
             patched.setattr("sssp_pipeline.pipeline.solving.stage.versions", lambda: {"release": release})
-            patched.setattr(scatter_stage, "_solved", work)
+            patched.setattr(worker_side, "_solved", work)
             run(made(tmp_path), progress)
 
     start("1", StopsAt(2))

@@ -24,9 +24,10 @@ from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
-from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
+from sssp_pipeline.pipeline.solving.dispatch import scatter
+from sssp_pipeline.pipeline.solving.solve_task import SolveTask
 from sssp_pipeline.pipeline.solving.task import TaskDone
-from sssp_pipeline.pipeline.solving.workers.local import Threads
+from sssp_pipeline.pipeline.solving.workers.local import WorkerThreads
 from sssp_pipeline.workflow.models import Graph
 
 OUTPUT = AllDistances(DistanceFormat("long", None, "none", False))
@@ -238,7 +239,7 @@ def test_one_task_at_a_time_until_there_may_be_more(monkeypatch):
 
     monkeypatch.setattr(scatter_stage, "solve_task", lambda task: DONE)
     with ThreadPoolExecutor(1) as executor:
-        workers = Threads(executor, 1, in_flight=3)
+        workers = WorkerThreads(executor, 1, in_flight=3)
         failed = scatter(workers, tasks(), 0, lambda _: done.append(1), one_by_one=lambda: len(done) < 2)
     assert failed == {}
     assert done_when_asked_for[:5] == [0, 1, 2, 2, 2]

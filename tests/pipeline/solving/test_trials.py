@@ -6,7 +6,8 @@ import pytest
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.planning.machine import Machine
-from sssp_pipeline.pipeline.planning.plan import cut, make_plan
+from sssp_pipeline.pipeline.planning.plan import make_plan
+from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone

@@ -20,7 +20,7 @@ from sssp_pipeline.workflow.cluster import Cluster
 #: Only processes of the same machine or pod can connect to this address.
 LOOPBACK = "127.0.0.1"
 #: Dask settings of schedulers and workers. A task that kills its worker fails at once, because only the driver can tell
-#: the batch that kills from the batches beside it. A worker that is silent for `worker-ttl` counts as dead.
+#: the batch that kills from other batches of the same worker. A worker that is silent for `worker-ttl` counts as dead.
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-ttl": "60s",

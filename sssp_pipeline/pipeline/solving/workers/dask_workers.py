@@ -22,7 +22,7 @@ from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.solving.workers import clusters
-from sssp_pipeline.pipeline.solving.workers.interface import in_flight
+from sssp_pipeline.pipeline.solving.workers.interface import Workers, in_flight
 from sssp_pipeline.pipeline.solving.workers.memory import PausedWorker, all_paused, paused_workers
 from sssp_pipeline.pipeline.solving.workers.needs import IngestNeeds, Needs, with_shared_tasks
 from sssp_pipeline.pipeline.solving.workers.worker_checks import (
@@ -62,8 +62,8 @@ class _Submitted(NamedTuple):
     allowed: frozenset[str] | None
 
 
-class DaskWorkers:
-    """The workers of a Dask cluster, as `interface.Workers`.
+class DaskWorkers(Workers):
+    """The workers of a Dask cluster.
 
     With `needs` None no worker is checked: the run has started all of them on this machine.
     """
@@ -84,7 +84,7 @@ class DaskWorkers:
         self._active: dict[str, int] = {}
         self._submitted: dict[Future, _Submitted] = {}
         self._last_watch = self._last_active = time.monotonic()
-        self.scheduler: str = client.scheduler.address
+        self.scheduler = client.scheduler.address
         self.dashboard = clusters.dashboard_link(client, spec)
         threads_of = client.nthreads()
         if needs is not None:

@@ -35,16 +35,13 @@ _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Threads:
+class WorkerThreads(Workers):
     """Threads of this process, as `Workers`."""
 
     executor: Executor
-    n_threads: int
-    in_flight: int
-    n_processes: int = 0
-    n_left_out: int = 0
-    scheduler: str | None = None
-    dashboard: str | None = None
+    # The defaults take the place of abstract properties.
+    n_threads: int = 1
+    in_flight: int = 1
     _unfinished: set[Future] = field(default_factory=set)
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
@@ -60,12 +57,6 @@ class Threads:
             interrupts.check()
         self.executor.shutdown()
 
-    def deaths(self, error: BaseException) -> int:
-        return 0
-
-    def watch(self) -> list[str]:
-        return []
-
 
 def check_gpus(spec: Cluster) -> None:
     """Raise `InputError` if this machine has too few GPUs for `spec`, of kind `local-cuda`."""
@@ -75,18 +66,17 @@ def check_gpus(spec: Cluster) -> None:
 class ThisMachine:
     """The machine of this process, as a `WorkerSource`.
 
+    Worker processes serve later calls of `workers` too, if these need equally many.
+
     Parameters
     ----------
     spec
         The cluster of the workflow.
-    kept
-        Ends the worker processes, which then serve later calls of `workers` that need equally many. None ends them
-        with each block.
     """
 
-    def __init__(self, spec: Cluster, kept: ExitStack | None = None) -> None:
-        self._spec, self._kept = spec, kept
-        #: The kept worker processes: their kind, their number, the threads of each, and their client.
+    def __init__(self, spec: Cluster) -> None:
+        self._spec, self._processes = spec, ExitStack()
+        #: The worker processes: their kind, their number, the threads of each, and their client.
         self._running: tuple[str, int, int, Client] | None = None
         self.machine = this_machine()
         if spec.kind == "local-cuda":
@@ -121,31 +111,30 @@ class ThisMachine:
         needed = _checked_memory(processes, threads, needs)
         if _is_this_process(spec):
             executor = ThreadPoolExecutor(threads, thread_name_prefix="solve")
-            with closing(Threads(executor, threads, in_flight(spec, threads))) as of_this_process:
+            with closing(WorkerThreads(executor, threads, in_flight(spec, threads))) as of_this_process:
                 yield of_this_process
             return
         from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
-        from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here
 
-        if self._kept is not None:
-            yield DaskWorkers(self._kept_client(self._kept, spec, processes, threads, needed), spec)
-            return
-        with started_here(spec, processes, threads, needed) as client:
-            yield DaskWorkers(client, spec)
+        yield DaskWorkers(self._client(spec, processes, threads, needed), spec)
 
-    def _kept_client(
-        self, kept: ExitStack, spec: Cluster, processes: int, threads: int, needed: int
-    ) -> Client:
+    def _client(self, spec: Cluster, processes: int, threads: int, needed: int) -> Client:
         """Return the client of the running worker processes, or of others if those do not fit."""
         from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here, worker_limit
 
-        worker_limit(spec, processes, threads, needed)
         wanted = spec.kind, processes, threads
         if self._running is None or self._running[:3] != wanted:
-            kept.close()
-            client = kept.enter_context(started_here(spec, processes, threads, needed))
+            self.close()
+            client = self._processes.enter_context(started_here(spec, processes, threads, needed))
             self._running = (*wanted, client)
+        else:
+            worker_limit(spec, processes, threads, needed)
         return self._running[3]
+
+    def close(self) -> None:
+        """End the worker processes."""
+        self._running = None
+        self._processes.close()
 
 
 def _workers_on_gpus(spec: Cluster) -> int:
@@ -212,14 +201,14 @@ def _room(spec: Cluster, processes: int) -> int:
     free = free_memory_bytes() // processes
     if _is_this_process(spec):
         return free
-    from sssp_pipeline.pipeline.solving.workers.memory import limit_here, usable_bytes, usable_share
+    from sssp_pipeline.pipeline.solving.workers.memory import limit_here
 
-    return min(free, usable_bytes(limit_here(spec.memory_limit, processes), usable_share()))
+    return min(free, limit_here(spec.memory_limit, processes).usable_bytes)
 
 
 def _checked_memory(processes: int, threads: int, needs: Needs) -> int:
     """Return the bytes that each process needs; raise `InputError` if all need more than this run may use."""
-    needed = needs.graph_bytes + max(threads * needs.task_memory, needs.least_bytes)
+    needed = needs.process_bytes(threads)
     usable = memory_bytes()
     if processes * needed > usable:
         workers = f"{plural(processes, 'worker')} of {plural(threads, 'thread')}"

@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline.solving.workers.dask_start import (
     running,
     tls_options,
 )
-from sssp_pipeline.pipeline.solving.workers.memory import limit_here, needed_limit, usable_bytes, usable_share
+from sssp_pipeline.pipeline.solving.workers.memory import limit_here
 from sssp_pipeline.workflow.cluster import Cluster
 
 #: How many files are open with no worker, and how many more with each worker. If the limit is lower, Dask waits for
@@ -82,14 +82,14 @@ def started_here(spec: Cluster, workers: int, threads: int, needed_bytes: int) -
 
 def worker_limit(spec: Cluster, workers: int, threads: int, needed_bytes: int) -> int:
     """Return the memory limit of each worker in bytes; raise `InputError` if it cannot use `needed_bytes` of it."""
-    limit, share = limit_here(spec.memory_limit, workers), usable_share()
-    if usable_bytes(limit, share) < needed_bytes:
+    limit = limit_here(spec.memory_limit, workers)
+    if limit.usable_bytes < needed_bytes:
         raise InputError(
-            f"a worker of {plural(threads, 'thread')} has {limit / 1e6:,.0f} MB of memory, but needs "
-            f"{needed_limit(needed_bytes, share) / 1e6:,.0f} MB, of which it can use {share:.0%}",
+            f"a worker of {plural(threads, 'thread')} has {limit} of memory, but needs "
+            f"{limit.needed_mb(needed_bytes)}, of which it can use {limit.share:.0%}",
             hint="raise `cluster.memory_limit`, or lower `workers` or `threads_per_worker` there, or `solve.batch`",
         )
-    return limit
+    return limit.bytes
 
 
 def _allow_files(workers: int) -> None:

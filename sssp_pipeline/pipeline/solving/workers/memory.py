@@ -1,7 +1,7 @@
 """The memory of a Dask worker: what it can use for a run, and workers that Dask has paused because they use more.
 
 Dask pauses a worker above a share of its memory limit, 80 % by default: the worker finishes its tasks, takes no other,
-and stays alive. The pages of a graph that it maps count, so a graph alone can pause a worker for good.
+and stays alive. The pages of a graph that it maps count, so a large graph can pause a worker for good.
 """
 
 from __future__ import annotations
@@ -34,41 +34,53 @@ def usable_share(pause: float | bool | None = None) -> float:
     return min((float(share) for share in thresholds if share), default=1.0)
 
 
-def limit_here(memory_limit: str, n_workers: int) -> int:
-    """Return the memory limit in bytes of each of `n_workers` on this machine; `auto` is an equal share."""
+@dataclass(frozen=True)
+class MemoryLimit:
+    """The memory limit of a worker in bytes, and the share that the worker may use before Dask pauses or ends it."""
+
+    bytes: int
+    share: float
+
+    @property
+    def usable_bytes(self) -> int:
+        """Memory for graph and batches; negative if the limit is too low for any graph."""
+        return int(self.bytes * self.share) - WORKER_BYTES
+
+    def needed_mb(self, n_bytes: int) -> str:
+        """Return the limit in whole megabytes, as text, with which a worker can use `n_bytes`."""
+        return f"{ceil((n_bytes + WORKER_BYTES) / self.share / 1e6):,} MB"
+
+    def __str__(self) -> str:
+        return f"{self.bytes / 1e6:,.0f} MB"
+
+
+def limit_here(memory_limit: str, n_workers: int) -> MemoryLimit:
+    """Return the memory limit of each of `n_workers` on this machine; `auto` is an equal share."""
     if memory_limit == "auto":
-        return memory_bytes() // n_workers
-    return min(int(parse_bytes(memory_limit)), memory_bytes())
+        return MemoryLimit(memory_bytes() // n_workers, usable_share())
+    return MemoryLimit(min(int(parse_bytes(memory_limit)), memory_bytes()), usable_share())
+
+
+def limit_of(worker: Worker) -> MemoryLimit:
+    """Return the memory limit of the worker on which this runs."""
+    # Dask does not see the control group of a SLURM job.
+    limits = [MemoryLimit(memory_bytes(), 1.0)]
+    if (limit := worker.memory_manager.memory_limit) is not None:
+        limits.append(MemoryLimit(limit, usable_share(worker.memory_manager.memory_pause_fraction)))
+    return min(limits, key=lambda each: each.usable_bytes)
 
 
 def check_limit(memory_limit: str) -> None:
     """Raise `InputError` if a worker with this limit has no memory for any graph."""
-    share = usable_share()
-    if memory_limit != "auto" and usable_bytes(int(parse_bytes(memory_limit)), share) <= 0:
+    if memory_limit == "auto":
+        return
+    limit = MemoryLimit(int(parse_bytes(memory_limit)), usable_share())
+    if limit.usable_bytes <= 0:
         raise InputError(
-            f"`cluster.memory_limit` is {memory_limit}, but a worker needs {needed_limit(0, share) / 1e6:,.0f} MB "
+            f"`cluster.memory_limit` is {memory_limit}, but a worker needs {limit.needed_mb(0)} "
             "before it holds a graph",
             hint="raise it, or leave it at `auto`",
         )
-
-
-def usable_bytes(limit: int, share: float) -> int:
-    """Return the bytes that a worker with this limit has for graph and batches; negative if the limit is too low."""
-    return int(limit * share) - WORKER_BYTES
-
-
-def limit_of(worker: Worker) -> tuple[int, float]:
-    """Return the memory limit of the worker on which this runs, and the share that Dask lets it use."""
-    # Dask does not see the control group of a SLURM job.
-    limits = [(memory_bytes(), 1.0)]
-    if (limit := worker.memory_manager.memory_limit) is not None:
-        limits.append((limit, usable_share(worker.memory_manager.memory_pause_fraction)))
-    return min(limits, key=lambda each: usable_bytes(*each))
-
-
-def needed_limit(n_bytes: int, share: float) -> int:
-    """Return the memory limit, in whole megabytes, that leaves a worker `n_bytes` for its graph and batches."""
-    return ceil((n_bytes + WORKER_BYTES) / share / 1e6) * 10**6
 
 
 @dataclass(frozen=True)

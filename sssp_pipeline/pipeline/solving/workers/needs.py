@@ -34,7 +34,7 @@ class Needs:
     gpu_bytes: int = 0
     #: Seconds that the plan expects for all batches.
     expected_s: float = 0.0
-    #: Host memory that a process needs beside the graph, however few its threads are. A task of `verify` may need more
+    #: Host memory that a process needs in addition to the graph, even with one thread. A task of `verify` may need more
     #: than a task that solves.
     least_bytes: int = 0
 
@@ -57,6 +57,10 @@ class Needs:
         """Host memory of one task in bytes."""
         return min(self.batches_per_task, most_under_way(self.batch_bytes)) * self.batch_memory
 
+    def process_bytes(self, n_threads: int) -> int:
+        """Return the host memory of a process with `n_threads` for the graph and its tasks."""
+        return self.graph_bytes + max(n_threads * self.task_memory, self.least_bytes)
+
 
 @dataclass(frozen=True, eq=False)
 class IngestNeeds:
@@ -68,6 +72,10 @@ class IngestNeeds:
     inputs: tuple[tuple[str, dict[str, Any]], ...]
     #: Memory of one task.
     task_bytes: int
+
+    def process_bytes(self, n_threads: int) -> int:
+        """Return the memory of a process with `n_threads`. Ingest uses half of it, as it does on one machine."""
+        return 2 * n_threads * self.task_bytes
 
 
 def most_under_way(batch_bytes: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from sssp_pipeline.workflow.cluster import Cluster
@@ -16,11 +16,11 @@ _HERE = ("auto", "local-cpu", "local-cuda")
 
 
 @contextmanager
-def worker_source(spec: Cluster, *, keeps: bool = False) -> Iterator[WorkerSource]:
+def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
     """Give the source of the workers of `spec`. A cluster of other machines is connected or started at once.
 
-    Worker processes of this machine are started by each stage, to fit it. With `keeps`, a later stage that needs
-    equally many takes those of an earlier one.
+    Worker processes of this machine are started by the first stage that needs them, to fit it. A later stage takes the
+    same ones if it needs equally many. All end with the block.
 
     Raises
     ------
@@ -28,12 +28,12 @@ def worker_source(spec: Cluster, *, keeps: bool = False) -> Iterator[WorkerSourc
         No scheduler answers, no worker joins, a worker runs another release, or the package that starts the cluster is
         not installed.
     """
-    # An ingest on this machine uses no workers. Their import, and that of Dask, take as long as that of a small graph.
+    # An ingest on this machine uses no workers. To import them and Dask takes as long as the ingest of a small graph.
     if spec.kind in _HERE:
         from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
 
-        with ExitStack() as kept:
-            yield ThisMachine(spec, kept if keeps else None)
+        with closing(ThisMachine(spec)) as here:
+            yield here
         return
     from sssp_pipeline.pipeline.solving.workers.clusters import connected
     from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskCluster
@@ -43,13 +43,10 @@ def worker_source(spec: Cluster, *, keeps: bool = False) -> Iterator[WorkerSourc
 
 
 class OneCluster:
-    """The workers of `spec`: a cluster is connected or started on first use, and ended at the end of the block.
+    """The workers of `spec`: a cluster is connected or started on first use, and ended at the end of the block."""
 
-    `keeps` is that of `worker_source`.
-    """
-
-    def __init__(self, spec: Cluster, *, keeps: bool = False) -> None:
-        self._spec, self._keeps, self._resources = spec, keeps, ExitStack()
+    def __init__(self, spec: Cluster) -> None:
+        self._spec, self._resources = spec, ExitStack()
         self._source: WorkerSource | None = None
 
     def __enter__(self) -> Self:
@@ -65,11 +62,20 @@ class OneCluster:
         return self._spec.kind in _HERE
 
     def source(self) -> WorkerSource:
-        """Return the source of the workers; raises as `worker_source`."""
+        """Return the source of the workers; raises the errors of `worker_source`."""
         if self._source is None:
-            self._source = self._resources.enter_context(worker_source(self._spec, keeps=self._keeps))
+            self._source = self._resources.enter_context(worker_source(self._spec))
         return self._source
 
     def close(self) -> None:
         """End the cluster now. A later call of `source` starts another one."""
         self.__exit__(None, None, None)
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """End the cluster if the block raises: its workers may still write then."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise

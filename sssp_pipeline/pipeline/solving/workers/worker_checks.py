@@ -29,7 +29,7 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import limit_resident_bytes
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.solving.workers.memory import limit_of, needed_limit, usable_bytes
+from sssp_pipeline.pipeline.solving.workers.memory import limit_of
 from sssp_pipeline.pipeline.solving.workers.needs import IngestNeeds, Needs
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.retries import mark_reachable
@@ -111,8 +111,7 @@ async def _checks_of(
         if (fault := _release_fault(answer)) is not None:
             found[worker] = WorkerCheck(fault)
     rest = [worker for worker in workers if worker not in found]
-    check = _check_for_ingest if isinstance(needs, IngestNeeds) else _check_this_worker
-    for worker, answer in (await _run_on_each(client, rest, check, needs)).items():
+    for worker, answer in (await _run_on_each(client, rest, _check_this_worker, needs)).items():
         found[worker] = WorkerCheck(_reason(answer)) if isinstance(answer, BaseException) else answer
     return found
 
@@ -198,61 +197,54 @@ def _cores_and_gpu() -> tuple[str, int, int | str]:
     return platform.node(), usable_cores(), obtainable_bytes() if no_gpu is None else no_gpu
 
 
-def _check_this_worker(needs: Needs, dask_worker: Worker) -> WorkerCheck:
+def _check_this_worker(needs: Needs | IngestNeeds, dask_worker: Worker) -> WorkerCheck:
     """Return the checks of the worker on which this runs."""
-    n_threads = dask_worker.state.nthreads
-    limit, share = limit_of(dask_worker)
-    batches_bytes = max(n_threads * needs.task_memory, needs.least_bytes)
-    room = usable_bytes(limit, share) - batches_bytes
-    if room < needs.graph_bytes:
-        needed = needed_limit(needs.graph_bytes + batches_bytes, share)
+    n_threads, limit = dask_worker.state.nthreads, limit_of(dask_worker)
+    needed = needs.process_bytes(n_threads)
+    if limit.usable_bytes < needed:
+        use = " to ingest" if isinstance(needs, IngestNeeds) else f", of which it can use {limit.share:.0%}"
         return WorkerCheck(
-            f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
-            f"{needed / 1e6:,.0f} MB, of which it can use {share:.0%}"
+            f"its memory limit is {limit}, and with {plural(n_threads, 'thread')} it needs "
+            f"{limit.needed_mb(needed)}{use}"
         )
-    limit_resident_bytes(room)
+    try:
+        fault = _ingest_fault(needs) if isinstance(needs, IngestNeeds) else _run_fault(needs)
+    except SsspError as error:
+        fault = error.message
+    if isinstance(needs, IngestNeeds):
+        return WorkerCheck(fault, task_bytes=limit.usable_bytes // (2 * n_threads))
+    limit_resident_bytes(limit.usable_bytes - needed + needs.graph_bytes)
+    return WorkerCheck(fault, _gpu_fault(needs) if fault is None else None)
+
+
+def _run_fault(needs: Needs) -> str | None:
+    """Return why this worker cannot use graph store and run folder, None if it can; or raise `SsspError`."""
     mark_reachable(files.redacted(needs.store), files.redacted(needs.run))
-    try:
-        read_manifest(needs.store, needs.content_id)
-        folder = RunFolder(needs.run)
-        if not folder.is_begun():
-            return WorkerCheck(
-                f"`{files.redacted(needs.run)}` is another folder there: storage must be shared"
-            )
-        files.check_writable(needs.run)
-    except SsspError as error:
-        return WorkerCheck(error.message)
-    if SOLVERS[needs.solver].device != "gpu":
-        return WorkerCheck()
-    if (no_gpu := gpu_missing()) is not None:
-        return WorkerCheck(no_gpu=no_gpu)
-    if (free := obtainable_bytes()) < needs.gpu_bytes:
-        return WorkerCheck(
-            no_gpu=f"its GPU has {free / 2**30:.1f} GiB free, and {needs.gpu_bytes / 2**30:.1f} are needed"
-        )
-    return WorkerCheck()
+    read_manifest(needs.store, needs.content_id)
+    if not RunFolder(needs.run).is_begun():
+        return f"`{files.redacted(needs.run)}` is another folder there: storage must be shared"
+    files.check_writable(needs.run)
+    return None
 
 
-def _check_for_ingest(needs: IngestNeeds, dask_worker: Worker) -> WorkerCheck:
-    """Return whether the worker on which this runs can do tasks of an ingest."""
-    limit, share = limit_of(dask_worker)
-    n_threads = dask_worker.state.nthreads
-    # Half of it, as ingest takes half of what is free on a machine.
-    task_bytes = usable_bytes(limit, share) // (2 * n_threads)
-    if task_bytes < needs.task_bytes:
-        needed = needed_limit(2 * n_threads * needs.task_bytes, share)
-        return WorkerCheck(
-            f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
-            f"{needed / 1e6:,.0f} MB to ingest"
-        )
+def _ingest_fault(needs: IngestNeeds) -> str | None:
+    """Return why this worker cannot use the graph store and the inputs, None if it can; or raise `SsspError`."""
     mark_reachable(files.redacted(needs.folder))
-    try:
-        if not files.exists(files.join(needs.folder, "here")):
-            return WorkerCheck("the graph store is another folder there")
-        files.check_writable(needs.folder)
-        for url, before in needs.inputs:
-            if files.has_changed(before, files.fingerprint(url)):
-                return WorkerCheck(f"`{files.redacted(url)}` is another file there")
-    except SsspError as error:
-        return WorkerCheck(error.message)
-    return WorkerCheck(task_bytes=task_bytes)
+    if not files.exists(files.join(needs.folder, "here")):
+        return "the graph store is another folder there"
+    files.check_writable(needs.folder)
+    for url, before in needs.inputs:
+        if files.has_changed(before, files.fingerprint(url)):
+            return f"`{files.redacted(url)}` is another file there"
+    return None
+
+
+def _gpu_fault(needs: Needs) -> str | None:
+    """Return why this worker has no GPU for the solver; None if it has one, or if the solver needs none."""
+    if SOLVERS[needs.solver].device != "gpu":
+        return None
+    if (no_gpu := gpu_missing()) is not None:
+        return no_gpu
+    if (free := obtainable_bytes()) < needs.gpu_bytes:
+        return f"its GPU has {free / 2**30:.1f} GiB free, and {needs.gpu_bytes / 2**30:.1f} are needed"
+    return None

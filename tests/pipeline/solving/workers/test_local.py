@@ -219,7 +219,7 @@ def test_the_block_ends_when_what_is_under_way_has_ended(machine):
 def test_an_interrupt_that_python_dropped_ends_the_wait_for_the_tasks_under_way():
     release = threading.Event()
     with ThreadPoolExecutor(1) as executor:
-        threads = local.Threads(executor, 1, 1)
+        threads = local.WorkerThreads(executor, 1, 1)
         threads.submit(release.wait, 60)
         with pytest.raises(KeyboardInterrupt):
             interrupts.press(signal.SIGINT, None)

@@ -1,0 +1,165 @@
+"""The choice of the solver: which solvers can do the work, and which one is expected to finish first."""
+
+from __future__ import annotations
+
+from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.error_text import Text
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.contract.forecast import (
+    GPU_START_S,
+    POTENTIALS_S_PER_ELEMENT,
+    TURN_BACK_S_PER_VERTEX,
+    graph_device_bytes,
+)
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.host.solver import Solver
+from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.pipeline.planning.work import Work
+
+#: How many of the other solvers the reason of `auto` names with their times.
+N_NAMED = 3
+
+
+def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...]]:
+    """Return the solver for `work`, the reason for it, and `RunPlan.others`.
+
+    It is the solver called `name`. If `name` is "auto", it is the one that is expected to finish first.
+
+    Raises
+    ------
+    InputError
+        The solver is unknown or cannot solve such a graph here, or none can.
+    """
+    refused = refusals(work, machine)
+    if name != "auto":
+        solver = solver_named(name)
+        check_choice(name, refused, work.options)
+        return solver, "asked for" + _how(solver, work), ()
+    refused = {s.name: why for s in SOLVERS.values() if (why := refused.get(s.name) or _left_out(s, work))}
+    check_choice(name, refused, work.options)
+    expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
+
+    def order(name: str) -> tuple[float, float]:
+        # If writing takes longer than solving, all solvers finish together: then the fastest search comes first.
+        return expected[name], work.of_a_call(name).wall_s(machine.cores)
+
+    first, *rest = sorted(expected, key=order)
+    compared = "".join(f", {other} {seconds_text(expected[other])}" for other in rest[:N_NAMED])
+    why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
+    # Times of a source on one core and on all cores cannot be compared: both depend on how busy the cores are.
+    alike = SOLVERS[first].device, work.of_a_call(first).is_shared
+    others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
+    how = _how(SOLVERS[first], work)
+    return SOLVERS[first], f"expected to take {seconds_text(expected[first])}{compared}{why_not}{how}", others
+
+
+def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> None:
+    """Raise `InputError` if the solver called `name` is among the `refused`, or with "auto" every solver is."""
+    if name in refused:
+        raise InputError(
+            Text(f"solver `{name}` cannot solve this: ", refused[name]), hint=_instead_of(name, refused)
+        )
+    if name == "auto" and len(refused) == len(SOLVERS):
+        raise InputError(
+            Text("no solver can solve this: ", Text.joined("; ", _by_reason(refused, ", "))),
+            hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
+            if options.no_trace
+            else "change the weights or the options that the reasons name",
+        )
+
+
+def _how(solver: Solver, work: Work) -> str:
+    """Return what the reason says about negative weights; empty if the solver takes them or there are none."""
+    return "; on reweighted edges, as some weights are negative" if is_reweighted(solver, work.traits) else ""
+
+
+def is_reweighted(solver: Solver, traits: GraphTraits) -> bool:
+    """Return whether `solver` gets edges without negative weights in place of the given ones."""
+    return traits.min_weight < 0 and not solver.takes_negative
+
+
+def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
+    """Return about how many seconds solving and writing would take, once the graph is loaded."""
+    of_a_call = work.of_a_call(solver.name)
+    start_s = of_a_call.start_s + (GPU_START_S if solver.device == "gpu" else 0.0)
+    source_s = of_a_call.wall_s(machine.cores)
+    if is_reweighted(solver, work.traits):
+        start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)
+        source_s += TURN_BACK_S_PER_VERTEX * work.traits.n_vertices
+    wall_s = work.source_wall_s(solver.device, source_s, machine, of_a_call.is_shared)
+    return start_s + work.n_sources * wall_s
+
+
+def has_hierarchy(traits: GraphTraits) -> bool:
+    """Return whether a hierarchy of the graph is there, as far as one is kept.
+
+    Each process reweights negative weights itself, so the weights of their arcs are not kept.
+    """
+    known = traits.hierarchy
+    return known is not None and (known.is_customized or (known.is_completed and traits.min_weight < 0))
+
+
+def _left_out(solver: Solver, work: Work) -> str | None:
+    """Return why `auto` does not consider a solver that can do this work, or None."""
+    if solver.is_exhibit:
+        return "it reproduces a paper, and others are as fast"
+    if not solver.uses_hierarchy or has_hierarchy(work.traits):
+        return None
+    return work.no_hierarchy
+
+
+def refusals(work: Work, machine: Machine) -> dict[str, str]:
+    """Return why solvers cannot do this work on this machine, by name."""
+    return {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
+
+
+def n_compared(name: str, work: Work, machine: Machine) -> int:
+    """Return how many solvers `choose_solver` chooses from."""
+    if name != "auto":
+        return 1
+    refused = refusals(work, machine)
+    return sum(s.name not in refused and _left_out(s, work) is None for s in SOLVERS.values())
+
+
+def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
+    """Return why `solver` cannot do this work on this machine, or None."""
+    if (reason := solver.supports(work.traits, work.options)) is not None:
+        return reason
+    if solver.device != "gpu":
+        return None
+    if machine.gpu_free_bytes is None:
+        return machine.no_gpu
+    one = solver.forecast(work.traits, 1)
+    needed = graph_device_bytes(work.traits) + one.fixed_bytes + one.source_bytes
+    needed += work.kept_device_bytes + work.kept_fixed_bytes
+    if needed <= machine.gpu_free_bytes:
+        return None
+    return f"it needs {needed / 2**30:.1f} GiB on the GPU, {machine.gpu_free_bytes / 2**30:.1f} are free"
+
+
+def _instead_of(name: str, refused: dict[str, str]) -> str:
+    """Return the hint for a refused solver: the solvers that can do the work, or why no other can."""
+    if able := ", ".join(n for n in SOLVERS if n not in refused):
+        return f"these can: {able}"
+    clauses = _by_reason({n: why for n, why in refused.items() if why != refused[name]}, ", ")
+    return "no other solver can either" + (": " + "; ".join(clauses) if clauses else "")
+
+
+def _by_reason(refused: dict[str, str], between: str) -> list[Text]:
+    """Return a clause for each reason, with the solvers that it holds for."""
+    names: dict[str, list[str]] = {}
+    for name, reason in refused.items():
+        names.setdefault(reason, []).append(name)
+    of_gpu = [s.name for s in SOLVERS.values() if s.device == "gpu"]
+    return [
+        Text("the GPU solvers" if found == of_gpu else between.join(found), ": ", reason)
+        for reason, found in names.items()
+    ]
+
+
+def seconds_text(seconds: float) -> str:
+    """Return an expected time as people say it."""
+    if seconds < 0.01:
+        return "under 0.01 s"
+    return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"

@@ -1,0 +1,187 @@
+"""The work of a run: its sources in batches, and calls of a solver that take several batches.
+
+The size of a batch depends on the graph, the sources and the workflow, never on the machines. So the same workflow
+writes the same files everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.forecast import (
+    COPY_S_PER_BYTE,
+    CORES_EXPONENT,
+    Forecast,
+)
+from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.workflow.models import Solve
+
+#: The most bytes of distances in a batch, so that each thread can hold them. Batches of half the size are written at
+#: two thirds of the rate, because each batch waits some times for Python's lock. With larger ones, pinning memory takes
+#: longer than it saves (docs/design/0012-assembled-pages.md).
+BATCH_BYTES = 2**26
+#: `BATCHES` makes no batch smaller than this: the overhead of tiny files would outweigh the gain.
+SMALL_BATCH_BYTES = 2**20
+#: If a batch keeps something of each vertex, its rows take at least this multiple of these bytes.
+ROWS_A_PART = 8
+#: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
+#: solves at most this many sources together.
+BATCH_SOURCES = 4096
+#: Batches of a size that the workflow names have a file each, up to this number. More of them are joined, until there
+#: are no more than this or each has `SMALL_BATCH_BYTES`. So a lost batch costs little of a run.
+SMALL_BATCHES = 2000
+#: The number of batches to aim at, so that many workers share the work and little is lost with one batch.
+BATCHES = 64
+#: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
+#: They lie on the GPU, and come to the host one by one.
+CALL_BYTES = 2**33
+#: The least number of calls: one is written while another is solved, and several GPUs share them.
+CALLS = 4
+#: If whole rows are not copied, a call on a single GPU has this multiple of the sources that a solver takes together.
+#: The GPU waits for the last sources of each call, so fewer calls are faster.
+ROUNDS = 4
+
+#: Core-seconds to write a byte of distances (benchmarks/results/distances.jsonl, long layout).
+WRITE_S_PER_BYTE = 1 / 1.6e9
+
+
+def solve_options(
+    spec: Solve,
+    kept: KeptOfRow = EveryVertex(),  # noqa: B008 - frozen
+    scale: int | None = None,
+) -> SolveOptions:
+    """Return the options of the solver that the workflow's `solve` asks for.
+
+    Lengths in `spec` are in the input's unit; the weights are `scale` times as large.
+    """
+    delta = None if spec.delta == "auto" else float(spec.delta) * (scale or 1)
+    cutoff = scaled_limit(spec.cutoff, scale)
+    return SolveOptions(delta, cutoff, spec.predecessors, spec.trace_every_us, kept, float(spec.deadline_s))
+
+
+def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: KeptOfRow) -> int:
+    """Return how many of `n_sources` a batch has, whatever the machines."""
+    per_source = source_bytes(traits, kept, solve.predecessors)
+    if solve.batch != "auto":
+        n_given = -(-n_sources // solve.batch)
+        n_joined = min(-(-n_given // SMALL_BATCHES), SMALL_BATCH_BYTES // max(per_source * solve.batch, 1))
+        return max(1, n_joined) * solve.batch
+    largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
+    # Whatever is kept of a row, the solver computes the whole row.
+    smallest = SMALL_BATCH_BYTES // max(row_bytes(traits), per_source, 1)
+    # Each batch also writes what it has of each vertex: a small share of the rows that it solves.
+    part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
+    smallest = max(smallest, ROWS_A_PART * part_bytes // max(row_bytes(traits), 1))
+    return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
+
+
+def cut(traits: GraphTraits, sources: np.ndarray, solve: Solve, kept: KeptOfRow) -> list[np.ndarray]:
+    """Return `sources` (S,) as batches of `batch_size`."""
+    size = batch_size(traits, len(sources), solve, kept)
+    return [sources[i : i + size] for i in range(0, len(sources), size)]
+
+
+def row_bytes(traits: GraphTraits) -> int:
+    """Return the bytes of a row of distances."""
+    return traits.n_vertices * traits.weight_dtype.itemsize
+
+
+def source_bytes(traits: GraphTraits, kept: KeptOfRow, predecessors: bool) -> int:
+    """Return the bytes that are kept of each source."""
+    n_columns = kept.n_columns(traits.n_vertices)
+    return n_columns * (kept.dtype(traits.weight_dtype).itemsize + 4 * predecessors)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What there is to solve: the sources of a run, in batches, on one graph."""
+
+    #: The properties of the graph.
+    traits: GraphTraits
+    #: The options of the workflow's `solve`.
+    options: SolveOptions
+    #: Sources in all, and in each batch.
+    n_sources: int
+    batch: int
+    #: Why no hierarchy will be made for the run; None if one will be.
+    no_hierarchy: str | None = "no hierarchy of the graph is stored"
+
+    @property
+    def source_bytes(self) -> int:
+        """Host memory of the values that a run keeps of each source, and of their predecessors."""
+        return source_bytes(self.traits, self.options.kept, self.options.predecessors)
+
+    @property
+    def kept_device_bytes(self) -> int:
+        """Device memory that two buffers of `options.kept` take for each source."""
+        return 2 * self.options.kept.device_bytes(self.traits.n_vertices, self.traits.weight_dtype)
+
+    @property
+    def kept_fixed_bytes(self) -> int:
+        """Device memory that two buffers of `options.kept` take for any number of sources."""
+        return 2 * self.options.kept.fixed_device_bytes(self.traits.n_vertices)
+
+    @property
+    def batch_bytes(self) -> int:
+        """Host memory of the values that a run keeps of a batch."""
+        return self.batch * self.source_bytes
+
+    @property
+    def n_batches(self) -> int:
+        return -(-self.n_sources // self.batch)
+
+    def batches_per_call(self, solver: str) -> int:
+        """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
+
+        With predecessors it is one. The thread of a call makes them on one core, which takes far longer than solving.
+        Small calls let all cores work.
+        """
+        if self.options.predecessors:
+            return 1
+        wanted = -(-SOLVERS[solver].forecast(self.traits, self.n_sources).at_once // self.batch)
+        return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), self.n_batches // CALLS))
+
+    def batches_of_one_gpu(self, batches_per_call: int) -> int:
+        """Return how many batches a call has if there is only one GPU."""
+        if self.options.kept.is_whole_row:
+            return batches_per_call
+        return max(batches_per_call, min(ROUNDS * batches_per_call, self.n_batches // CALLS))
+
+    def source_wall_s(self, device: str, source_s: float, machine: Machine, is_shared: bool = False) -> float:
+        """Return the seconds by which a source lengthens the work.
+
+        Parameters
+        ----------
+        device
+            "cpu" or "gpu".
+        source_s
+            Seconds to solve it: of the GPU, of one core, or of all cores if `is_shared`.
+        machine
+            Its cores and GPUs work at the same time.
+        is_shared
+            Whether all cores work on one source. Otherwise each core has a source of its own.
+        """
+        write_s = WRITE_S_PER_BYTE * self.source_bytes
+        cores = max(1, min(self.n_batches, machine.cores)) ** CORES_EXPONENT
+        if device == "gpu":
+            gpus = max(1, min(self.n_batches, machine.n_gpus))
+            return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
+        return (source_s if is_shared else source_s / cores) + write_s / cores
+
+    def of_a_call(self, solver: str) -> Forecast:
+        """Return the forecast for a source in a call of `solver`."""
+        return SOLVERS[solver].forecast(
+            self.traits, min(self.batches_per_call(solver) * self.batch, self.n_sources)
+        )
+
+
+def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, kept: KeptOfRow) -> Work:
+    """Return the work of `batches`, as `cut` returns them."""
+    return Work(traits, solve_options(solve, kept), sum(map(len, batches)), len(batches[0]) if batches else 1)
