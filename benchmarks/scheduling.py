@@ -224,7 +224,7 @@ def _submit_nothing(variant: str, workflow: Workflow, seen: _Seen) -> None:
                     ((number, batch),),
                     "delta-stepping",
                     options,
-                    output.in_tasks(),
+                    output.without_input(),
                 )
                 for number, batch in enumerate(batches)
             )

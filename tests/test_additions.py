@@ -23,7 +23,7 @@ from sssp_pipeline.kernels.host.search import Search
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.outputs import FileOutput
+from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.inspect import describe
@@ -103,7 +103,7 @@ class CountWithin(KeptOfRow):
         raise NotImplementedError
 
 
-class Nearby(FileOutput):
+class Nearby(RowOutput):
     name = "nearby"
     judged = "number of vertices nearby"
     kept = CountWithin()

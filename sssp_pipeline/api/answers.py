@@ -6,7 +6,6 @@ import math
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -21,9 +20,10 @@ from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.base.vertex_ids import digest_of, listed
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.results.answers import Answer, NearestVertices, Reduced
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.vertex_table import vertex_table
+from sssp_pipeline.pipeline.results.reduced import Reduced
+from sssp_pipeline.pipeline.results.table_output import NearestVertices, TableOutput
+from sssp_pipeline.pipeline.results.vertex_table import PerVertex
 from sssp_pipeline.workflow.answers import ReducedValue, VertexValue, answer_contradictions
 
 #: What others call some of the values.
@@ -99,12 +99,12 @@ def reduce(
         names: list[str] = []
         if amounts is not None:
             names, found = _amounts_of(amounts, named.ids, named.graph.n_vertices)
-        noted = found.words() if names else None
+        input_words = found.words() if names else None
         output = Reduced(
             _form(named),
+            None if input_words is None else digest_of(input_words),
+            input_words,
             named.graph.weight_dtype.name,
-            None if noted is None else digest_of(noted),
-            noted,
             tuple(asked),
             tuple(radii),
             tuple(names),
@@ -154,11 +154,10 @@ def reduce_per_vertex(
         _check_numbers("within", radii, math.inf, "a radius is a distance of zero or more")
         _check_together({"per_vertex": {"values": asked, "within": radii}}, options.get("cutoff"))
         named = _named(graph, options)
+        per_vertex = PerVertex(_form(named), tuple(asked), tuple(radii))
         weights = named.graph.weight_dtype.name
-        plain = Reduced(_form(named), weights, None, None, ("reached",), (), (), ())
-        output = replace(plain, vertex_values=tuple(asked), vertex_within=tuple(radii))
-        over = output.over
-        assert over is not None, "something is asked for"
+        output = Reduced(_form(named), weights=weights, values=("reached",), per_vertex=per_vertex)
+        over = per_vertex.over
         words = over.none(named.graph.weight_dtype, named.graph.n_vertices)
         merging = threading.Lock()
 
@@ -169,7 +168,7 @@ def reduce_per_vertex(
 
         _solve(named, vertices_of(sources, named.ids, "source"), output, options, take)
         every = np.arange(named.graph.n_vertices, dtype=np.uint32)
-        return vertex_table(output, words, every, named.ids, named.graph.traits)
+        return per_vertex.table(words, every, named.ids, named.graph.traits)
 
 
 def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options: Unpack[Options]) -> pa.Table:
@@ -198,9 +197,9 @@ def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options:
     """
     with naming_for(graph):
         named = _named(graph, options)
-        noted = None if targets is None else np.unique(vertices_of(targets, named.ids, "target"))
-        digest = None if noted is None else digest_of(noted)
-        output = NearestVertices(_form(named), named.graph.weight_dtype.name, digest, noted, k)
+        input_words = None if targets is None else np.unique(vertices_of(targets, named.ids, "target"))
+        digest = None if input_words is None else digest_of(input_words)
+        output = NearestVertices(_form(named), digest, input_words, named.graph.weight_dtype.name, k)
         return _answer(named, sources, output, options)
 
 
@@ -215,7 +214,7 @@ def _form(named: NamedGraph) -> DistanceFormat:
     return DistanceFormat("long", None, "none", predecessors=False, scale=named.scale)
 
 
-def _answer(named: NamedGraph, sources: Any, output: Answer, options: Options) -> pa.Table:
+def _answer(named: NamedGraph, sources: Any, output: TableOutput, options: Options) -> pa.Table:
     """Return the table of `output` for `sources`. It raises the errors of `solve`."""
     n_vertices = named.graph.n_vertices
     of_sources = vertices_of(sources, named.ids, "source")
@@ -227,7 +226,7 @@ def _answer(named: NamedGraph, sources: Any, output: Answer, options: Options) -
 def _solve(
     named: NamedGraph,
     sources: np.ndarray,
-    output: Answer,
+    output: TableOutput,
     options: Options,
     take: Take,
 ) -> None:

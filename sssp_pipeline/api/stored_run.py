@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sssp_pipeline.api.argument_names import naming, of_solve
 from sssp_pipeline.api.paths import Path, PathTree, Store
 from sssp_pipeline.api.solving import solve
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.answers import Answer, Reduced
-from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones, isochrones_of_run
+from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
 from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
-from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
-from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
-from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.stored import StoredResults
 from sssp_pipeline.storage import files
 
 
@@ -58,8 +52,8 @@ class StoredRun:
     """
 
     def __init__(self, folder: RunFolder, record: dict[str, Any]) -> None:
-        self._folder, self.record = folder, record
-        self._output = recorded_output(record)
+        self.record = record
+        self._results = StoredResults(folder, record)
         self._graph: StoredGraph | None = None
         #: The source and the store of the last path, and what finds more paths from that source.
         self._last: tuple[Any, Callable[[Any], Path]] | None = None
@@ -67,18 +61,18 @@ class StoredRun:
     @property
     def url(self) -> str:
         """The folder, without credentials."""
-        return files.redacted(self._folder.url)
+        return self._results.url
 
     def __repr__(self) -> str:
         return f"<StoredRun: {self.url}, {self.record['sources']} sources>"
 
-    @cached_property
+    @property
     def metrics(self) -> pa.Table:
         """A row for each source; `docs/guides/results.md` lists the columns.
 
         Raises `InputError` if the file is gone or damaged.
         """
-        return self._folder.read_metrics()
+        return self._results.metrics
 
     @property
     def overall(self) -> dict[str, Any]:
@@ -93,7 +87,7 @@ class StoredRun:
     @property
     def sources(self) -> pa.Array:
         """The ids of the sources, (S,), in the order of the run."""
-        return self.metrics["source"].combine_chunks()
+        return self._results.sources
 
     @naming(str)
     def distances(self, sources: Any = None, vertices: Any = None) -> pa.Table:
@@ -120,29 +114,7 @@ class StoredRun:
         InputError
             The run has no such source or vertex, it stored no distances, or a file is damaged.
         """
-        if isinstance(self._output, Answer):
-            raise InputError(
-                f"`{self.url}` holds answers, no distances", hint="`.answers()` returns them as a table"
-            )
-        if not isinstance(self._output, FileOutput):
-            raise InputError(
-                f"`{self.url}` holds metrics alone, no distances", hint="run it with `output.distances: full`"
-            )
-        wanted = self._wanted(sources)
-        of_vertices = None if vertices is None else self._ids(vertices)
-        read = self._wide if self._output.form.layout == "wide" else self._long
-        parts = list(read(wanted, of_vertices))
-        table = pa.concat_tables(parts)
-        if of_vertices is not None and len(wanted) and not isinstance(self._output, ReachedPairs):
-            missing = of_vertices.filter(
-                pc.invert(pc.is_in(of_vertices, value_set=table["vertex"].combine_chunks()))
-            )
-            if len(missing):
-                raise InputError(
-                    f"vertex {listed(missing.to_pylist())} is not in the run `{self.url}`",
-                    hint="name vertices of its graph, or its targets",
-                )
-        return table
+        return self._results.distances(sources, vertices)
 
     @naming(str)
     def answers(self, sources: Any = None) -> pa.Table:
@@ -158,18 +130,7 @@ class StoredRun:
         InputError
             The run has no such source, it stored no answers, or a file is damaged.
         """
-        if not isinstance(self._output, Answer):
-            raise InputError(
-                f"`{self.url}` holds no answers", hint="`.distances()` or `.metrics` have what it holds"
-            )
-        wanted = self._wanted(sources)
-        holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=wanted))
-        parts = []
-        for batch in pc.unique(holding["batch"]).to_pylist() or [0]:
-            with opened(*self._folder.stored_batch(batch)) as file:
-                rows = file.read(use_threads=False)
-            parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
-        return pa.concat_tables(parts)
+        return self._results.answers(sources)
 
     def per_vertex(self) -> pa.Table:
         """Return `vertices.parquet`: what a run with `output.reduce.per_vertex` stored of each vertex over all sources.
@@ -179,13 +140,7 @@ class StoredRun:
         InputError
             The run stored no such thing, or the file is damaged.
         """
-        if not isinstance(self._output, Reduced) or not self._output.is_per_vertex:
-            raise InputError(
-                f"`{self.url}` holds nothing of each vertex over all sources",
-                hint="run it with `output.reduce.per_vertex`",
-            )
-        with opened(self._folder.stored(VERTICES_FILE)) as file:
-            return file.read()
+        return self._results.per_vertex()
 
     @naming(str)
     def path(self, source: Any, target: Any, *, store: Store | None = None) -> Path:
@@ -211,7 +166,7 @@ class StoredRun:
             The run has no such source, or its graph no such vertex; the graph store is needed and is gone or holds
             another graph; or a file is damaged.
         """
-        self._wanted(source)
+        self._results.wanted(source)
         key = source, store
         if self._last is None or self._last[0] != key:
             self._last = key, self._paths_from(source, partial(self.graph, store))
@@ -251,7 +206,7 @@ class StoredRun:
 
     def _paths_from(self, source: Any, graph: Callable[[], StoredGraph]) -> Callable[[Any], Path]:
         """Return a function that returns the path from `source` to a target."""
-        if not self._output.form.predecessors:
+        if not self._results.output.form.predecessors:
             solved = solve(graph(), source, cutoff=self.record["identity"]["cutoff"], predecessors=True)
             return partial(solved.path, source)
         rows = self.distances(source)
@@ -261,7 +216,7 @@ class StoredRun:
         tree = PathTree(None, before.to_numpy().astype(np.uint32))
 
         def path(target: Any) -> Path:
-            ends = pc.index_in(self._ids([source, target]), value_set=vertices).to_pylist()
+            ends = pc.index_in(self._results.typed([source, target]), value_set=vertices).to_pylist()
             if None in ends:
                 raise InputError(
                     f"vertex `{target}` is not in the run `{self.url}`", hint="name a vertex of its graph"
@@ -272,32 +227,6 @@ class StoredRun:
             return Path(ids, lengths[ends[1]].as_py(), self.record["graph"]["weights"]["unit"], graph)
 
         return path
-
-    def _wanted(self, sources: Any) -> pa.Array:
-        """Return the ids of `sources`, or of all for None; raise `InputError` if the run lacks one."""
-        wanted = self.sources if sources is None else self._ids(sources).unique()
-        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
-        if len(unknown):
-            raise InputError(
-                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
-                hint=f"its sources are {listed(self.sources.to_pylist())}",
-            )
-        return wanted
-
-    def _ids(self, given: Any) -> pa.Array:
-        """Return `given`, one id or a sequence, as ids of the run; an id of another type is one that it lacks."""
-        if isinstance(given, str | int | np.integer):
-            given = [given]
-        kind = self.sources.type
-        listable = given.tolist() if hasattr(given, "tolist") else list(given)
-        try:
-            return pa.array(listable, kind)
-        except (pa.ArrowException, TypeError, OverflowError) as error:
-            what = "integers" if pa.types.is_integer(kind) else "strings"
-            raise InputError(
-                f"the ids {listed(listable)} are not those of the run `{self.url}`, whose ids are {what}",
-                hint=f"its sources are {listed(self.sources.to_pylist())}",
-            ) from error
 
     @naming(str)
     def export(
@@ -328,7 +257,9 @@ class StoredRun:
             The run has no distances, the options contradict each other, the file exists, or an array of integers has
             a pair without a path and `unreached` is None. Or the package zarr is needed and missing.
         """
-        export_matrix(self._folder, os.fspath(url), columns=columns, sparse=sparse, unreached=unreached)
+        export_matrix(
+            self._results.folder, os.fspath(url), columns=columns, sparse=sparse, unreached=unreached
+        )
 
     def isochrones(
         self,
@@ -377,68 +308,19 @@ class StoredRun:
         self, limits: Sequence[float], sources: Any, buffer_m: float, coordinates: str, store: Store | None
     ) -> Isochrones:
         """Return what `isochrones` puts into a table, for a file; raises in the same way."""
-        wanted = None if sources is None else self._wanted(sources)
-        options = {"buffer_m": buffer_m, "coordinates": coordinates}
-        return isochrones_of_run(self._folder, self.record, self.graph(store), limits, wanted, **options)
-
-    def _long(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
-        """Yield the rows of each file that holds some of the sources, first one without rows."""
-        kind, schema = self.sources.type, self._schema
-        yield schema.empty_table()
-        holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=sources))
-        for batch in pc.unique(holding["batch"]).to_pylist():
-            with opened(*self._folder.stored_batch(batch)) as file:
-                for group in _groups(file, {"source": sources, "vertex": vertices}):
-                    rows = file.read_row_group(group, use_threads=False)
-                    for name, ids in (("source", sources), ("vertex", vertices)):
-                        if ids is not None:
-                            rows = rows.filter(pc.is_in(rows[name].cast(kind), value_set=ids))
-                    yield rows.cast(schema)
-
-    def _wide(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
-        """Yield the rows of each source and file, first none."""
-        kind = self.sources.type
-        yield self._schema.empty_table()
-        names = sources.to_pylist()
-        parts: dict[Any, list[pa.Table]] = {source_id: [] for source_id in names}
-        for name in self._folder.wide_names():
-            with opened(self._folder.stored(name)) as file:
-                for group in _groups(file, {"vertex": vertices}):
-                    to_read = ["vertex", *map(str, names)]
-                    rows = file.read_row_group(group, to_read, use_threads=False)
-                    vertex = rows["vertex"].cast(kind)
-                    if vertices is not None:
-                        is_wanted = pc.is_in(vertex, value_set=vertices)
-                        rows, vertex = rows.filter(is_wanted), vertex.filter(is_wanted)
-                    for source_id, of_source in parts.items():
-                        source = pa.repeat(pa.scalar(source_id, kind), len(vertex))
-                        columns = {"source": source, "vertex": vertex, "distance": rows[str(source_id)]}
-                        of_source.append(pa.table(columns))
-        for of_source in parts.values():
-            yield from of_source
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        """The columns of `distances`."""
-        form, kind = self._output.form, self.sources.type
-        dtype = form.dtype(np.dtype(self.record["graph"]["weights"]["dtype"]))
-        fields = [("source", kind), ("vertex", kind), ("distance", pa.from_numpy_dtype(dtype))]
-        return pa.schema([*fields, ("predecessor", kind)] if form.predecessors else fields)
-
-
-def _groups(file: pq.ParquetFile, wanted: dict[str, pa.Array | None]) -> Iterator[int]:
-    """Yield the row groups that may hold `wanted` ids, by column, as far as their statistics say; None means any."""
-    limits = {name: pc.min_max(ids).as_py() for name, ids in wanted.items() if ids is not None}
-    places = {name: file.schema_arrow.names.index(name) for name in limits}
-    for group in range(file.num_row_groups):
-        described = file.metadata.row_group(group)
-        for name, limit in limits.items():
-            found = described.column(places[name]).statistics
-            if limit["min"] is None or (
-                found is not None
-                and found.has_min_max
-                and (found.max < limit["min"] or found.min > limit["max"])
-            ):
-                break
-        else:
-            yield group
+        wanted = None if sources is None else self._results.wanted(sources)
+        stored = self.graph(store)
+        if not self._results.output.has_all_reached:
+            raise InputError(
+                f"`{self.url}` does not hold the distances to every reached vertex, which isochrones need",
+                hint="run it with `output.distances: full` or `reached`, and without `output.targets`",
+            )
+        return Isochrones(
+            stored,
+            partial(self._results.rows, stored.ids, wanted),
+            self.record["sources"] if wanted is None else len(wanted),
+            limits,
+            self.record["identity"]["cutoff"],
+            buffer_m=buffer_m,
+            coordinates=coordinates,
+        )

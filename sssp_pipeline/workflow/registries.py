@@ -44,9 +44,9 @@ NAMES_WITH_POSITIONS = re.compile(r"\.(pbf|osm|graphml|gpkg|parquet|geoparquet)(
 OUTPUTS: dict[str, str] = {
     "full": f"{_RESULTS}.distance_outputs:AllDistances",
     "none": f"{_RESULTS}.metrics_output:MetricsAlone",
-    "reached": f"{_RESULTS}.reached_pairs:ReachedPairs",
-    "reduced": f"{_RESULTS}.answers:Reduced",
-    "nearest": f"{_RESULTS}.answers:NearestVertices",
+    "reached": f"{_RESULTS}.distance_outputs:ReachedPairs",
+    "reduced": f"{_RESULTS}.reduced:Reduced",
+    "nearest": f"{_RESULTS}.table_output:NearestVertices",
 }
 
 

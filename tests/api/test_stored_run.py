@@ -15,7 +15,7 @@ import pytest
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.pipeline.results import distance_files
+from sssp_pipeline.pipeline.results.layouts import long
 
 NUMBERS = "0 1 5\n1 2 6\n2 0 1\n2 7 1\n7 9 4\n"
 NAMES = "a b 5\nb c 6\nc a 1\nc h 1\nh j 4\n"
@@ -115,7 +115,7 @@ def test_some_distances_are_those_of_the_whole(workflow, edges, layout, batch):
 
 @pytest.mark.parametrize("edges", [NUMBERS, NAMES], ids=["numbers", "names"])
 def test_only_row_groups_that_may_hold_a_source_are_read(workflow, edges, monkeypatch):
-    monkeypatch.setattr(distance_files, "GROUP_ROWS", 5)  # a row group for each source
+    monkeypatch.setattr(long, "GROUP_ROWS", 5)  # a row group for each source
     run = sp.run(workflow(edges, 5))
     read = []
     original = pq.ParquetFile.read_row_group

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from distributed import Worker
 
-from sssp_pipeline.pipeline.results import distance_files, run_folder
+from sssp_pipeline.pipeline.results import run_folder
+from sssp_pipeline.pipeline.results.layouts.long import LongLayout
 from sssp_pipeline.pipeline.solving import solve_task as worker_side
 
 GATES = Path(os.environ["SSSP_TEST_GATES"])
@@ -39,7 +40,7 @@ def dask_setup(worker: Worker) -> None:
     full = int(0.9 * worker.memory_manager.memory_limit)
     worker.monitor.get_process_memory = lambda: full if (GATES / "full").exists() else memory()
     solve_task, folder = worker_side.solve_task, worker_side.RunFolder
-    commit, write = run_folder.RunFolder.commit_batch, distance_files.write_distances
+    commit, write = run_folder.RunFolder.commit_batch, LongLayout.write
 
     def solving(task):
         at.batch = task.batches[0][0]
@@ -55,10 +56,10 @@ def dask_setup(worker: Worker) -> None:
         at.batch = batch
         return commit(self, batch, *rest)
 
-    def writing(handle, *rest):
-        write(handle, *rest)
+    def writing(layout, handle, *rest):
+        write(layout, handle, *rest)
         stop("writing", at.batch)
 
     # Tasks name the function that solves them, so that this one is found.
     worker_side.solve_task, worker_side.RunFolder = solving, solved
-    run_folder.RunFolder.commit_batch, distance_files.write_distances = committing, writing
+    run_folder.RunFolder.commit_batch, LongLayout.write = committing, writing

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, SourceMetrics, metrics_column
-from sssp_pipeline.pipeline.results.metrics_output import OF_LENGTHS
 
 #: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.
 _MEASURED = {
@@ -37,8 +36,8 @@ _MEASURED = {
     "supersteps": "int64",
     "filter_s": "float64",
 }
-
-
+#: The metrics that are in the unit of the weights.
+OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
 #: In the records: how many moments the trace of a source has, -1 if it has no trace.
 _MOMENTS = "n_moments"
 
@@ -118,7 +117,7 @@ class BatchMetrics:
 
 @cache
 def _types() -> dict[str, pa.DataType]:
-    """Return the types of the columns of metrics, of which `_MEASURED` names most."""
+    """Return the types of the columns of metrics: those in `_MEASURED`, and the trace."""
     moment = pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name in TRACE.names or ()])
     return {name: pa.type_for_alias(alias) for name, alias in _MEASURED.items()} | {"trace": pa.list_(moment)}
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput
+from sssp_pipeline.pipeline.results import commits
+from sssp_pipeline.pipeline.results.commits import Commit
 from sssp_pipeline.pipeline.results.run_files import (
     AGAIN,
     COMMIT,
@@ -26,7 +27,8 @@ from sssp_pipeline.pipeline.results.run_files import (
     commit_file,
     part_file,
 )
-from sssp_pipeline.storage import files
+from sssp_pipeline.storage import file_sums, files
+from sssp_pipeline.storage.file_sums import FileSum, StoredFile
 from sssp_pipeline.storage.records import record_bytes, record_content
 
 if TYPE_CHECKING:
@@ -35,22 +37,28 @@ if TYPE_CHECKING:
 
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.kernels.contract.solver import Solution
-    from sssp_pipeline.pipeline.results import batch_metrics, commits
+    from sssp_pipeline.pipeline.results import batch_metrics
     from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place
-    from sssp_pipeline.pipeline.results.commits import Commit
-    from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
-    from sssp_pipeline.storage import file_sums
-    from sssp_pipeline.storage.file_sums import FileSum, StoredFile
-else:  # `inspect` needs none of them
+else:  # `inspect` needs neither
     pa = LazyModule("pyarrow")
     batch_metrics = LazyModule("sssp_pipeline.pipeline.results.batch_metrics")
-    commits = LazyModule("sssp_pipeline.pipeline.results.commits")
-    file_sums = LazyModule("sssp_pipeline.storage.file_sums")
 
 #: Files that are requested from an object store at a time.
 _READERS = 16
 #: Tables of metrics that are joined into one before the next are read.
 _GATHERED = 1024
+
+
+class BatchWriter(Protocol):
+    """What writes the file of a batch: a `RowOutput`."""
+
+    def batch_file(self, batch: int) -> str | None:
+        """Return the path, below the run folder, of the file of a batch; None if it has none."""
+        ...
+
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        """Write what is stored of the rows of `sources` (S,)."""
+        ...
 
 
 class RunBatches:
@@ -79,15 +87,19 @@ class RunBatches:
         """Return a file of results; raises `InputError` if `sums` does not have it."""
         if name not in self.sums:
             raise InputError(f"`{files.redacted(self.path(name))}` is no file of this run", hint=REPAIR)
-        return file_sums.StoredFile(self.path(name), self.sums[name])
+        return StoredFile(self.path(name), self.sums[name])
 
     def batch_path(self, batch: int) -> str:
         """Return the URL of the Parquet file of a batch."""
         return self.path(batch_file(batch))
 
+    def batch_names(self, batch: int) -> list[str]:
+        """Return the name of the file of a batch; in the wide layout, of the files with all sources."""
+        return self.wide_names() or [batch_file(batch)]
+
     def stored_batch(self, batch: int) -> list[StoredFile]:
-        """Return the file of a batch; in the wide layout, the files with all sources."""
-        return [self.stored(name) for name in self.wide_names() or [batch_file(batch)]]
+        """Return the files of `batch_names`."""
+        return [self.stored(name) for name in self.batch_names(batch)]
 
     def committed(self) -> set[int]:
         """Return the numbers of the committed batches of an unfinished run. Their files are not read."""
@@ -108,7 +120,7 @@ class RunBatches:
         solution: Solution,
         place: Place,
         ids: VertexIds,
-        output: RowOutput,
+        output: BatchWriter,
     ) -> int:
         """Write what a batch has of each vertex, and its file, as far as there is each; then its commit.
 
@@ -117,11 +129,9 @@ class RunBatches:
         assert self.identity is not None, "a batch is committed for a run"
         sums = {}
         if (words := solution.over_sources) is not None:
-            part = words.astype("<u8", copy=False)
-            name = part_file(batch)
-            sums[name] = file_sums.write_summed(self.path(name), lambda file: file.write(part))
-        if isinstance(output, FileOutput):
-            name = output.batch_file(batch)
+            part, of_part = words.astype("<u8", copy=False), part_file(batch)
+            sums[of_part] = file_sums.write_summed(self.path(of_part), lambda file: file.write(part))
+        if (name := output.batch_file(batch)) is not None:
             sums[name] = file_sums.write_summed(
                 self.path(name), lambda file: output.write(file, sources, solution, ids)
             )
@@ -139,7 +149,10 @@ class RunBatches:
             raise InputError(f"`{files.redacted(path)}` is damaged: {error}", hint=AGAIN) from error
 
     def batch_metrics(self, batch: int) -> BatchMetrics:
-        """Return the metrics of a committed batch of an unfinished run; raises as `commit`."""
+        """Return the metrics of a committed batch of an unfinished run.
+
+        Raises `InputError` if its commit is missing or damaged.
+        """
         return batch_metrics.BatchMetrics.of_bytes(self.commit(batch).metrics)
 
     def damaged_batches(self, n_batches: int) -> dict[int, tuple[str, str]]:
@@ -205,16 +218,12 @@ class RunBatches:
         return table
 
     def write_table(self, name: str, table: pa.Table, **options: Any) -> None:
-        """Write the Parquet file `name` of the folder; `options` are those of `file_sums.write_parquet`."""
+        """Write the Parquet file `name` of the folder, with `options` of `file_sums.write_parquet`."""
         self.sums[name] = file_sums.write_summed(
             self.path(name), lambda file: file_sums.write_parquet(table, file, **options)
         )
 
     # ---- the wide layout ----
-
-    def is_merged(self) -> bool:
-        """Return whether the wide files of an unfinished run are written."""
-        return self._merged() is not None
 
     def _merged(self) -> dict[str, FileSum] | None:
         """Return the sums of the wide files of an unfinished run; None if they are not written."""
@@ -225,27 +234,24 @@ class RunBatches:
             found = record_content(content)["files"]
         except (ValueError, KeyError):
             return None  # the files are written again
-        return {name: file_sums.FileSum(*values) for name, values in found.items()}
+        return {name: FileSum(*values) for name, values in found.items()}
 
-    def merge(
-        self,
-        batches: Sequence[np.ndarray],
-        output: VertexDistances,
-        ids: VertexIds,
-        dtype: np.dtype,
-        progress: Progress,
-    ) -> None:
-        """Write the wide files from all `batches` of sources, then remove the tiles of the batches.
+    def merge(self, written: Iterable[tuple[int, str, FileSum]], progress: Progress) -> None:
+        """Write the wide files, then remove the tiles of the batches.
 
         If the process is killed before all files are written, the tiles are still there and the next run writes the
         files again. If it is killed later, the files stand for all tiles.
+
+        Parameters
+        ----------
+        written
+            Writes a file when it is asked for the next element: how many vertices are written, its name and its sum.
         """
         merged = self._merged()
         if merged is None:
             files.remove_files(self.path("distances"), self._named("distances", WIDE))
-            urls = [self.path(output.batch_file(batch)) for batch in range(len(batches))]
             merged = {}
-            for done, name, of_file in output.write_wide(urls, batches, self.path("distances"), ids, dtype):
+            for done, name, of_file in written:
                 merged[f"distances/{name}"] = of_file
                 progress.advance(done, None, "vertices")
             files.sync(self.url, merged)

@@ -36,17 +36,12 @@ _CRS84 = {
         "subtype": "ellipsoidal",
         "axis": [
             {
-                "name": "Geodetic longitude",
-                "abbreviation": "Lon",
-                "direction": "east",
+                "name": f"Geodetic {name}",
+                "abbreviation": name[:3].capitalize(),
+                "direction": way,
                 "unit": "degree",
-            },
-            {
-                "name": "Geodetic latitude",
-                "abbreviation": "Lat",
-                "direction": "north",
-                "unit": "degree",
-            },
+            }
+            for name, way in (("longitude", "east"), ("latitude", "north"))
         ],
     },
     "id": {"authority": "OGC", "code": "CRS84"},
@@ -83,10 +78,8 @@ class Described:
             "covering": {"bbox": covering},
         }
         if len(bounds):
-            column["bbox"] = [
-                *np.min(bounds[:, :2], axis=0).tolist(),
-                *np.max(bounds[:, 2:], axis=0).tolist(),
-            ]
+            west_south, east_north = np.min(bounds[:, :2], axis=0), np.max(bounds[:, 2:], axis=0)
+            column["bbox"] = [*west_south.tolist(), *east_north.tolist()]
         return {
             "geo": json.dumps({"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}})
         }

@@ -9,19 +9,17 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.geoparquet import (
     BOUNDS,
     BOUNDS_TYPE,
@@ -30,11 +28,8 @@ from sssp_pipeline.pipeline.results.geoparquet import (
     bounds_column,
     write_geoparquet,
 )
-from sssp_pipeline.pipeline.results.outputs import FileOutput, StoredRow, recorded_output
+from sssp_pipeline.pipeline.results.layouts.layout import StoredRow
 from sssp_pipeline.pipeline.results.reached_area import ReachedAreas, shapely_module
-from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
-from sssp_pipeline.pipeline.results.run_files import REPAIR
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.storage import files
 
 #: How far a place may be from a reached road, in metres.
@@ -114,7 +109,10 @@ class Isochrones:
         return pa.schema(fields, {"isochrones": json.dumps(about)})
 
     def table(self) -> pa.Table:
-        """Return all isochrones, with the metadata of GeoParquet; raises as `write`."""
+        """Return all isochrones, with the metadata of GeoParquet.
+
+        Raises `InputError` if an isochrone is around a pole, or a file of the run is damaged.
+        """
         tables = list(self._tables(Quiet()))
         table = pa.concat_tables([self.schema.empty_table(), *tables])
         return table.replace_schema_metadata(self.schema.metadata | self._described.metadata())
@@ -166,78 +164,6 @@ class Isochrones:
         return pa.table(columns, schema=schema), [area.geom_type for area in found], bounds
 
 
-def isochrones_of_run(
-    folder: RunFolder,
-    record: dict[str, Any],
-    stored: StoredGraph,
-    limits: Sequence[float],
-    sources: pa.Array | None = None,
-    **options: Any,
-) -> Isochrones:
-    """Return the isochrones of a finished run.
-
-    Parameters
-    ----------
-    folder, record
-        The run and the content of its run.json.
-    stored
-        Its graph.
-    limits
-        Distances in the unit of the weights, in any order.
-    sources
-        Ids of sources of the run, in any order; None means every source.
-    **options
-        `buffer_m` and `coordinates`, as for `Isochrones`.
-
-    Raises
-    ------
-    InputError
-        The run has no distances to every vertex; or as `Isochrones`.
-    """
-    output = recorded_output(record)
-    if not isinstance(output, AllDistances | ReachedPairs):
-        raise InputError(
-            f"`{files.redacted(folder.url)}` does not hold the distances to every reached vertex, "
-            "which isochrones need",
-            hint="run it with `output.distances: full` or `reached`, and without `output.targets`",
-        )
-    rows = partial(_stored_rows, folder, record, output, stored, sources)
-    n_sources = record["sources"] if sources is None else len(sources)
-    return Isochrones(stored, rows, n_sources, limits, record["identity"]["cutoff"], **options)
-
-
-def _stored_rows(
-    folder: RunFolder,
-    record: dict[str, Any],
-    output: FileOutput,
-    stored: StoredGraph,
-    sources: pa.Array | None,
-) -> Iterator[StoredRow]:
-    """Yield the id of each source and its distances (V,) in the type of the weights, in the order of the run."""
-    metrics, dtype = folder.read_metrics(), stored.manifest.traits.weight_dtype
-    wide = [folder.stored(name) for name in folder.wide_names()]
-    stored_of = [wide] if wide else [folder.stored_batch(batch) for batch in range(record["batches"])]
-    names = metrics["source"].combine_chunks()
-    batch = np.zeros(len(names), np.int64) if wide else metrics["batch"].to_numpy()
-    is_wanted = np.ones(len(names), bool)
-    if sources is not None:
-        is_wanted = pc.is_in(names, value_set=sources).to_numpy(zero_copy_only=False)
-    for number, files_of in enumerate(stored_of):
-        of_batch = np.flatnonzero(batch == number)
-        wanted = of_batch[is_wanted[of_batch]]
-        if not len(wanted):
-            continue
-        rows = output.read(files_of, (wanted - of_batch[0]).tolist(), stored.ids, dtype)
-        for place in wanted.tolist():
-            name, row = next(rows, (-1, None))
-            if name != names[place].as_py():
-                raise InputError(
-                    f"`{files.redacted(files_of[0].url)}` is damaged: it holds source `{name}`, not `{names[place]}`",
-                    hint=REPAIR,
-                )
-            yield name, row
-
-
 def _checked_limits(limits: Sequence[float], cutoff: float | None) -> list[float]:
     """Return `limits` in ascending order."""
     for limit in limits:
@@ -254,7 +180,7 @@ def _checked_limits(limits: Sequence[float], cutoff: float | None) -> list[float
     if cutoff is not None and max(limits) > cutoff:
         raise InputError(
             f"the limit {max(limits)} is above the cutoff, {cutoff}: longer distances are not known",
-            hint="set `solve.cutoff` higher, or choose smaller limits",
+            hint=Text("set ", key("solve.cutoff"), " higher, or choose smaller limits"),
         )
     return sorted(int(limit) if isinstance(limit, int | np.integer) else float(limit) for limit in limits)
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,30 +18,17 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
-from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
-from sssp_pipeline.pipeline.results.outputs import recorded_output
-from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
+from sssp_pipeline.pipeline.results.distance_files import check_unreached
+from sssp_pipeline.pipeline.results.layouts.layout import Block
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.stored import StoredResults
 from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
 from sssp_pipeline.storage import files
-from sssp_pipeline.storage.file_sums import StoredFile
 
 #: Names of the columns of a Parquet file, unless the user names others.
 COLUMNS = ("source", "vertex", "distance")
 #: Bytes of distances in a block.
 BLOCK_BYTES = 2**24
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some rows of the matrix."""
-
-    #: Ids of the sources (k,) and of the vertices (n,).
-    sources: pa.Array
-    vertices: pa.Array
-    #: (k * n,) row after row, NULL for an unreached vertex.
-    distances: pa.ChunkedArray
 
 
 def export_matrix(
@@ -79,8 +64,8 @@ def export_matrix(
         integers has a pair without a path and `unreached` is None. Or the package zarr is needed and missing.
     """
     record = folder.read_run()
-    output = recorded_output(record)
-    if not isinstance(output, VertexDistances) or isinstance(output, ReachedPairs):
+    stored = StoredResults(folder, record)
+    if not stored.output.is_matrix:
         raise InputError(
             f"`{files.redacted(folder.url)}` holds no matrix of distances",
             hint="run it with `output.distances: full`",
@@ -108,32 +93,22 @@ def export_matrix(
         )
     if files.exists(url):
         raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
-    dtype = output.form.dtype(np.dtype(record["graph"]["weights"]["dtype"]))
-    _check_stand_in(unreached, dtype)
-    stored = _blocks(folder, record, output, dtype)
+    dtype = stored.dtype
+    check_unreached(unreached, dtype, "unreached", "choose a whole number from {least} to {largest}")
     blocks = _counted(
-        (_with_null(block, output.form.unreached) for block in stored), record["sources"], progress
+        (_with_null(block, stored.output.form.unreached) for block in stored.blocks(BLOCK_BYTES)),
+        record["sources"],
+        progress,
     )
     if suffix == "parquet":
         _write_parquet(blocks, url, list(columns), dtype, sparse, unreached)
         return
-    shape = record["sources"], output.n_columns(record["graph"]["n_vertices"])
+    shape = record["sources"], stored.n_columns
     numbers = ((block.sources, block.vertices, _numbers(block, unreached, dtype)) for block in blocks)
     if suffix == "npy":
         _write_npy(url, (rows for _, _, rows in numbers), shape, dtype)
     else:
         write_zarr(url, numbers, shape, dtype, unreached)
-
-
-def _check_stand_in(unreached: float | None, dtype: np.dtype) -> None:
-    if unreached is None or dtype.kind == "f":
-        return
-    limits = np.iinfo(dtype)
-    if not (float(unreached).is_integer() and limits.min <= unreached <= limits.max):
-        raise InputError(
-            f"`unreached` is {unreached}, which the distances' type {dtype} cannot hold",
-            hint=f"choose a whole number from {limits.min} to {limits.max}",
-        )
 
 
 def _with_null(block: Block, unreached: float | None) -> Block:
@@ -200,7 +175,7 @@ def _write_parquet(
 
 
 def _numbers(block: Block, unreached: float | None, dtype: np.dtype) -> np.ndarray:
-    """Return the distances (k, n) as an array, which has no NULL; raises as `export_matrix`."""
+    """Return the distances (k, n) as an array, which has no NULL; raise `InputError` if no number stands for NULL."""
     distances = block.distances
     stand_in = np.inf if unreached is None and dtype.kind == "f" else unreached
     if distances.null_count and stand_in is None:
@@ -223,56 +198,3 @@ def _write_npy(url: str, blocks: Iterable[np.ndarray], shape: tuple[int, int], d
         handle.write(header.getvalue())
         for rows in blocks:
             handle.write(rows)
-
-
-def _blocks(
-    folder: RunFolder, record: dict[str, Any], output: VertexDistances, dtype: np.dtype
-) -> Iterator[Block]:
-    """Yield the rows in the order of the run."""
-    metrics = folder.read_metrics()
-    sources = metrics["source"].combine_chunks()
-    n_columns = output.n_columns(record["graph"]["n_vertices"])
-    most = max(1, BLOCK_BYTES // (n_columns * dtype.itemsize))
-    firsts = np.searchsorted(metrics["batch"].to_numpy(), np.arange(record["batches"] + 1)).tolist()
-    if output.form.layout == "wide":
-        yield from _wide_blocks([folder.stored(name) for name in folder.wide_names()], sources, most)
-        return
-    batches = [
-        (*folder.stored_batch(batch), sources[first:last])
-        for batch, (first, last) in enumerate(pairwise(firsts))
-    ]
-    vertices = _first_ids(batches[0][0], n_columns).cast(sources.type) if batches else None
-    for stored, of_batch in batches:
-        with opened(stored) as file:
-            rows = file.read(columns=["distance"], use_threads=False)["distance"]
-            if len(rows) != len(of_batch) * n_columns:
-                raise ValueError(f"it has {len(rows)} rows, not {len(of_batch)} times {n_columns}")
-        for first in range(0, len(of_batch), most):
-            of_block = of_batch[first : first + most]
-            values = rows.slice(first * n_columns, len(of_block) * n_columns)
-            yield Block(of_block, vertices, values)
-
-
-def _first_ids(stored: StoredFile, n_columns: int) -> pa.Array:
-    """Return the ids of the vertices, which a file in the long layout has for each source."""
-    ids: list[pa.Array] = []
-    with opened(stored) as file:
-        for group in range(file.num_row_groups):
-            ids += file.read_row_group(group, columns=["vertex"], use_threads=False)["vertex"].chunks
-            if sum(map(len, ids)) >= n_columns:
-                break
-    return pa.concat_arrays(ids)[:n_columns]
-
-
-def _wide_blocks(stored: Sequence[StoredFile], sources: pa.Array, most: int) -> Iterator[Block]:
-    with ExitStack() as resources:
-        parts = [resources.enter_context(opened(each)) for each in stored]
-        columns = [file.read(columns=["vertex"], use_threads=False)["vertex"] for file in parts]
-        ids = [chunk for column in columns for chunk in column.chunks]
-        vertices = pa.concat_arrays(ids).cast(sources.type)
-        for first in range(0, len(sources), most):
-            of_block = sources[first : first + most]
-            names = [str(name) for name in of_block.to_pylist()]
-            tables = [file.read(columns=names, use_threads=False) for file in parts]
-            rows = [chunk for name in names for table in tables for chunk in table[name].chunks]
-            yield Block(of_block, vertices, pa.chunked_array(rows))

@@ -5,30 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.shown import parquet_files
+from sssp_pipeline.kernels.contract import kept
+from sssp_pipeline.pipeline.results.batch_metrics import OF_LENGTHS
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
 
 if TYPE_CHECKING:
     from sssp_pipeline.base.vertex_ids import VertexIds
-    from sssp_pipeline.kernels.contract import kept
     from sssp_pipeline.kernels.contract.solver import Solution
-else:  # `inspect` needs none of them
-    kept = LazyModule("sssp_pipeline.kernels.contract.kept")
 
 #: What stands under "targets" in the identity of a run that writes no distances.
 NO_DISTANCES = "none"
-#: The metrics that follow from the distances alone.
+#: The metrics that follow from the distances.
 OF_DISTANCES = ("reached", "max_distance", "mean_distance")
-#: The metrics that are in the unit of the weights.
-OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
 
 
 class MetricsAlone(RowOutput):
     """No distance: the metrics of each source say how many vertices it reaches, and how far they are."""
 
     name = "none"
+    has_files = False
+    shows_overall = True
+    without_distances = "metrics alone, no distances", "run it with `output.distances: full`"
     judged = "reach, largest and mean distance"
 
     @classmethod

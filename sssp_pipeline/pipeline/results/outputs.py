@@ -1,7 +1,8 @@
 """The contract of an output: what a run stores of each row of distances.
 
 An output knows what solvers keep of a row (`kernels/contract/kept.py`), its part of the identity of a run, how many
-bytes it takes, how a batch is written and read, and how `verify` compares a stored row with a true one.
+bytes it takes, how a batch is written and read, and how `verify` compares a stored row with a true one. Its `layout`
+(`layouts/`) arranges distances in files; `stored.py` reads them for all others.
 `workflow/registries.py` lists the kinds, each a class.
 """
 
@@ -9,29 +10,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from sssp_pipeline.base.progress import plural
+import numpy as np
+
+from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.run_files import batch_file
+from sssp_pipeline.pipeline.results.layouts import LAYOUTS
+from sssp_pipeline.pipeline.results.layouts.layout import DistanceLayout, Files, StoredRows
 from sssp_pipeline.workflow.registries import OUTPUTS, code_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from sssp_pipeline.base.vertex_amounts import VertexAmounts
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.kernels.contract import kept
     from sssp_pipeline.kernels.contract.solver import Solution
-    from sssp_pipeline.storage.file_sums import StoredFile
+    from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+    from sssp_pipeline.pipeline.results.run_folder import RunFolder
+    from sssp_pipeline.pipeline.results.vertex_table import PerVertex
     from sssp_pipeline.workflow.answers import Amounts
     from sssp_pipeline.workflow.models import Output
     from sssp_pipeline.workflow.vertices import Vertices
-
-#: The id of a source, and what is stored of its row.
-StoredRow = tuple[int | str, Any]
 
 
 class Chooser(Protocol):
@@ -57,15 +58,32 @@ class RowOutput(ABC):
 
     #: How distances are written.
     form: DistanceFormat
+    #: Stands for `words` in the identity of the run; None if there are none.
+    digest: str | None = None
+    #: The input of the output, (n,) uint32: a list of vertices or amounts. It is too long for each task, so tasks carry
+    #: the output without it, and workers read it from the run folder.
+    words: np.ndarray | None = None
 
     #: Names the kind, in `registries.OUTPUTS` and in the identity of runs.
     name: ClassVar[str]
-    #: Whether every distance is stored, which the certificate needs.
+    #: Whether each batch has a file. If not, a batch has nothing but its metrics.
+    has_files: ClassVar[bool] = True
+    #: Whether each source has a distance to every vertex, which the certificate needs.
     has_whole_rows: ClassVar[bool] = False
+    #: Whether each source has a distance to every vertex that it reaches.
+    has_all_reached: ClassVar[bool] = False
+    #: Whether all sources have distances to the same vertices.
+    is_matrix: ClassVar[bool] = False
+    #: What the run holds if it holds no distances, and what to do then; None if it holds distances.
+    without_distances: ClassVar[tuple[str, str] | None] = None
+    #: Whether each batch has a table of answers (`table_output.py`).
+    has_answers: ClassVar[bool] = False
+    #: Whether the numbers over all sources are what the user asked for.
+    shows_overall: ClassVar[bool] = False
     #: What a verdict of `verify` is about.
     judged: ClassVar[str] = "distance"
-    #: Whether `verify` needs what `note` returns, so that the run folder keeps it when the run is finished.
-    note_stays: ClassVar[bool] = False
+    #: Whether `verify` needs `words`, so that the run folder keeps them when the run is finished.
+    input_stays: ClassVar[bool] = False
 
     @classmethod
     def verdict(cls, weight_dtype: str) -> str:
@@ -74,6 +92,21 @@ class RowOutput(ABC):
             return f"{cls.judged} is exact"
         which = "the least sum" if cls.judged == "distance" else "right"
         return f"{cls.judged} is {which} in {weight_dtype} arithmetic"
+
+    @property
+    def layout(self) -> DistanceLayout:
+        """How the files are arranged."""
+        return LAYOUTS[self.form.layout](self.form, None)
+
+    @property
+    def per_vertex(self) -> PerVertex | None:
+        """The numbers of each vertex over all sources; None if the run has no `vertices.parquet`."""
+        return None
+
+    @property
+    def histogram_columns(self) -> dict[str, tuple[float, float]]:
+        """The columns of the files that count the vertices between two distances, with these distances."""
+        return {}
 
     # ---- which run it is of ----
 
@@ -95,7 +128,7 @@ class RowOutput(ABC):
         return cls(form)
 
     def identity(self) -> dict[str, Any]:
-        """Return its part of the identity of a run, without that of `form`."""
+        """Return its part of the identity of a run, without the part of `layout`."""
         return {"targets": None, "output": self.name}
 
     @property
@@ -124,45 +157,73 @@ class RowOutput(ABC):
         return 0
 
     def held_bytes(self, n_vertices: int) -> int:
-        """Return the host memory of what `note` returns, which each worker holds once."""
+        """Return the host memory of `words`, which each worker holds once."""
         del n_vertices
         return 0
 
     # ---- on workers ----
 
-    def note(self) -> np.ndarray | None:
-        """Return (n,) uint32 that solving workers read from the run folder, as it is too long for each task."""
-        return None
+    def without_input(self) -> Self:
+        """Return this output for tasks."""
+        return replace(self, words=None)
 
-    def in_tasks(self) -> RowOutput:
-        """Return this without what `note` returns."""
-        return self
+    def for_solving(self, read_input: Callable[[str], np.ndarray]) -> Self:
+        """Return this output with its input. `read_input` takes the digest and reads the input from the run folder."""
+        return self if self.digest is None else replace(self, words=read_input(self.digest))
 
-    def for_solving(self, noted: Callable[[str], np.ndarray]) -> RowOutput:
-        """Return the whole of what `in_tasks` shortened; `noted` reads what `note` returned, which has a digest."""
-        del noted
-        return self
+    def for_verifying(self, stored: Files, ids: VertexIds, read_input: Callable[[str], np.ndarray]) -> Self:
+        """Return this output with its input, from `read_input` if the input stays after the run.
 
-    def for_verifying(
-        self, stored: Sequence[StoredFile], ids: VertexIds, n_sources: int, noted: Callable[[str], np.ndarray]
-    ) -> RowOutput:
-        """Return the whole of what `in_tasks` shortened, from the files of the first `n_sources` sources.
-
-        `noted` reads what `note` returned, if that stays.
+        If not, `stored` has what `verify` needs: the file of the first batch; in the wide layout, all files.
         """
-        del stored, ids, n_sources, noted
-        return self
+        del stored, ids
+        return self.for_solving(read_input)
+
+    def batch_file(self, batch: int) -> str | None:
+        """Return the path, below the run folder, of what is stored of a batch; None if a batch has no file."""
+        return self.layout.batch_file(batch) if self.has_files else None
+
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        """Write what is stored of the rows of `sources` (S,) to `handle`, if a batch has a file."""
+        raise NotImplementedError
+
+    def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
+        """Yield the sources at `places`, in order, and what is stored of their rows, if a batch has a file.
+
+        Parameters
+        ----------
+        stored
+            The file of a batch; or in the wide layout, the files that hold all sources of a run.
+        dtype
+            The type of the weights.
+        """
+        raise NotImplementedError
 
     @property
     def reads_facts(self) -> bool:
         """Whether `write` can use facts that a GPU finds, and packed rows (`kernels/contract/row_facts.py`)."""
         return False
 
+    # ---- when all batches are committed ----
+
+    def finish(  # noqa: B027
+        self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
+    ) -> None:
+        """Write the files that need all `batches` of sources; `stored` is the graph.
+
+        Raises
+        ------
+        InputError
+            What a batch left is damaged, or a file cannot be written.
+        UnsolvableError
+            A sum does not fit its type.
+        """
+
     # ---- verdicts ----
 
     @abstractmethod
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
-        """Return the sentence on the first stored value that is not that of `true`, None if all are.
+        """Return a sentence on the first stored value that differs from `true`, or None.
 
         Parameters
         ----------
@@ -171,7 +232,7 @@ class RowOutput(ABC):
         stored
             As `read` yields it.
         true
-            The solution for this source alone, with what `kept` keeps.
+            The solution for this one source, with what `kept` keeps.
         """
 
     # ---- words ----
@@ -189,40 +250,9 @@ class RowOutput(ABC):
         return f"SELECT * FROM {parquet_files(url, 'distances/*.parquet')} LIMIT 10"
 
 
-class FileOutput(RowOutput):
-    """A kind with a file for each batch. Without one, a batch has nothing but its metrics."""
-
-    def batch_file(self, batch: int) -> str:
-        """Return the path, below the run folder, of what is stored of a batch."""
-        return batch_file(batch)
-
-    @abstractmethod
-    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        """Write what is stored of the rows of `sources` (S,) to `handle`."""
-
-    @abstractmethod
-    def read(
-        self, stored: Sequence[StoredFile], places: Sequence[int], ids: VertexIds, dtype: np.dtype
-    ) -> Iterator[StoredRow]:
-        """Yield the sources at `places`, in order, and what is stored of their rows.
-
-        Parameters
-        ----------
-        stored
-            The file of a batch; or in the wide layout, the files that hold all sources of a run.
-        dtype
-            The type of the weights.
-        """
-
-
 def output_of(form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
     """Return what the workflow's `output` asks for; `choose` finds the vertices that it names."""
     return _kind(spec.distances).chosen(form, spec, choose)
-
-
-def output_kind(identity: dict[str, Any]) -> type[RowOutput]:
-    """Return the kind that the run of this `identity` stores."""
-    return next(kind for kind in map(_kind, OUTPUTS) if kind.wrote(identity))
 
 
 def _kind(name: str) -> type[RowOutput]:
@@ -231,7 +261,8 @@ def _kind(name: str) -> type[RowOutput]:
 
 
 def recorded_output(record: dict[str, Any]) -> RowOutput:
-    """Return the output of a finished run, of which `record` is the content of run.json."""
+    """Return the output of a finished run; `record` is the content of its run.json."""
     identity = record["identity"]
     form = DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat) if f.name in identity})
-    return output_kind(identity).recorded(form, identity, record.get("targets"))
+    kind = next(kind for kind in map(_kind, OUTPUTS) if kind.wrote(identity))
+    return kind.recorded(form, identity, record.get("targets"))

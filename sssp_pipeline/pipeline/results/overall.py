@@ -6,7 +6,6 @@ They are extremes and sums of integers, so they depend on no order: not on batch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import pyarrow.compute as pc
 
 from sssp_pipeline.kernels.contract.solver import metrics_column
 from sssp_pipeline.pipeline.graph_store.units import LARGEST
-from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -44,15 +42,14 @@ def overall_numbers(
     )
     if dtype.kind != "f" and output.form.scale is None and n_batches:
         found = {name: int(value) for name, value in found.items()}
-    if isinstance(output, Reduced) and output.histogram:
-        names = output.buckets
-        counts = np.zeros(len(names), np.int64)
+    if buckets := output.histogram_columns:
+        counts = np.zeros(len(buckets), np.int64)
         for batch in range(n_batches):
             with opened(*folder.stored_batch(batch)) as file:
-                table = file.read(columns=names)
-            counts += [pc.sum(table[name]).as_py() or 0 for name in names]
-        buckets = zip(pairwise(output.histogram), counts.tolist(), strict=True)
-        found["histogram"] = [{"from": low, "to": high, "count": n} for (low, high), n in buckets]
+                table = file.read(columns=list(buckets))
+            counts += [pc.sum(table[name]).as_py() or 0 for name in buckets]
+        limits = zip(buckets.values(), counts.tolist(), strict=True)
+        found["histogram"] = [{"from": low, "to": high, "count": n} for (low, high), n in limits]
     return found
 
 
@@ -74,7 +71,7 @@ def overall_fault(
 
 
 def overall_facts(overall: dict[str, Any], unit: str | None) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of what `overall_numbers` returned, or of {}; `unit` is that of the weights."""
+    """Yield names and texts of what `overall_numbers` returned, or of {}; `unit` is the unit of the weights."""
     for name in ("diameter", "radius"):
         if overall.get(name) is not None:
             yield name, f"{overall[name]:,}{f' {unit}' if unit else ''}"

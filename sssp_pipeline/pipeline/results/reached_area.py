@@ -154,7 +154,7 @@ class ReachedAreas:
         return self._shapely.orient_polygons(area)
 
     def _short_way(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the longitudes of `v` (n,), at most 180 degrees from those of `u` (n,)."""
+        """Return the longitudes of `v` (n,), at most 180 degrees from the longitudes of `u` (n,)."""
         lon = self._lon[v]
         ahead = lon - self._lon[u]
         return lon - 360.0 * (ahead > 180) + 360.0 * (ahead < -180)
@@ -209,7 +209,7 @@ class ReachedAreas:
         """Return the areas (n,) around straight lines in degrees.
 
         `middle_lat` is the latitude of the middle of the edge, also for a part of it: so the area of a part is inside
-        that of the edge.
+        the area of the edge.
         """
         shapely = self._shapely
         shrink = np.cos(np.radians(middle_lat))

@@ -3,10 +3,10 @@
 ```
 <run>/run.json                       written last
 <run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
-<run>/distances/wide-*.parquet       in the wide layout, written when all batches are there (`wide_files`)
+<run>/distances/wide-*.parquet       in the wide layout, written when all batches are there (`layouts/wide.py`)
 <run>/metrics.parquet                one row for each source
 <run>/snapped.parquet                one row for each point that stands for a source or a target
-<run>/vertices.parquet               one row for each vertex, of a run that keeps something over all sources
+<run>/vertices.parquet               one row for each vertex, of a run that has numbers over all sources
 <run>/report.html
 <run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
 <run>/_run/                          only while the run is unfinished: its identity, its starts, its targets, a
@@ -28,6 +28,8 @@ from sssp_pipeline.storage.files import TEMP_PREFIX
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
 AGAIN = "`sssp-pipeline run WORKFLOW` solves what is damaged again"
 REPAIR = "`sssp-pipeline verify RUN` finds all damage, then `sssp-pipeline run WORKFLOW` solves it again"
+#: The key of an identity that says how files are written (`DistanceLayout.writer`).
+WRITER = "writer"
 RUN_FILE = "run.json"
 REPORT_FILE = "report.html"
 METRICS_FILE = "metrics.parquet"
@@ -39,8 +41,8 @@ IDENTITY = f"{UNFINISHED}/identity.json"
 STARTED = f"{UNFINISHED}/started.json"
 TARGETS = f"{UNFINISHED}/targets.u32"
 MERGED = f"{UNFINISHED}/merged.json"
-#: What `RowOutput.note` returns, if it stays; otherwise that is in `TARGETS`.
-OUTPUT_NOTE = "_output.u32"
+#: The input of the output (`RowOutput.words`), if it stays after the run. If not, it is in `TARGETS`.
+OUTPUT_INPUT = "_output.u32"
 #: The names of the files of batches, and of wide files, in their folders.
 BATCH = re.compile(r"batch-(\d{5,})\.parquet")
 TILES = re.compile(r"batch-(\d{5,})\.tiles")
@@ -48,7 +50,7 @@ COMMIT = re.compile(r"batch-(\d{5,})\.commit")
 WIDE = re.compile(r"wide-\d{5,}\.parquet")
 #: Every path below the folder that a run may write.
 OURS = re.compile(
-    rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_NOTE)}"
+    rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_INPUT)}"
     rf"|distances/({BATCH.pattern}|{WIDE.pattern})"
     rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|{TILES.pattern}|vertices-\d{{5,}}\.u64)"
     rf"|((distances|_run)/)?{re.escape(TEMP_PREFIX)}.*"

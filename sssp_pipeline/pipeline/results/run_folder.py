@@ -15,23 +15,24 @@ from sssp_pipeline.base.error_text import Either, Text
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.progress import shortened
+from sssp_pipeline.pipeline.results import commits, damage
 from sssp_pipeline.pipeline.results.batches import RunBatches
-from sssp_pipeline.pipeline.results.distance_files import WRITER
 from sssp_pipeline.pipeline.results.run_files import (
     AGAIN,
     BATCH,
     IDENTITY,
     METRICS_FILE,
     OURS,
-    OUTPUT_NOTE,
+    OUTPUT_INPUT,
     OVERWRITE,
     REPAIR,
     RUN_FILE,
     STARTED,
     TARGETS,
     UNFINISHED,
+    WRITER,
 )
-from sssp_pipeline.storage import files
+from sssp_pipeline.storage import file_sums, files
 from sssp_pipeline.storage.records import CHECKSUM, record_bytes, record_content
 
 if TYPE_CHECKING:
@@ -40,30 +41,15 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from sssp_pipeline.base import vertex_ids
-    from sssp_pipeline.pipeline.results import commits, damage
-    from sssp_pipeline.storage import file_sums
 else:  # `inspect` needs none of them
     np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
     vertex_ids = LazyModule("sssp_pipeline.base.vertex_ids")
-    damage = LazyModule("sssp_pipeline.pipeline.results.damage")
-    commits = LazyModule("sssp_pipeline.pipeline.results.commits")
-    file_sums = LazyModule("sssp_pipeline.storage.file_sums")
 
 RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 3
 _RUN_KEYS = (
-    "workflow",
-    "identity",
-    "graph",
-    "sources",
-    "batches",
-    "solver",
-    "verify",
-    "timings",
-    "finished",
-    "files",
-    "crc32",
-    "footers",
+    *("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished"),
+    *("files", "crc32", "footers"),
 )
 #: The identity of a run whose files are being removed.
 _REMOVED = {"removed": True}
@@ -95,7 +81,7 @@ class RunFolder(RunBatches):
         if stored == _REMOVED or (differ and not is_finished and not self.committed()):
             # No batch of the other run is done, or its removal was interrupted: its files must not count for this run.
             self.remove()
-            self.note_identity()
+            self.write_identity()
         elif differ == [WRITER]:
             raise self._of_another_release()
         elif differ:
@@ -106,9 +92,10 @@ class RunFolder(RunBatches):
         return is_finished
 
     def _begun(self, identity: dict[str, Any]) -> dict[str, Any]:
-        """Return the identity of the unfinished run in the folder, `_REMOVED` if there is none; raises as `begin`.
+        """Return the identity of the unfinished run in the folder, `_REMOVED` if there is none.
 
-        If the file is damaged or gone, a commit tells whether the folder holds the run with this `identity`.
+        If the file is damaged or gone, a commit tells whether the folder holds the run with this `identity`. Raises
+        `InputError` if it holds another run.
         """
         if (stored := self.stored_identity()) is not None:
             return stored
@@ -125,7 +112,7 @@ class RunFolder(RunBatches):
                 hint="choose another `output.path`, or replace that run with `--overwrite`",
             )
         self.identity = identity
-        self.note_identity()
+        self.write_identity()
         return identity
 
     def stored_identity(self) -> dict[str, Any] | None:
@@ -144,7 +131,7 @@ class RunFolder(RunBatches):
                 raise self._of_another_release()
         return None
 
-    def note_identity(self) -> None:
+    def write_identity(self) -> None:
         """Store the identity of the run, so that workers commit batches of it."""
         assert self.identity is not None, "the run has begun"
         files.write_atomic(self.path(IDENTITY), record_bytes(self.identity), synced=True)
@@ -158,7 +145,7 @@ class RunFolder(RunBatches):
     def reopen(self) -> None:
         """Make the finished run an unfinished one without batches."""
         self.sums = {}
-        self.note_identity()
+        self.write_identity()
         files.remove(self.path(RUN_FILE))
 
     def check_ours(self) -> None:
@@ -233,34 +220,34 @@ class RunFolder(RunBatches):
         """Return whether the folder holds the unfinished run with this `identity`."""
         return self.stored_identity() == identity
 
-    def note_start(self, facts: dict[str, Any]) -> None:
-        """Store what is known when solving begins or continues; `noted` reads it."""
+    def write_start(self, facts: dict[str, Any]) -> None:
+        """Store what is known when solving begins or continues."""
         files.write_atomic(self.path(STARTED), record_bytes(facts))
 
-    def note_output(self, note: np.ndarray, *, stays: bool) -> None:
-        """Keep what `RowOutput.note` returns, (n,) uint32, where the workers read it; `stays` is `note_stays`."""
-        name, content = OUTPUT_NOTE if stays else TARGETS, note.astype("<u4")
-        of_file = file_sums.write_summed(self.path(name), lambda file: file.write(content))
-        if stays:
-            self.sums[name] = of_file
-
-    def noted_output(self, digest: str, *, stays: bool) -> np.ndarray:
-        """Return what `note_output` kept; raises `InputError` if it is gone, or `digest` is not its digest."""
-        path = self.path(OUTPUT_NOTE if stays else TARGETS)
-        content = files.read_bytes(path)
-        note = np.frombuffer(content, "<u4", len(content) // 4)
-        if len(content) % 4 or vertex_ids.digest_of(note) != digest:
-            raise InputError(
-                f"`{files.redacted(path)}` is damaged: it has not what the run was asked for", hint=AGAIN
-            )
-        return note
-
-    def noted(self) -> dict[str, Any]:
-        """Return what `note_start` stored at the last start of an unfinished run; empty if that is gone or damaged."""
+    def read_start(self) -> dict[str, Any]:
+        """Return what `write_start` stored last in an unfinished run; empty if that is gone or damaged."""
         content = files.read_if_there(self.path(STARTED))
         with suppress(ValueError):
             return {} if content is None else record_content(content)
         return {}
+
+    def write_input(self, words: np.ndarray, *, stays: bool) -> None:
+        """Store the input of the output, (n,) uint32, for the workers; `stays` is `RowOutput.input_stays`."""
+        name, content = OUTPUT_INPUT if stays else TARGETS, words.astype("<u4")
+        of_file = file_sums.write_summed(self.path(name), lambda file: file.write(content))
+        if stays:
+            self.sums[name] = of_file
+
+    def read_input(self, digest: str, *, stays: bool) -> np.ndarray:
+        """Return what `write_input` stored; raises `InputError` if it is gone, or `digest` is not its digest."""
+        path = self.path(OUTPUT_INPUT if stays else TARGETS)
+        content = files.read_bytes(path)
+        words = np.frombuffer(content, "<u4", len(content) // 4)
+        if len(content) % 4 or vertex_ids.digest_of(words) != digest:
+            raise InputError(
+                f"`{files.redacted(path)}` is damaged: it has not what the run was asked for", hint=AGAIN
+            )
+        return words
 
     def runs_of_weights(self) -> dict[str, RunFolder]:
         """Return the runs in this folder of a run of several weights, finished or not, by the name of the weight."""
@@ -268,7 +255,7 @@ class RunFolder(RunBatches):
         for name in files.list_names(self.url):
             below = RunFolder(self.path(name))
             with suppress(InputError):  # no run, or a damaged one
-                record = below.read_run() if files.exists(below.path(RUN_FILE)) else below.noted()
+                record = below.read_run() if files.exists(below.path(RUN_FILE)) else below.read_start()
                 if record.get("weight") == name:
                     found[name] = below
         return found
@@ -318,7 +305,7 @@ class RunFolder(RunBatches):
         files.remove_if_empty(self.path(UNFINISHED))
 
     def read_run(self) -> dict[str, Any]:
-        """Return the content of `run.json`. From then on, `sums` has those of its files.
+        """Return the content of `run.json`. From then on, `sums` has the sums of its files.
 
         Raises
         ------
@@ -346,7 +333,7 @@ class RunFolder(RunBatches):
 
 
 def _run_content(url: str) -> dict[str, Any]:
-    """Return what the `run.json` at `url` holds, without its checksum; raises as `RunFolder.read_run`."""
+    """Return what the `run.json` at `url` holds, without its checksum; raises `InputError` if it is damaged."""
     content = files.read_bytes(url)
     try:
         run = json.loads(content)

@@ -1,4 +1,4 @@
-"""`vertices.parquet`: what a run keeps of each vertex over all sources, merged from the parts of its batches.
+"""`vertices.parquet`: numbers of each vertex over all sources, merged from the parts of its batches.
 
 A part has the words of `kernels/contract/over_sources.py`, so the order of merging changes nothing. Memory holds the
 words of all vertices and the words of one part.
@@ -7,8 +7,9 @@ words of all vertices and the words of one part.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,97 +18,113 @@ import pyarrow.compute as pc
 from sssp_pipeline.base.csr import NO_VERTEX, GraphTraits
 from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract import over_sources
-from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE, part_file
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import StoredFile
 
 if TYPE_CHECKING:
-    from sssp_pipeline.pipeline.results.answers import Originals, Reduced
+    from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
 
 #: Rows of a row group.
 _GROUP = 2**20
 
 
-def write_vertex_table(
-    folder: RunFolder,
-    output: Reduced,
-    n_batches: int,
-    ids: VertexIds,
-    traits: GraphTraits,
-    metrics: pa.Table,
-    progress: Progress,
-) -> None:
-    """Write `vertices.parquet` from the parts of all batches.
+class Originals(Protocol):
+    """Ids of vertices."""
 
-    `traits` are those of the graph, and `metrics` has a row for each source.
+    def originals(self, vertices: np.ndarray) -> pa.Array:
+        """Return the ids of `vertices` (n,)."""
+        ...
 
-    Raises
-    ------
-    InputError
-        A part is damaged, or all parts together do not have what the metrics say was reached.
-    UnsolvableError
-        A sum does not fit its type.
-    """
-    over, dtype = output.over, traits.weight_dtype
-    assert over is not None, "asked for"
-    words = over.none(dtype, traits.n_vertices)
-    for batch in range(n_batches):
-        url = folder.path(part_file(batch))
-        part = np.frombuffer(files.read_bytes(url), "<u8")
-        if part.size != words.size:
-            raise InputError(
-                f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=AGAIN
-            )
-        over.merge(words, part.reshape(words.shape), dtype)
-        progress.advance(batch + 1, n_batches, "batches")
-    counted, reached = int(np.sum(words[over_sources.REACHED_BY])), pc.sum(metrics["reached"]).as_py() or 0
-    if counted != reached:
-        raise InputError(
-            f"the parts of `{files.redacted(folder.url)}` have {counted} reached pairs, and its metrics {reached}",
-            hint=AGAIN,
+    def original(self, vertex: int) -> Any:
+        """Return the id of one vertex."""
+        ...
+
+
+@dataclass(frozen=True)
+class PerVertex:
+    """The columns of `vertices.parquet`."""
+
+    form: DistanceFormat
+    values: tuple[str, ...]
+    #: Radii in the unit of the input.
+    within: tuple[float, ...]
+
+    @property
+    def over(self) -> over_sources.OverSources:
+        """What solvers keep of each vertex."""
+        has_sums = not {"sum_distance", "mean_distance"}.isdisjoint(self.values)
+        radii = self.form.in_weights(sorted(self.within))
+        return over_sources.OverSources("nearest_source" in self.values, has_sums, radii)
+
+    def write(self, folder: RunFolder, n_batches: int, stored: StoredGraph, progress: Progress) -> None:
+        """Write `vertices.parquet` from the parts of all batches; `stored` is the graph.
+
+        Raises
+        ------
+        InputError
+            A part is damaged, or all parts together do not have what the metrics say was reached.
+        UnsolvableError
+            A sum does not fit its type.
+        """
+        ids, traits, metrics = stored.ids, stored.manifest.traits, folder.read_metrics()
+        over, dtype = self.over, traits.weight_dtype
+        words = over.none(dtype, traits.n_vertices)
+        for batch in range(n_batches):
+            url = folder.path(part_file(batch))
+            part = np.frombuffer(files.read_bytes(url), "<u8")
+            if part.size != words.size:
+                raise InputError(
+                    f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=AGAIN
+                )
+            over.merge(words, part.reshape(words.shape), dtype)
+            progress.advance(batch + 1, n_batches, "batches")
+        counted, reached = (
+            int(np.sum(words[over_sources.REACHED_BY])),
+            pc.sum(metrics["reached"]).as_py() or 0,
         )
-    table = vertex_table(output, words, np.arange(traits.n_vertices, dtype=np.uint32), ids, traits)
-    compression = output.form.compression
-    folder.write_table(VERTICES_FILE, table, row_group_size=_GROUP, compression=compression)
+        if counted != reached:
+            raise InputError(
+                f"the parts of `{files.redacted(folder.url)}` have {counted} reached pairs, and its metrics {reached}",
+                hint=AGAIN,
+            )
+        table = self.table(words, np.arange(traits.n_vertices, dtype=np.uint32), ids, traits)
+        options = {"row_group_size": _GROUP, "compression": self.form.compression}
+        folder.write_table(VERTICES_FILE, table, **options)
 
+    def table(self, words: np.ndarray, vertices: np.ndarray, ids: Originals, traits: GraphTraits) -> pa.Table:
+        """Return a row for each of `vertices` (n,) uint32, made of their `words` (W, n) of all sources.
 
-def vertex_table(
-    output: Reduced, words: np.ndarray, vertices: np.ndarray, ids: Originals, traits: GraphTraits
-) -> pa.Table:
-    """Return a row for each of `vertices` (n,) uint32, made of their `words` (W, n) of all sources.
-
-    Raises
-    ------
-    UnsolvableError
-        A sum does not fit its type.
-    """
-    over, dtype = output.over, traits.weight_dtype
-    assert over is not None, "asked for"
-    reached_by = words[over_sources.REACHED_BY].astype(np.int64)
-    columns = {"vertex": ids.originals(vertices)}
-    sums = _Sums(output, words[over.first_sum() : over.first_within(dtype)], vertices, traits)
-    for value in output.vertex_values:
-        if value == "reached_by":
-            columns[value] = pa.array(reached_by)
-        elif value == "nearest_source":
-            sources = words[over_sources.NEAREST + 1].astype(np.uint32)
-            missing = sources == NO_VERTEX
-            named = ids.originals(np.where(missing, 0, sources))
-            columns[value] = pc.if_else(pa.array(missing), None, named)
-            columns["nearest_distance"] = output.distance_column(over_sources.distances_of(words, dtype))
-        elif value == "sum_distance":
-            columns[value] = sums.totals(ids)
-        else:
-            columns[value] = sums.means(reached_by)
-    order = sorted(output.vertex_within)
-    for radius in output.vertex_within:
-        counts = words[over.first_within(dtype) + order.index(radius)]
-        columns[f"within_{radius}"] = pa.array(counts.astype(np.int64))
-    return pa.table(columns)
+        Raises
+        ------
+        UnsolvableError
+            A sum does not fit its type.
+        """
+        over, dtype = self.over, traits.weight_dtype
+        reached_by = words[over_sources.REACHED_BY].astype(np.int64)
+        columns = {"vertex": ids.originals(vertices)}
+        sums = _Sums(self.form.scale, words[over.first_sum() : over.first_within(dtype)], vertices, traits)
+        for value in self.values:
+            if value == "reached_by":
+                columns[value] = pa.array(reached_by)
+            elif value == "nearest_source":
+                sources = words[over_sources.NEAREST + 1].astype(np.uint32)
+                missing = sources == NO_VERTEX
+                named = ids.originals(np.where(missing, 0, sources))
+                columns[value] = pc.if_else(pa.array(missing), None, named)
+                columns["nearest_distance"] = self.form.column(over_sources.distances_of(words, dtype))
+            elif value == "sum_distance":
+                columns[value] = sums.totals(ids)
+            else:
+                columns[value] = sums.means(reached_by)
+        order = sorted(self.within)
+        for radius in self.within:
+            counts = words[over.first_within(dtype) + order.index(radius)]
+            columns[f"within_{radius}"] = pa.array(counts.astype(np.int64))
+        return pa.table(columns)
 
 
 def read_vertex_rows(stored: StoredFile, vertices: np.ndarray, n_vertices: int) -> pa.Table:
@@ -134,9 +151,11 @@ def read_vertex_rows(stored: StoredFile, vertices: np.ndarray, n_vertices: int) 
 class _Sums:
     """The exact sums of the distances to each vertex."""
 
-    def __init__(self, output: Reduced, limbs: np.ndarray, vertices: np.ndarray, traits: GraphTraits) -> None:
+    def __init__(
+        self, scale: int | None, limbs: np.ndarray, vertices: np.ndarray, traits: GraphTraits
+    ) -> None:
         self._vertices = vertices
-        self._dtype, self._scale = traits.weight_dtype, output.form.scale
+        self._dtype, self._scale = traits.weight_dtype, scale
         self._totals, self._power = over_sources.total_of(limbs, traits)
 
     def totals(self, ids: Originals) -> pa.Array:

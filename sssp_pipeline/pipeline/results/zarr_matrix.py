@@ -46,7 +46,7 @@ def write_zarr(
     Parameters
     ----------
     blocks
-        The ids of some sources (k,), those of all vertices (n,), and the distances (k, n); in the order of the rows.
+        The ids of some sources (k,), the ids of all vertices (n,), and the distances (k, n); in the order of the rows.
     shape
         (S, n).
     unreached

@@ -21,6 +21,7 @@ from sssp_pipeline.pipeline.results.report.page import render_report
 from sssp_pipeline.pipeline.results.report.sample import read_sample
 from sssp_pipeline.pipeline.results.run_files import AGAIN, METRICS_FILE, OVERWRITE, REPORT_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.stored import StoredResults
 from sssp_pipeline.pipeline.run.repair import noted_damage
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
@@ -135,7 +136,8 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
 def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *, report: bool) -> None:
     """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
     if report:
-        page = render_report(record, folder.read_metrics(), read_sample(folder.url, record, stored))
+        results = StoredResults(folder, record)
+        page = render_report(record, results.metrics, read_sample(results, record, stored))
         files.write_atomic(folder.path(REPORT_FILE), page.encode())
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:

@@ -161,7 +161,7 @@ def _progress_facts(folder: RunFolder) -> dict[str, Any]:
     """
     folder.stored_identity()  # raises if another release began the run: its batches are committed in another way
     held = is_held(folder.url)
-    commits, noted = folder.commits(), folder.noted()
+    commits, noted = folder.commits(), folder.read_start()
     now = datetime.now(UTC)
     last = max((when for when in commits.values() if when is not None), default=None)
     batches, sources = noted.get("batches"), noted.get("sources")

@@ -14,14 +14,10 @@ from sssp_pipeline.pipeline.planning.machine import hardware, versions
 from sssp_pipeline.pipeline.planning.plan import make_plan
 from sssp_pipeline.pipeline.planning.selection import Selected
 from sssp_pipeline.pipeline.planning.work import work_of
-from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.damage import recorded_files
-from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances
-from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
 from sssp_pipeline.pipeline.results.run_files import SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
-from sssp_pipeline.pipeline.results.vertex_table import write_vertex_table
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
 from sssp_pipeline.pipeline.run.repair import is_whole
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
@@ -61,7 +57,7 @@ class OneRun:
             **self._output.identity(),
             "batch": len(self._batches[0]) if self._batches else 0,
             "cutoff": self.workflow.solve.cutoff,
-            **self._output.form.identity(),
+            **self._output.layout.identity(),
             **({} if digest is None else {"snapped": digest}),
         }
         #: The values of a `TaskStage`.
@@ -107,9 +103,9 @@ class OneRun:
                 done=len(committed),
                 total=len(self._batches),
             )
-        noted = self.folder.noted()
-        if not missing and "solver" in noted:
-            return Solved(noted["solver"], "chosen when the run was begun")
+        start = self.folder.read_start()
+        if not missing and "solver" in start:
+            return Solved(start["solver"], "chosen when the run was begun")
         try:
             return self._solve(missing)
         except InputError as error:
@@ -155,16 +151,9 @@ class OneRun:
         overall = overall_numbers(self.folder, metrics, output, len(self._batches), dtype)
         if facts := list(overall_facts(overall, self.stored.manifest.weights.unit)):
             line = "; ".join(f"{name} {text}" for name, text in facts)
-            is_asked_for = isinstance(output, Reduced | MetricsAlone)
-            level: Level = "info" if is_asked_for else "detail"
+            level: Level = "info" if output.shows_overall else "detail"
             self.progress.say(line, "overall", level=level, **overall)
-        if isinstance(output, VertexDistances) and output.form.layout == "wide":
-            self.progress.stage("merge")
-            self.folder.merge(self._batches, output, ids, dtype, self.progress)
-        if isinstance(output, Reduced) and output.is_per_vertex:
-            self.progress.stage("merge")
-            of_run = self.folder, output, len(self._batches)
-            write_vertex_table(*of_run, ids, traits, metrics, self.progress)
+        output.finish(self.folder, self._batches, self.stored, self.progress)
         self._write_inputs()
         self.folder.check_no_strays(self.folder.sums)
         return {**self._record(solved), "overall": overall}
@@ -173,8 +162,8 @@ class OneRun:
         """Write the files of results that follow from the workflow only."""
         if (snapped := self.selected.snapper.table) is not None:
             self.folder.write_table(SNAPPED_FILE, snapped)
-        if self._output.note_stays and (note := self._output.note()) is not None:
-            self.folder.note_output(note, stays=True)
+        if self._output.input_stays and self._output.words is not None:
+            self.folder.write_input(self._output.words, stays=True)
 
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return the content of run.json after solving; later stages add to it."""
@@ -197,7 +186,7 @@ class OneRun:
             "thread_s": solved.thread_s,
             "hardware": hardware(),
             "versions": versions(),
-            "starts": self.folder.noted().get("starts", []),
+            "starts": self.folder.read_start().get("starts", []),
             **recorded_files(self.folder.sums),
             "verify": None,
         }

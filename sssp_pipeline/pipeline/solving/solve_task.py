@@ -74,7 +74,7 @@ class SolveTask(Task):
     solver: str
     #: Without `kept`, which `output` has.
     options: SolveOptions
-    #: As `RowOutput.in_tasks` returns it. Targets may be many, and are the same for all tasks, so a worker reads them.
+    #: As `RowOutput.without_input` returns it. The input may be long, and is the same for all tasks: a worker reads it.
     output: RowOutput
     #: Options that only this solver has.
     tuning: dict[str, Value] = field(default_factory=dict)
@@ -84,10 +84,10 @@ class SolveTask(Task):
 
 
 @lru_cache(maxsize=1)
-def _output_note(run: str, identity: str, stays: bool, digest: str) -> np.ndarray:
+def _read_input(run: str, identity: str, stays: bool, digest: str) -> np.ndarray:
     """Return the targets or amounts that the folder of a run has. This process keeps them for one run."""
     del identity  # tells apart two runs in the same folder
-    return RunFolder(run).noted_output(digest, stays=stays)
+    return RunFolder(run).read_input(digest, stays=stays)
 
 
 def solve_task(task: SolveTask) -> TaskDone:
@@ -111,9 +111,8 @@ def _solved(task: SolveTask) -> TaskDone:
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
-    output = task.output.for_solving(
-        partial(_output_note, task.run, str(task.identity), task.output.note_stays)
-    )
+    read_input = partial(_read_input, task.run, str(task.identity), task.output.input_stays)
+    output = task.output.for_solving(read_input)
     solver = solver_named(task.solver, task.tuning)
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
     commits = _Commits(task, output, Place(_worker(), device, task.attempt), ids)

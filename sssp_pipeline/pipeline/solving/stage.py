@@ -73,8 +73,8 @@ class Solving(TaskStage):
         """
         if not self.missing:
             return self._solved
-        if (note := self.output.note()) is not None:
-            self.folder.note_output(note, stays=self.output.note_stays)
+        if self.output.words is not None:
+            self.folder.write_input(self.output.words, stays=self.output.input_stays)
         share = len(self.missing) / len(self.batches)
         self._warn_of_space(self.plan.written_bytes * share)
         plan = self.plan
@@ -140,7 +140,7 @@ class Solving(TaskStage):
             batches,
             call.solver,
             solve_options(self.workflow.solve, scale=self.stored.manifest.weights.scale),
-            self.output.in_tasks(),
+            self.output.without_input(),
             tuning=self.workflow.solve.options,
             limit_s=call.limit_s,
         )
@@ -159,11 +159,11 @@ class Solving(TaskStage):
             dashboard=workers.dashboard,
         )
         began = datetime.now(UTC).isoformat(timespec="milliseconds")
-        starts = self.folder.noted().get("starts", [])
+        starts = self.folder.read_start().get("starts", [])
         if starts and starts[-1]["batches_before"] == self._n_done:  # it committed nothing
             starts.pop()
         start = {"began": began, "batches_before": self._n_done, "versions": versions()}
-        self.folder.note_start(
+        self.folder.write_start(
             {
                 "name": self.workflow.name,
                 "weight": self.workflow.weight,

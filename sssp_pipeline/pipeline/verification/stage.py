@@ -20,17 +20,16 @@ from sssp_pipeline.base.progress import plural, shortened
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.results.answers import Reduced
-from sssp_pipeline.pipeline.results.distance_files import GROUP_ROWS
+from sssp_pipeline.pipeline.results.layouts.long import GROUP_ROWS
 from sssp_pipeline.pipeline.results.metrics_output import OF_DISTANCES
-from sssp_pipeline.pipeline.results.outputs import FileOutput
-from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE, batch_file
+from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.verification.task import Checked, VerifyTask, verify_task
 from sssp_pipeline.pipeline.verification.vertices import CheckedVertices, VertexTask, verify_vertices
+from sssp_pipeline.storage.file_sums import FileSum
 
 #: Sources that `sample` solves again, spread evenly over all sources; and vertices whose numbers it computes again.
 SAMPLE = 8
@@ -139,17 +138,17 @@ class Verifying(TaskStage):
 
     def _sampled_vertices(self) -> np.ndarray:
         """Return the vertices (n,) uint32 to check, which rise; none if the run has no numbers of vertices."""
-        if not self.batches or not isinstance(self.output, Reduced) or not self.output.is_per_vertex:
+        if not self.batches or self.output.per_vertex is None:
             return np.empty(0, np.uint32)
         return _spread(self.stored.manifest.n_vertices).astype(np.uint32)
 
     def _verify_vertices(self, workers: Workers, vertices: np.ndarray) -> CheckedVertices:
-        """Return what a worker found of `vertices`; raises as `verify_on`."""
-        assert isinstance(self.output, Reduced), "it has numbers of vertices"
+        """Return what a worker found of `vertices`."""
+        assert self.output.per_vertex is not None, "vertices are sampled"
         found: list[CheckedVertices] = []
         cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
         of_run, stored = tuple(enumerate(self.batches)), self.folder.stored(VERTICES_FILE)
-        task = VertexTask(*self.for_tasks, of_run, self.output.in_tasks(), cutoff, vertices, stored)
+        task = VertexTask(*self.for_tasks, of_run, self.output.per_vertex, cutoff, vertices, stored)
         failed = scatter(workers, [task], self.retries, found.append, self.progress, work=verify_vertices)
         if failed:
             raise SsspError(
@@ -164,15 +163,15 @@ class Verifying(TaskStage):
 
     @property
     def task_bytes(self) -> int:
-        """Host memory of a task in bytes, beside the graph."""
+        """Host memory of a task in bytes, without the graph."""
         manifest, form = self.stored.manifest, self.output.form
         n_vertices, dtype = manifest.n_vertices, manifest.traits.weight_dtype
         n_columns = self.output.n_columns(n_vertices)
         id_bytes = 8 + sum(part.bytes for part in manifest.vertices) // max(n_vertices, 1)
         at_once = 1
-        if form.layout == "wide":  # the rows of a task are read at once
+        if self.output.layout.has_all_sources:  # the rows of a task are read at once
             at_once = max(map(len, _places_to_check(self.batches, self.mode)), default=0)
-        # A row is held as stored, without NULLs, and as solved; the ids that are expected beside it take as much again.
+        # A row is held as stored, without NULLs, and as solved. Its ids are held twice: as stored and as expected.
         rows_bytes = (at_once + 2) * self._row_bytes + 2 * n_columns * id_bytes
         largest = max(map(len, self.batches), default=0)
         group_rows = min(GROUP_ROWS, n_columns * largest)
@@ -183,8 +182,7 @@ class Verifying(TaskStage):
 
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:
         """Yield the tasks, each with `n_each` of the `chosen` batches; `wanted` has the places of every batch."""
-        metrics = {} if isinstance(self.output, FileOutput) else self._metrics(wanted)
-        sums, wide = self.folder.sums, self.folder.wide_names()
+        metrics = {} if self.output.has_files else self._metrics(wanted)
         task_bytes, verification = self.task_bytes, uuid.uuid4().hex
         cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
         for first in range(0, len(chosen), n_each):
@@ -193,14 +191,19 @@ class Verifying(TaskStage):
                 *self.for_tasks,
                 tuple((number, self.batches[number][np.array(wanted[number])]) for number in numbers),
                 self.mode,
-                self.output.in_tasks(),
+                self.output.without_input(),
                 cutoff,
                 tuple(wanted[number] for number in numbers),
                 verification,
                 task_bytes,
                 {number: metrics[number] for number in numbers if metrics},
-                {name: sums[name] for name in (wide or map(batch_file, {0, *numbers})) if name in sums},
+                self._sums({0, *numbers}),
             )
+
+    def _sums(self, numbers: set[int]) -> dict[str, FileSum]:
+        """Return the sums of the files of some batches, as far as they are known."""
+        names = {name for number in numbers for name in self.folder.batch_names(number)}
+        return {name: self.folder.sums[name] for name in sorted(names) if name in self.folder.sums}
 
     def _metrics(self, wanted: list[Sequence[int]]) -> dict[int, list[dict[str, Any]]]:
         """Return the stored metrics of the sources at the `wanted` places of each batch, by its number."""

@@ -28,9 +28,11 @@ from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.results.distance_outputs import distance_fault
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, StoredRow
+from sssp_pipeline.pipeline.results.layouts.layout import StoredRow
+from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.stored import rows_of_batch
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import FileSum
@@ -43,7 +45,7 @@ class VerifyTask(Task):
 
     #: "sample" or "certificate".
     mode: str
-    #: As `RowOutput.in_tasks` returns it.
+    #: As `RowOutput.without_input` returns it.
     output: RowOutput
     #: In the unit of the graph's weights.
     cutoff: float | None
@@ -51,11 +53,11 @@ class VerifyTask(Task):
     places: tuple[Sequence[int], ...]
     #: Differs each time a run is verified, so that a worker does not use what it read for an earlier verification.
     verification: str
-    #: Memory that the task takes beside the graph.
+    #: Memory that the task takes in addition to the graph.
     n_bytes: int
     #: The stored metrics of the sources by the number of their batch, for a run without distances.
     metrics: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    #: Those of the files that it reads, as `RunFolder.sums` has them.
+    #: The sums of the files that it reads, as in `RunFolder.sums`.
     sums: dict[str, FileSum] = field(default_factory=dict)
 
     def folder(self) -> RunFolder:
@@ -94,7 +96,7 @@ def oracle_for(graph: CsrGraph) -> Dijkstra | QueueBellmanFord:
 
 
 class _Room:
-    """The memory of this process for tasks. A task that does not fit beside the others waits until they are done.
+    """The memory of this process for tasks. A task that does not fit together with others waits until they are done.
 
     A task of `verify` takes more memory than a task that solves, so a worker may have more threads than fit.
     """
@@ -105,7 +107,7 @@ class _Room:
 
     @contextmanager
     def held(self, n_bytes: int, room: int) -> Iterator[None]:
-        """Hold `n_bytes` of `room` during the block; a task that is alone never waits."""
+        """Hold `n_bytes` of `room` during the block; a task without others never waits."""
         with self._changed:
             self._changed.wait_for(lambda: not self._held_bytes or self._held_bytes + n_bytes <= room)
             self._held_bytes += n_bytes
@@ -117,7 +119,7 @@ class _Room:
                 self._changed.notify_all()
 
 
-#: That of this process.
+#: The room of this process.
 ROOM = _Room()
 
 
@@ -170,13 +172,10 @@ class _Check:
     def _stored_rows(self, number: int, places: Sequence[int]) -> tuple[str, Iterator[StoredRow]]:
         """Return the URL of the file, or of the first file, with the rows at `places` of a batch, and these rows."""
         folder = self.task.folder()
-        if not isinstance(self.output, FileOutput):
+        if not self.output.has_files:
             return folder.path(METRICS_FILE), ((row["source"], row) for row in self.task.metrics[number])
-        if folder.wide_names():
-            places = [number * self.task.identity["batch"] + place for place in places]
-        stored = folder.stored_batch(number)
-        dtype = self.graph.weight_dtype
-        return stored[0].url, self.output.read(stored, places, self.ids, dtype)
+        dtype, n_before = self.graph.weight_dtype, number * self.task.identity["batch"]
+        return rows_of_batch(folder, self.output, number, places, self.ids, dtype, n_before)
 
     def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
         options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept)
@@ -201,9 +200,8 @@ def _output_of(task: VerifyTask, ids: VertexIds) -> RowOutput:
     with _reading_output:
         if task.verification not in _outputs:
             folder = task.folder()
-            stored = folder.stored_batch(0) if isinstance(task.output, FileOutput) else []
+            stored = folder.stored_batch(0) if task.output.has_files else []
+            read_input = partial(folder.read_input, stays=True)
             _outputs.clear()
-            _outputs[task.verification] = task.output.for_verifying(
-                stored, ids, task.identity["batch"], partial(folder.noted_output, stays=True)
-            )
+            _outputs[task.verification] = task.output.for_verifying(stored, ids, read_input)
         return _outputs[task.verification]

@@ -20,16 +20,15 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
-from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
-from sssp_pipeline.pipeline.results.vertex_table import read_vertex_rows, vertex_table
+from sssp_pipeline.pipeline.results.vertex_table import PerVertex, read_vertex_rows
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.verification.task import ROOM, memory_limit, oracle_for
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import StoredFile
 from sssp_pipeline.storage.retries import mark_reachable
 
-#: Up to this many sources are all solved again: about as many searches as those of the sampled sources and vertices.
+#: Up to this many sources are all solved again: about as many searches as the sampled sources and vertices need.
 FEW_SOURCES = 16
 
 
@@ -37,8 +36,7 @@ FEW_SOURCES = 16
 class VertexTask(Task):
     """All that a worker needs to check some vertices; `batches` has all sources of the run."""
 
-    #: Without its note.
-    output: Reduced
+    output: PerVertex
     #: In the unit of the graph's weights.
     cutoff: float | None
     #: (n,) uint32, rising.
@@ -91,17 +89,16 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
             rows = np.ascontiguousarray(found.T)
         else:
             rows = _distances(graph, sources, task.vertices, options)
-    assert task.output.over is not None, "asked for"
     accumulator = Accumulator(task.output.over, graph.traits, len(task.vertices))
     for row, source in zip(rows, sources.tolist(), strict=True):
         accumulator.add(row, source)
-    exact = vertex_table(task.output, accumulator.words, task.vertices, stored.ids, graph.traits)
+    exact = task.output.table(accumulator.words, task.vertices, stored.ids, graph.traits)
     found_rows = read_vertex_rows(task.stored, task.vertices, graph.n_vertices)
     return CheckedVertices(_difference(found_rows, exact))
 
 
 def _difference(stored: pa.Table, exact: pa.Table) -> str | None:
-    """Return the sentence on the first number of `stored` that is not that of `exact`, or None."""
+    """Return a sentence on the first number of `stored` that differs from `exact`, or None."""
     if stored.schema.names != exact.schema.names:
         return f"`{VERTICES_FILE}`: stored columns {stored.schema.names}, true columns {exact.schema.names}"
     for found, wanted in zip(stored.to_pylist(), exact.to_pylist(), strict=True):

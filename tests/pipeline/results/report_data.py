@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.pipeline.results.report.sample import PlacedRow, Sample
+from sssp_pipeline.pipeline.results.report.sample import PlacedRow, SampledDistances
 
 #: A text that must be escaped.
 HOSTILE = '<script>alert(1)</script> & "x" \'</svg><img src=x onerror=alert(2)>'
@@ -96,12 +96,12 @@ def many_metrics(n: int) -> pa.Table:
     )
 
 
-NO_SAMPLE = Sample([], np.empty(0), None, "There is no histogram of distances.")
+NO_SAMPLE = SampledDistances([], np.empty(0), None, "There is no histogram of distances.")
 
 
-def a_sample(n: int = 40) -> Sample:
+def a_sample(n: int = 40) -> SampledDistances:
     """Return distances of a square of n x n vertices, of which every tenth is unreached, with the first as source."""
     x, y = (axis.ravel().astype(float) for axis in np.meshgrid(np.arange(n), np.arange(n)))
     distances = np.hypot(x, y)
     placed = np.where(np.arange(n * n) % 10 == 9, np.nan, distances)
-    return Sample([7, 8], distances, PlacedRow(7, x, y, placed, 0, 1))
+    return SampledDistances([7, 8], distances, PlacedRow(7, x, y, placed, 0, 1))

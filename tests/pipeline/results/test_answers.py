@@ -153,13 +153,11 @@ def test_a_wrong_value_is_refuted(output, recorded_anew):
 
 @pytest.mark.medium
 @KINDS
-def test_an_interrupted_run_goes_on(output, monkeypatch):
+def test_an_interrupted_run_goes_on(output, run_interrupted):
     workflow = workflow_of(output)
     whole = pq.read_table(run(workflow, Quiet())[0].path("distances"))
     workflow = workflow_of(output, "output.path=again")
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("sssp_pipeline.pipeline.run.conductor.finish_run", failing)
-        run(workflow, Quiet())
+    run_interrupted(workflow)
     Path("again/distances/batch-00002.parquet").unlink()
     Path("again/distances/batch-00003.parquet").write_bytes(b"")
     folder, record = run(workflow, Quiet())
@@ -241,10 +239,6 @@ def test_every_run_has_a_diameter_and_a_radius_in_the_type_of_its_weights():
     assert {type(value) for value in overall.values()} == {int}
 
 
-def failing(*_, **__):
-    raise RuntimeError("the power failed")
-
-
 @pytest.mark.medium
 @KINDS
 def test_what_a_run_was_asked_for_is_its_identity(output):
@@ -262,42 +256,43 @@ def test_what_a_run_was_asked_for_is_its_identity(output):
 
 @pytest.mark.medium
 @KINDS
-def test_a_damaged_note_is_an_error(output, recorded_anew):
+def test_a_damaged_input_is_an_error(output, recorded_anew):
     folder, _ = run(workflow_of(output), Quiet())
-    note = Path("run/_output.u32")
-    whole = note.read_bytes()
-    note.write_bytes(whole[:-4] + b"\1\0\0\0")
+    file = Path("run/_output.u32")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-4] + b"\1\0\0\0")
     with pytest.raises(InputError, match=r"_output\.u32` was altered"):
         verify_run("run", None, "sample", Quiet())
     run(workflow_of(output), Quiet())
-    assert note.read_bytes() == whole
-    note.write_bytes(whole[:-4] + b"\1\0\0\0")
+    assert file.read_bytes() == whole
+    file.write_bytes(whole[:-4] + b"\1\0\0\0")
     recorded_anew(folder)
     with pytest.raises(InputError, match=r"_output\.u32` is damaged"):
         verify_run("run", None, "sample", Quiet())
-    note.unlink()
+    file.unlink()
     with pytest.raises(InputError, match=r"_output\.u32"):
         verify_run("run", None, "sample", Quiet())
 
 
 @pytest.mark.parametrize("how", ["flip", "cut"])
 @pytest.mark.parametrize("output", [REDUCED, NEAREST, TARGETS], ids=["reduced", "nearest", "targets"])
-def test_no_batch_is_solved_with_a_damaged_note(output, how, monkeypatch):
-    workflow = workflow_of(output, "verify=off")
-    real = RunFolder.note_output
+def test_no_batch_is_solved_with_a_damaged_input(output, how, monkeypatch):
+    workflow = workflow_of(output, "verify=off", f"output.path=run-{how}")  # workers cache the input of a run
+    real = RunFolder.write_input
 
-    def damaged(folder, note, *, stays):
-        real(folder, note, stays=stays)
-        path = Path("run", "_output.u32" if stays else "_run/targets.u32")
+    def damaged(folder, words, *, stays):
+        real(folder, words, stays=stays)
+        path = Path(folder.url, "_output.u32" if stays else "_run/targets.u32")
         content = path.read_bytes()
         path.write_bytes(content[:-1] if how == "cut" else bytes([content[0] ^ 1]) + content[1:])
 
-    worker_side._output_note.cache_clear()
+    worker_side._read_input.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "note_output", damaged)
+        patch.setattr(RunFolder, "write_input", damaged)
         with pytest.raises(InputError, match=r"\.u32` is damaged: it has not what the run was asked for"):
             run(workflow, Quiet())
-    assert run(workflow_of(output), Quiet())[1]["verify"]["refuted"] is None
+    whole = workflow_of(output, f"output.path=run-{how}")
+    assert run(whole, Quiet())[1]["verify"]["refuted"] is None
 
 
 @pytest.mark.medium

@@ -13,14 +13,8 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.contract import row_facts
 from sssp_pipeline.kernels.contract.solver import Solution
-from sssp_pipeline.pipeline.results import distance_files
-from sssp_pipeline.pipeline.results.distance_files import (
-    DistanceFormat,
-    read_distances,
-    read_targets,
-    write_distances,
-)
-from sssp_pipeline.pipeline.results.wide_files import read_wide_files
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
+from sssp_pipeline.pipeline.results.layouts import LAYOUTS, long
 from sssp_pipeline.storage.file_sums import StoredFile, SummedFile
 
 INF = 2**32 - 1
@@ -40,7 +34,7 @@ def form(layout="long", unreached=None, compression="none", predecessors=False) 
 
 def written(solution: Solution, ids: VertexIds, how: DistanceFormat) -> pq.ParquetFile:
     with TemporaryDirectory() as folder:
-        write_file(path := Path(folder, "file"), SOURCES, solution, ids, how, ids.column())
+        write_file(path := Path(folder, "file"), SOURCES, solution, ids, how)
         return pq.ParquetFile(pa.BufferReader(path.read_bytes()))
 
 
@@ -51,12 +45,10 @@ def stored(url) -> StoredFile:
     return StoredFile(str(url), summed.with_footer())
 
 
-def read_back(url, ids: VertexIds, how: DistanceFormat, vertex: pa.Array, wanted=range(2)) -> list:
+def read_back(url, ids: VertexIds, how: DistanceFormat, vertices=None, wanted=range(2)) -> list:
     """Return what is read of the sources at the places `wanted`."""
-    dtype = np.dtype(np.uint32)
-    if how.layout == "wide":
-        return list(read_wide_files([stored(url)], ids, how, dtype, wanted, vertex))
-    return list(read_distances(stored(url), how, dtype, wanted, vertex))
+    layout = LAYOUTS[how.layout](how, vertices)
+    return list(layout.read([stored(url)], wanted, ids, np.dtype(np.uint32)))
 
 
 @pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
@@ -73,48 +65,13 @@ def test_the_long_layout_has_a_row_per_source_and_vertex(ids):
     assert table["vertex"].type == (pa.string() if ids is NAMES else pa.int64())
 
 
-@pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
-def test_the_wide_layout_has_a_column_per_source(ids):
-    table = written(Solution(DISTANCES, None), ids, form("wide")).read()
-    names = ids.column().to_pylist()
-    assert table.column_names == ["vertex", str(names[0]), str(names[2])]
-    assert table.column(0).to_pylist() == names
-    assert table.column(1).to_pylist() == [0, 5, None, 7]
-    assert table.column(2).to_pylist() == [None, 4, 0, 1]
-
-
-def test_readers_can_skip_row_groups_by_source(monkeypatch):
-    monkeypatch.setattr(distance_files, "GROUP_ROWS", 4)
-    metadata = written(Solution(DISTANCES, None), OFFSET, form()).metadata
-    assert metadata.num_row_groups == 2
-    limits = [metadata.row_group(i).column(0).statistics for i in range(2)]
-    assert [(s.min, s.max) for s in limits] == [(1, 1), (3, 3)]
-
-
 def test_the_encodings_keep_the_files_small(tmp_path):
     n = 100_000
     ids = VertexIds(IdMapping(kind="offset", type="int64"), None, n)
     distances = np.random.default_rng(0).integers(0, 2**32 - 1, (2, n), np.uint32)
     for layout in ("long", "wide"):
-        write_file(tmp_path / "file", SOURCES, Solution(distances, None), ids, form(layout), ids.column())
+        write_file(tmp_path / "file", SOURCES, Solution(distances, None), ids, form(layout))
         assert (tmp_path / "file").stat().st_size < 1.05 * distances.nbytes
-
-
-@pytest.mark.parametrize("layout", ["long", "wide"])
-@pytest.mark.parametrize("compression", ["none", "zstd", "snappy", "lz4"])
-def test_every_compression_is_read_back(layout, compression):
-    table = written(Solution(DISTANCES, None), OFFSET, form(layout, compression=compression)).read()
-    assert (table.num_rows, table.num_columns) == ((8, 3) if layout == "long" else (4, 3))
-
-
-@pytest.mark.parametrize("dtype", ["uint32", "int32", "float32", "uint64", "int64", "float64"])
-def test_every_type_of_distance_keeps_its_bits(dtype):
-    nobody = np.inf if dtype[0] == "f" else np.iinfo(dtype).max
-    distances = np.array([[0, 5, nobody, nobody if dtype[0] == "f" else nobody - 1]] * 2, dtype)
-    column = written(Solution(distances, None), OFFSET, form()).read()["distance"]
-    assert column.type == pa.from_numpy_dtype(dtype)
-    assert column.null_count == 2 * (2 if dtype[0] == "f" else 1)
-    assert column.slice(0, 2).to_pylist() == distances[0, :2].tolist()
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])
@@ -128,7 +85,7 @@ def test_a_stand_in_that_is_a_true_distance_is_refused(distances, layout):
 @pytest.mark.parametrize(("unreached", "dtype"), [(-1, "uint32"), (0.5, "int32"), (2**32, "uint32")])
 def test_a_stand_in_the_type_cannot_hold_is_refused(unreached, dtype):
     with pytest.raises(InputError) as caught:
-        distance_files.check_unreached(unreached, np.dtype(dtype))
+        check_unreached(unreached, np.dtype(dtype))
     expected = f"`output.unreached` is {unreached}, which the distances' type {dtype} cannot hold"
     assert caught.value.message == expected
 
@@ -143,12 +100,12 @@ def test_the_wide_layout_has_one_column_of_vertices():
 @pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("ids", [OFFSET, NAMES])
 def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids):
-    monkeypatch.setattr(distance_files, "GROUP_ROWS", 3)
+    monkeypatch.setattr(long, "GROUP_ROWS", 3)
     monkeypatch.setattr(row_facts, "SEGMENT", 3)
     url = tmp_path / "file"
-    write_file(url, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout), ids.column())
+    write_file(url, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout))
     assert pq.ParquetFile(url).num_row_groups > 1
-    read = read_back(url, ids, form(layout), ids.column())
+    read = read_back(url, ids, form(layout))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], DISTANCES)
 
@@ -160,36 +117,25 @@ def test_targets_are_written_and_read_in_their_order(tmp_path, layout, unreached
     targets, how = np.array([3, 0, 2], np.uint32), form(layout, unreached)
     url = str(tmp_path / "batch.parquet")
     some = Solution(DISTANCES[:, targets], None)
-    write_file(Path(url), SOURCES, some, ids, how, ids.originals(targets))
+    write_file(Path(url), SOURCES, some, ids, how, targets)
     named = ids.originals(targets).to_pylist()
     assert pq.read_table(url)["vertex"].to_pylist() == (named if layout == "wide" else named * 2)
-    read = read_back(url, ids, how, ids.originals(targets))
+    read = read_back(url, ids, how, targets)
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], some.distances)
-    np.testing.assert_array_equal(read_targets(stored(url), ids, 2, how), targets)
+    found = LAYOUTS[layout](how, None).vertex_ids(stored(url), len(targets))
+    assert found.to_pylist() == named
     with pytest.raises(InputError, match="column vertex does not list the expected vertices in order"):
-        read_back(url, ids, how, ids.originals(targets[::-1]))
+        read_back(url, ids, how, targets[::-1])
 
 
 def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
-    monkeypatch.setattr(distance_files, "GROUP_ROWS", 5)
+    monkeypatch.setattr(long, "GROUP_ROWS", 5)
     targets, sources = np.array([3, 1], np.uint32), np.arange(4, dtype=np.uint32)
     url = str(tmp_path / "batch.parquet")
     distances = np.arange(8, dtype=np.uint32).reshape(4, 2)
     with Path(url).open("wb") as handle:
-        write_distances(handle, sources, Solution(distances, None), OFFSET, form(), OFFSET.originals(targets))
+        LAYOUTS["long"](form(), targets).write(handle, sources, Solution(distances, None), OFFSET)
     assert pq.ParquetFile(url).metadata.num_row_groups == 2
-    read = read_back(url, OFFSET, form(), OFFSET.originals(targets), {1, 2})
+    read = read_back(url, OFFSET, form(), targets, [1, 2])
     np.testing.assert_array_equal([d for _, d in read], distances[1:3])
-
-
-@pytest.mark.parametrize("layout", ["long", "wide"])
-def test_a_byte_that_was_changed_later_is_found(tmp_path, layout):
-    url = tmp_path / "file"
-    write_file(url, SOURCES, Solution(DISTANCES, None), OFFSET, form(layout), OFFSET.column())
-    last = pq.read_metadata(url).row_group(0).column(2)
-    content = bytearray(url.read_bytes())
-    content[last.data_page_offset + last.total_compressed_size - 1] ^= 1
-    url.write_bytes(content)
-    with pytest.raises(InputError, match=r"is damaged: .*CRC checksum verification failed"):
-        read_back(url, OFFSET, form(layout), OFFSET.column())

@@ -23,7 +23,7 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.results import geoparquet
-from sssp_pipeline.pipeline.results.reached_area import ReachedAreas, _along_curve
+from sssp_pipeline.pipeline.results.reached_area import ReachedAreas
 
 shapely = pytest.importorskip("shapely", reason="the extra `places` is not installed")
 
@@ -142,18 +142,6 @@ def test_an_area_is_cut_at_the_180th_meridian(limit, shift):
         assert middle == pytest.approx(180)
 
 
-def test_an_edge_leads_the_short_way_round():
-    positions = LonLat(np.array([179.99, -179.99]), np.zeros(2), "degrees")
-    for edges, limit, whole in (([(0, 1, 4)], 2, False), ([(0, 1, 4)], 4, True), ([(1, 0, 4)], 4, True)):
-        graph = graph_of(2, edges)
-        source = edges[0][0]
-        area = ReachedAreas(graph, positions, 100).around(solved(graph, source), limit)
-        for lon in (-179.998, -179.992) if whole else ():
-            assert shapely.contains_xy(area, lon, 0)
-        assert shapely.contains_xy(area, [179.998, 0, 170], [0, 0, 0]).tolist() == [True, False, False]
-        assert shapely.contains_xy(area, -179.99, 0) == whole
-
-
 @pytest.mark.parametrize("limit", [0, 1, 2.5, 3, 20])
 def test_a_grid_of_unit_edges(limit):
     n, centre = 11, 5
@@ -183,14 +171,6 @@ def test_larger_limits_hold_smaller_ones():
     found = [areas.around(distances, limit) for limit in (0.5, 1, 4.25, 9, 16)]
     for inner, outer in pairwise(found):
         assert inner.difference(outer).area < 1e-9 * inner.area
-
-
-def test_a_one_way_road_is_not_entered_from_its_end():
-    positions = LonLat(np.array([0, 0.01, 0.02]), np.zeros(3), "degrees")
-    graph = graph_of(3, [(0, 1, 10), (2, 1, 10)])
-    unreached = 2**32 - 1
-    area = ReachedAreas(graph, positions, 10).around(np.array([0, 10, unreached], np.uint32), 1000)
-    assert area.bounds[2] == pytest.approx(0.01 + 10 / DEGREE_M)
 
 
 @pytest.mark.parametrize("edges", [[], [(0, 0, 3)], [(1, 0, 3)]], ids=["no-edge", "loop", "incoming"])
@@ -234,34 +214,6 @@ def test_a_place_is_in_the_area_if_it_is_near_a_reached_road(case):
     assert inside[metres < 60 * LEAST_SHARE - 0.1].all()
     assert not inside[metres > 60.1].any()
     assert inside[300:][distances <= dtype(limit)].all()
-
-
-@pytest.mark.parametrize("fan_out", [2, 16])
-def test_groups_of_edges_give_the_area_of_the_edges(monkeypatch, fan_out):
-    monkeypatch.setattr("sssp_pipeline.pipeline.results.reached_area._FAN_OUT", fan_out)
-    graph, positions, x, y = lattice(30)
-    areas = ReachedAreas(graph, positions, 150)
-    first, last, _ = areas._pairs
-    each = areas._areas_of(0, np.arange(len(first)))
-    for limit in (3, 40, 17, 3):
-        distances = (x + y).astype(np.uint32)
-        pairs = np.flatnonzero((distances[first] <= limit) & (distances[last] <= limit))
-        groups = np.concatenate(areas._groups(pairs))
-        if limit == 40:
-            assert len(groups) < len(pairs) / 2
-        true = shapely.union_all(each[pairs])
-        assert shapely.union_all(groups).symmetric_difference(true).area < 1e-9 * true.area
-
-
-def test_neighbours_on_the_plane_are_near_on_the_curve():
-    x, y = np.meshgrid(np.arange(64.0), np.arange(64.0))
-    place = _along_curve(x.ravel(), y.ravel())
-    assert len(np.unique(place)) == 64 * 64
-    order = np.argsort(place)
-    for group in order.reshape(-1, 16):
-        assert np.ptp(x.ravel()[group]) == np.ptp(y.ravel()[group]) == 3
-    assert not _along_curve(np.full(3, 5.0), np.full(3, 7.0)).any()
-    assert len(_along_curve(np.empty(0), np.empty(0))) == 0
 
 
 # ---- runs ----
@@ -340,10 +292,8 @@ def test_every_source_and_limit_in_the_order_of_the_run(make_run, sections):
         ("e", 1.5, 500.0, 500.0),
         ("e", 4.0, 500.0, 500.0),
     ]
-    assert extents(run.isochrones([4], ["e", "c"], buffer_m=10)) == [
-        ("c", 4, 800.5, 803.0),
-        ("e", 4, 500.0, 500.0),
-    ]
+    some = extents(run.isochrones([4], ["e", "c"], buffer_m=10))
+    assert some == [("c", 4, 800.5, 803.0), ("e", 4, 500.0, 500.0)]
     assert table.schema.field("limit").type == pa.float64()
     assert run.isochrones([4]).schema.field("limit").type == pa.int64()
     areas = shapely.from_wkb(table["geometry"].to_pylist())
@@ -361,22 +311,8 @@ def test_every_source_and_limit_in_the_order_of_the_run(make_run, sections):
 def test_the_file_is_geoparquet(make_run, monkeypatch):
     monkeypatch.setattr(geoparquet, "_GROUP_BYTES", 1)
     make_run()
-    done = CliRunner().invoke(
-        app,
-        [
-            "isochrones",
-            "run",
-            "areas.parquet",
-            "--limits",
-            "4,9",
-            "--buffer-m",
-            "25",
-            "--from",
-            "a",
-            "--from",
-            "e",
-        ],
-    )
+    words = "isochrones run areas.parquet --limits 4,9 --buffer-m 25 --from a --from e"
+    done = CliRunner().invoke(app, words.split())
     assert (done.exit_code, done.stdout) == (0, "areas.parquet\n"), done.stderr
     assert "coordinates read as longitude and latitude in degrees" in done.stderr
     file = pq.ParquetFile("areas.parquet")
@@ -385,10 +321,8 @@ def test_the_file_is_geoparquet(make_run, monkeypatch):
     assert table.column_names == ["source", "limit", "geometry", "bbox"]
     assert table["source"].to_pylist() == ["a", "a", "e", "e"]
     assert table["limit"].to_pylist() == [4, 9, 4, 9]
-    assert json.loads(file.schema_arrow.metadata[b"isochrones"]) == {
-        "buffer_m": 25.0,
-        "limit_unit": "minutes",
-    }
+    of_areas = json.loads(file.schema_arrow.metadata[b"isochrones"])
+    assert of_areas == {"buffer_m": 25.0, "limit_unit": "minutes"}
     about = json.loads(file.schema_arrow.metadata[b"geo"])
     assert about["version"] == "1.1.0"
     assert about["primary_column"] == "geometry"
@@ -438,34 +372,27 @@ def test_wrong_questions_to_the_distances_of_a_call(make_run):
         sp.solve(np.array([[0, 1], [1, 0]]), 0).isochrones([5])
 
 
+IN_UNIT = "name limits in the unit of the weights, such as 600,1200"
+STREET = "a street needs about 50"
+
+
 @pytest.mark.parametrize(
     ("limits", "options", "message", "hint"),
     [
-        ([], {}, "the limits are missing: there must be one, and none twice", "name limits in the unit"),
-        ([4, 4.0], {}, "the limits are 4, 4.0: there must be one, and none twice", "name limits in the unit"),
-        ([-1], {}, "the limit `-1` is not a number of zero or more", "name limits in the unit"),
-        ([float("nan")], {}, "the limit `nan` is not a number of zero or more", "name limits in the unit"),
-        ([float("inf")], {}, "the limit `inf` is not a number of zero or more", "name limits in the unit"),
-        (["5"], {}, "the limit `5` is not a number of zero or more", "name limits in the unit"),
-        ([True], {}, "the limit `True` is not a number of zero or more", "name limits in the unit"),
+        ([], {}, "the limits are missing: there must be one, and none twice", IN_UNIT),
+        ([4, 4.0], {}, "the limits are 4, 4.0: there must be one, and none twice", IN_UNIT),
+        *(
+            ([limit], {}, f"the limit `{limit}` is not a number of zero or more", IN_UNIT)
+            for limit in (-1, float("nan"), float("inf"), "5", True)
+        ),
         (
             [3, 7.5],
             {},
             "the limit 7.5 is above the cutoff, 7: longer distances are not known",
             "set `solve.cutoff` higher, or choose smaller limits",
         ),
-        (
-            [4],
-            {"buffer_m": 0},
-            "the buffer is `0`, not a positive number of metres",
-            "a street needs about 50",
-        ),
-        (
-            [4],
-            {"buffer_m": float("nan")},
-            "the buffer is `nan`, not a positive number",
-            "a street needs about 50",
-        ),
+        ([4], {"buffer_m": 0}, "the buffer is `0`, not a positive number of metres", STREET),
+        ([4], {"buffer_m": float("nan")}, "the buffer is `nan`, not a positive number of metres", STREET),
         ([4], {"sources": "z"}, "source `z` is not in the run `run`", "its sources are `c`, `a`, `e`"),
         (
             [4],
@@ -479,7 +406,7 @@ def test_wrong_questions(make_run, limits, options, message, hint):
     run = make_run(solve={"cutoff": 7})
     with pytest.raises(InputError, match=message) as caught:
         run.isochrones(limits, **options)
-    assert caught.value.hint.startswith(hint)
+    assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize(
@@ -574,12 +501,8 @@ def test_the_roads_of_new_york(data_file, tmp_path):
         assert inside[row <= limit].all()
         # Of the other vertices exactly those are inside that are near a reached road.
         west, south, east, north = area.bounds
-        is_near = (
-            (positions.lon > west)
-            & (positions.lon < east)
-            & (positions.lat > south)
-            & (positions.lat < north)
-        )
+        is_near = (positions.lon > west) & (positions.lon < east)
+        is_near &= (positions.lat > south) & (positions.lat < north)
         others = np.flatnonzero((row > limit) & is_near)
         metres = metres_to_reached(graph, positions, row, limit, positions.lon[others], positions.lat[others])
         assert inside[others][metres < 100 * LEAST_SHARE - 0.1].all()

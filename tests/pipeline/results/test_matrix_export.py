@@ -149,10 +149,12 @@ def test_what_cannot_be_written_is_one_error_and_leaves_nothing(tmp_path, name, 
     assert (tmp_path / "taken.npy").read_text() == "mine"
 
 
-def test_a_run_without_distances_has_no_matrix(tmp_path):
-    found = stored(tmp_path, output={"distances": "none"})
-    with pytest.raises(InputError, match="holds no matrix of distances"):
-        found.export(tmp_path / "m.npy")
+@pytest.mark.parametrize("distances", ["none", "reached"])
+def test_a_run_without_whole_rows_has_no_matrix(tmp_path, distances):
+    found = stored(tmp_path, output={"distances": distances})
+    for name in ("m.zarr", "m.npy", "m.parquet"):
+        with pytest.raises(InputError, match="run` holds no matrix of distances"):
+            found.export(tmp_path / name, unreached=2**32 - 1)
 
 
 @pytest.mark.parametrize(

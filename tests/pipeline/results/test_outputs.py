@@ -8,7 +8,7 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
-from sssp_pipeline.pipeline.results.outputs import output_kind, output_of, recorded_output
+from sssp_pipeline.pipeline.results.outputs import output_of, recorded_output
 from sssp_pipeline.workflow.models import Output
 
 LONG = DistanceFormat("long", None, "none", predecessors=False)
@@ -40,23 +40,18 @@ def test_a_kind_is_asked_for_recorded_and_found_again(spec, kind, kept, identity
     output = asked(**spec)
     assert (type(output), type(output.kept)) == (kind, kept)
     assert (output.identity(), output.n_targets) == ({"targets": identity}, n_targets)
-    record = {"identity": {**output.identity(), **LONG.identity()}, "targets": output.n_targets}
+    record = {"identity": {**output.identity(), **output.layout.identity()}, "targets": output.n_targets}
     found = recorded_output(record)
     assert (type(found), found.form, found.n_targets) == (kind, LONG, n_targets)
     assert found.identity() == output.identity()
     assert found.n_columns(100) == output.n_columns(100) == (100 if n_targets is None else n_targets)
 
 
-def test_a_run_of_release_0_1_0_without_targets_has_all_distances():
-    assert output_kind({"layout": "long"}) is AllDistances
-
-
 def test_tasks_carry_no_targets_and_workers_read_them():
     output = TargetDistances.of(LONG, VERTICES)
-    sent = output.in_tasks()
-    assert sent.vertices is None
+    sent = output.without_input()
+    assert sent.words is None
     assert sent.for_solving(lambda _: VERTICES).kept.vertices.tolist() == [5, 2, 7]
-    assert AllDistances(LONG).note() is None
 
 
 def test_an_example_of_a_query_fits_the_kind():

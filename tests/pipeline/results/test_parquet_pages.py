@@ -33,9 +33,10 @@ from sssp_pipeline.kernels.host import crc32
 from sssp_pipeline.parquet import page_writer, pages
 from sssp_pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.parquet.pages import plain_chunk
-from sssp_pipeline.pipeline.results import distance_files
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
-from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.distance_outputs import ReachedPairs
+from sssp_pipeline.pipeline.results.layouts import long
+from sssp_pipeline.pipeline.results.layouts.long import LongLayout
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import SummedFile
 
@@ -111,7 +112,7 @@ def values(frame: pd.DataFrame) -> dict:
 
 
 def written(path, solution: Solution, ids: VertexIds, form: DistanceFormat) -> str:
-    write_file(path, SOURCES, solution, ids, form, ids.column())
+    write_file(path, SOURCES, solution, ids, form)
     return str(path)
 
 
@@ -120,7 +121,7 @@ def written(path, solution: Solution, ids: VertexIds, form: DistanceFormat) -> s
 @pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader_reads_equal_values(tmp_path, monkeypatch, reader, layout, dtype):
-    monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
+    monkeypatch.setattr(long, "GROUP_ROWS", 3 * N)
     monkeypatch.setattr(row_facts, "SEGMENT", 32)
     kinds = cycle(IDS.values())
     for (unreached, compression), ids in zip(product(PATTERNS.values(), COMPRESSIONS), kinds, strict=False):
@@ -133,7 +134,7 @@ def test_every_reader_reads_equal_values(tmp_path, monkeypatch, reader, layout, 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_the_footer_agrees_with_the_file(tmp_path, monkeypatch, compression):
-    monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
+    monkeypatch.setattr(long, "GROUP_ROWS", 3 * N)
     monkeypatch.setattr(row_facts, "SEGMENT", 32)
     solution = Solution(distances_of("uint32", PATTERNS["some"]), None)
     path = written(
@@ -163,13 +164,13 @@ def test_the_footer_agrees_with_the_file(tmp_path, monkeypatch, compression):
 
 
 def test_rows_that_do_not_rise_are_not_called_sorted(tmp_path):
-    targets = IDS["offset"].originals(np.array([3, 0, 2], np.uint32))
+    targets = np.array([3, 0, 2], np.uint32)
     distances = np.zeros((len(SOURCES), 3), np.uint32)
     sink = io.BytesIO()
-    form = DistanceFormat("long", None, "none", False)
-    write_distances(sink, SOURCES[::-1], Solution(distances, None), IDS["offset"], form, targets)
+    layout = LongLayout(DistanceFormat("long", None, "none", False), targets)
+    layout.write(sink, SOURCES[::-1], Solution(distances, None), IDS["offset"])
     assert pq.read_metadata(sink).row_group(0).sorting_columns == ()
-    write_distances(sink := io.BytesIO(), SOURCES, Solution(distances, None), IDS["offset"], form, targets)
+    layout.write(sink := io.BytesIO(), SOURCES, Solution(distances, None), IDS["offset"])
     assert [c.column_index for c in pq.read_metadata(sink).row_group(0).sorting_columns] == [0]
 
 
@@ -225,7 +226,7 @@ def check_random_batch(rng: np.random.Generator, path: Path) -> None:
     sources = rng.choice(N, n_sources, replace=False).astype(np.uint32)
     targets = rng.integers(0, N, n_vertices).astype(np.uint32)
     form = DistanceFormat(layout, None, str(rng.choice(COMPRESSIONS)), has_predecessors)
-    write_file(path, sources, Solution(distances, predecessors), ids, form, ids.originals(targets))
+    write_file(path, sources, Solution(distances, predecessors), ids, form, targets)
     read = pq.read_table(path, page_checksum_verification=True)
     wanted = pa.array(distances.ravel(), mask=(distances == unreached_distance(kind)).ravel())
     vertex = ids.originals(targets).to_pylist()
@@ -275,15 +276,15 @@ def test_threads_that_ask_together_share_a_chunk_of_vertices(monkeypatch):
 
 
 def test_values_beside_null_are_not_overwritten_before_they_are_uploaded(monkeypatch):
-    monkeypatch.setattr(distance_files, "GROUP_ROWS", 2 * N)
+    monkeypatch.setattr(long, "GROUP_ROWS", 2 * N)
     monkeypatch.setattr(page_writer, "_AT_ONCE", 1)
     distances, ids = distances_of("uint32", PATTERNS["some"]), IDS["offset"]
-    form = DistanceFormat("long", None, "none", False)
+    layout = LongLayout(DistanceFormat("long", None, "none", False), None)
     for url in ("memory://first.parquet", "memory://second.parquet"):
         with files.open_atomic(url, plain=True) as handle:
-            write_distances(handle, SOURCES, Solution(distances, None), ids, form, ids.column())
+            layout.write(handle, SOURCES, Solution(distances, None), ids)
             # Another writer takes all memory that is free.
-            write_distances(io.BytesIO(), SOURCES, Solution(distances ^ 1, None), ids, form, ids.column())
+            layout.write(io.BytesIO(), SOURCES, Solution(distances ^ 1, None), ids)
         table = pq.read_table(io.BytesIO(files.read_bytes(url)), page_checksum_verification=True)
         assert table.to_pydict() == expected(distances, None, ids, "long")
 
@@ -340,7 +341,7 @@ def packed(distances: np.ndarray) -> Solution:
 @pytest.mark.parametrize("dtype", ["uint32", "float64"])
 def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, dtype, compression):
     monkeypatch.setattr(row_facts, "SEGMENT", 32)
-    monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
+    monkeypatch.setattr(long, "GROUP_ROWS", 3 * N)
     ids, form = IDS["table"], DistanceFormat("long", None, compression, False)
     for pattern in PATTERNS.values():
         distances = distances_of(dtype, pattern)
@@ -366,15 +367,15 @@ def test_packed_rows_of_any_shape_give_the_same_bytes(data):
     )
     share = rng.choice([0, 0, 0.1, 0.9, 1], (n_sources, 1))
     distances[rng.random(shape) < share] = unreached_distance(distances.dtype)
-    vertex, form = pa.array(np.arange(n_columns)), DistanceFormat("long", None, "none", False)
+    vertices, form = np.arange(n_columns), DistanceFormat("long", None, "none", False)
     ids = VertexIds(IdMapping(kind="offset", type="int64", first_id=0), None, n_columns + n_sources)
     contents, pairs = [], []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_facts, "SEGMENT", 32)
-        patched.setattr(distance_files, "GROUP_ROWS", 64)
+        patched.setattr(long, "GROUP_ROWS", 64)
         for solution in (Solution(distances, None), packed(distances)):
             sink = io.BytesIO()
-            write_distances(sink, np.arange(n_sources), solution, ids, form, vertex)
+            LongLayout(form, vertices).write(sink, np.arange(n_sources), solution, ids)
             contents.append(sink.getvalue())
             ReachedPairs(form).write(SummedFile(sink := io.BytesIO()), np.arange(n_sources), solution, ids)
             pairs.append(sink.getvalue())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sssp_pipeline.pipeline.results.report import charts
-from sssp_pipeline.pipeline.results.report.charts import Axis, histogram, number, tick_texts, ticks
+from sssp_pipeline.pipeline.results.report.charts import Axis, Heading, histogram, number, tick_texts, ticks
 
 
 def parsed(chart):
@@ -112,7 +112,7 @@ def test_a_chart_has_a_name_a_description_and_axes():
 
 
 def test_stages_have_lengths_in_proportion():
-    chart = charts.stages("k", "Time", "Seconds.", {"solve": 3.0, "write": 1.0, "load": 0.0})
+    chart = charts.stages(Heading("k", "Time", "Seconds."), {"solve": 3.0, "write": 1.0, "load": 0.0})
     widths = [float(rect.get("width")) for rect in rects(chart)]
     assert widths[0] == pytest.approx(3 * widths[1])
     assert chart.values.rows == [
@@ -125,7 +125,7 @@ def test_stages_have_lengths_in_proportion():
 def test_a_map_has_each_reached_point_in_the_colour_of_its_distance():
     x, y = np.array([0.0, 1, 0, 1]), np.array([0.0, 0, 1, 1])
     values = np.array([0.0, 12, 6, np.nan])
-    chart = charts.coloured_map("k", "Map", "Distances.", x, y, values, 0, "metres")
+    chart = charts.coloured_map(Heading("k", "Map", "Distances."), x, y, values, 0, "metres")
     svg = parsed(chart)
     colours = {shape.get("d"): shape.get("stroke") for shape in svg if shape.tag == "path"}
     legend = [shape.get("fill") for shape in svg if shape.tag == "rect" and shape.get("fill")]
@@ -148,5 +148,6 @@ def test_a_map_has_each_reached_point_in_the_colour_of_its_distance():
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_map_of_vertices_at_one_place(n):
     same = np.zeros(n)
-    assert charts.coloured_map("k", "Map", "Distances.", same, same, same, None, "") is not None
-    assert charts.coloured_map("k", "Map", "Distances.", same, same, same * np.nan, 0, "") is None
+    heading = Heading("k", "Map", "Distances.")
+    assert charts.coloured_map(heading, same, same, same, None, "") is not None
+    assert charts.coloured_map(heading, same, same, same * np.nan, 0, "") is None

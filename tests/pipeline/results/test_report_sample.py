@@ -15,6 +15,8 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.report import sample as sampling
 from sssp_pipeline.pipeline.results.report.sample import read_sample
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.stored import StoredResults
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.models import Workflow
 
@@ -39,6 +41,12 @@ def solved(folder: Path, graph: str = GRAPH, cutoff: int | None = None, **output
     return run_folder.url, record, StoredGraph(store, read_manifest(store))
 
 
+def sampled(url, record, stored):
+    folder = RunFolder(url)
+    folder.read_run()
+    return read_sample(StoredResults(folder, record), record, stored)
+
+
 def stored_rows(url):
     """Return the distances of each source, NaN for unreached vertices."""
     table = pq.read_table(f"{url}/distances")
@@ -52,7 +60,7 @@ def stored_rows(url):
 @pytest.mark.parametrize("unreached", [None, 4_000_000_000])
 def test_is_the_rows_of_sources_spread_over_the_run(tmp_path, layout, unreached):
     url, record, stored = solved(tmp_path, layout=layout, unreached=unreached)
-    sample = read_sample(url, record, stored)
+    sample = sampled(url, record, stored)
     rows = stored_rows(url)
     sources = pq.read_table(f"{url}/metrics.parquet")["source"].to_pylist()
     # 7 files in the long layout, and the most sources of 20 columns in the wide one.
@@ -67,7 +75,7 @@ def test_is_the_rows_of_sources_spread_over_the_run(tmp_path, layout, unreached)
 
 def test_the_map_has_the_distances_of_the_first_source(tmp_path):
     url, record, stored = solved(tmp_path, ROADS, cutoff=700)
-    placed = read_sample(url, record, stored).placed
+    placed = sampled(url, record, stored).placed
     assert np.isnan(placed.distances).any()
     np.testing.assert_array_equal(placed.distances, stored_rows(url)[placed.source])
     x, y = load_coordinates(stored.store, stored.manifest)
@@ -81,7 +89,7 @@ def test_the_map_has_the_distances_of_the_first_source(tmp_path):
 def test_a_map_of_some_vertices_has_the_source(tmp_path, monkeypatch):
     monkeypatch.setattr(sampling, "_MOST_POINTS", 7)
     url, record, stored = solved(tmp_path, ROADS)
-    placed = read_sample(url, record, stored).placed
+    placed = sampled(url, record, stored).placed
     vertex = int(stored.ids.vertices([placed.source], "")[0])
     points = sorted({*range(0, stored.manifest.n_vertices, placed.step), vertex})
     assert len(points) <= 8
@@ -94,7 +102,7 @@ def test_coordinates_that_are_gone_leave_out_the_map(tmp_path):
     url, record, stored = solved(tmp_path, ROADS)
     for part in Path(stored.store, "vertices").iterdir():
         part.unlink()
-    sample = read_sample(url, record, stored)
+    sample = sampled(url, record, stored)
     assert (sample.placed, len(sample.sources)) == (None, 7)
     assert re.fullmatch(
         r"There is no map, because the coordinates cannot be read: `.*parquet` is gone\.", sample.missing
@@ -103,7 +111,7 @@ def test_coordinates_that_are_gone_leave_out_the_map(tmp_path):
 
 def test_targets_have_a_histogram_and_no_map(tmp_path):
     url, record, stored = solved(tmp_path, ROADS, targets={"ids": [5, 3, 8]})
-    sample = read_sample(url, record, stored)
+    sample = sampled(url, record, stored)
     assert len(sample.sources) == 7
     assert sample.placed is None
     page = Path(url, "report.html").read_text()
@@ -114,16 +122,16 @@ def test_targets_have_a_histogram_and_no_map(tmp_path):
 def test_a_run_without_distances_has_no_sample(tmp_path):
     url, record, stored = solved(tmp_path, distances="none")
     sentence = "There is no histogram of distances, because the run stores none."
-    assert read_sample(url, record, stored).missing == sentence
+    assert sampled(url, record, stored).missing == sentence
     assert sentence in Path(url, "report.html").read_text()
 
 
 def test_a_source_with_too_many_distances_is_not_read(tmp_path, monkeypatch):
     url, record, stored = solved(tmp_path)
     monkeypatch.setattr(sampling, "_FEW_VALUES", 250)
-    assert len(read_sample(url, record, stored).sources) == 2
+    assert len(sampled(url, record, stored).sources) == 2
     monkeypatch.setattr(sampling, "_MOST_VALUES", 100)
-    sample = read_sample(url, record, stored)
+    sample = sampled(url, record, stored)
     assert sample.missing == "There is no histogram of distances, because a source has 120 of them."
     assert sample.sources == []
 
@@ -131,7 +139,7 @@ def test_a_source_with_too_many_distances_is_not_read(tmp_path, monkeypatch):
 def test_a_damaged_file_is_a_sentence_and_no_error(tmp_path):
     url, record, stored = solved(tmp_path)
     Path(url, "distances", "batch-00000.parquet").write_bytes(b"no Parquet")
-    missing = read_sample(url, record, stored).missing
+    missing = sampled(url, record, stored).missing
     assert re.fullmatch(
         r"There is no histogram of distances, because they cannot be read: `.*00000\.parquet` was altered: .*[^.]\.",
         missing,

@@ -4,9 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.contract.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline.results import batches, run_folder
@@ -19,13 +17,8 @@ from sssp_pipeline.storage.lease import exclusive
 
 INF = 2**32 - 1
 OFFSET = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, 4)
-SPARSE = VertexIds(IdMapping(kind="table", type="int64"), pa.array([3, 7, 9, 50]), 4)
-NAMES = VertexIds(IdMapping(kind="table", type="string"), pa.array(["a", "b", "c", "d"]), 4)
-SOURCES = np.array([0, 2], np.uint32)
 DISTANCES = np.array([[0, 5, INF, 7], [INF, 4, 0, 1]], np.uint32)
-PREDECESSORS = np.array([[NO_VERTEX, 0, NO_VERTEX, 1], [NO_VERTEX, 3, NO_VERTEX, 2]], np.uint32)
-
-
+LONG = DistanceFormat("long", None, "none", predecessors=False)
 PLACE = Place("w", "cpu", 1)
 
 
@@ -33,34 +26,17 @@ def a_metric(source: int, max_distance: int = 7) -> SourceMetrics:
     return SourceMetrics(source, "dijkstra", 0.5, 3, 4, 3, max_distance, 2.5, 8.0)
 
 
-def some_metrics() -> list[SourceMetrics]:
-    return [a_metric(int(source)) for source in SOURCES]
+def commit(folder: RunFolder, batch: int, metrics: list[SourceMetrics], place: Place = PLACE) -> None:
+    """Commit a batch with a source for each of `metrics`."""
+    sources = np.array([metric.source for metric in metrics], np.uint32)
+    solution = Solution(DISTANCES[: len(metrics)], None, metrics)
+    folder.commit_batch(batch, sources, solution, place, OFFSET, AllDistances(LONG))
 
 
-def form(layout="long", unreached=None, compression="none", predecessors=False) -> DistanceFormat:
-    return DistanceFormat(layout, unreached, compression, predecessors)
-
-
-@pytest.mark.parametrize("layout", ["long", "wide"])
-@pytest.mark.parametrize("unreached", [None, 4294967295, 999])
-@pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
-def test_what_is_committed_is_read_back_as_the_solver_gave_it(tmp_path, layout, unreached, ids):
-    folder, output = RunFolder(str(tmp_path)), AllDistances(form(layout, unreached))
-    folder.begin(output.identity() | output.form.identity())
-    (begun,) = (p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
-    n_bytes = folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, output)
-    assert n_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) - begun
-    assert folder.committed() == {0}
-    if layout == "wide":
-        folder.merge([SOURCES], output, ids, np.dtype(np.uint32), Quiet())
-        assert folder.committed() == {0}
-    else:
-        folder.sums |= folder.commit(0).files
-    read = list(output.read(folder.stored_batch(0), range(2), ids, np.dtype(np.uint32)))
-    assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
-    np.testing.assert_array_equal([d for _, d in read], DISTANCES)
-    (only,) = output.read(folder.stored_batch(0), [1], ids, np.dtype(np.uint32))
-    assert only[0] == ids.original(2)
+def commit_metrics(folder: RunFolder, batch: int) -> None:
+    """Commit a batch with one source and without distances."""
+    nothing = Solution(np.empty((1, 0), np.uint32), None, [a_metric(batch)])
+    folder.commit_batch(batch, np.array([batch], np.uint32), nothing, PLACE, OFFSET, MetricsAlone(LONG))
 
 
 def test_a_folder_belongs_to_one_run(tmp_path):
@@ -69,9 +45,7 @@ def test_a_folder_belongs_to_one_run(tmp_path):
     assert folder.begin({"graph": "a", "batch": 1}) is False
     assert folder.begin({"graph": "b", "batch": 1}) is False  # nothing is solved yet
     assert folder.begin({"graph": "a", "batch": 1}) is False
-    folder.commit_batch(
-        0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, AllDistances(form())
-    )
+    commit(folder, 0, [a_metric(0), a_metric(2)])
     with pytest.raises(InputError) as caught:
         folder.begin({"graph": "a", "batch": 2})
     assert caught.value.message == f"`{tmp_path}/run` holds another run: it differs in batch"
@@ -89,9 +63,7 @@ def test_an_abandoned_run_leaves_nothing(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     with exclusive(folder.url):
         folder.begin({})
-        folder.commit_batch(
-            0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, AllDistances(form())
-        )
+        commit(folder, 0, [a_metric(0), a_metric(2)])
         folder.abandon()
     assert list(tmp_path.iterdir()) == []
 
@@ -100,8 +72,7 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
     folder = RunFolder(str(tmp_path))
     folder.begin({})
     for batch, vertex in ((1, 2), (0, 0)):
-        sources, solution = np.array([vertex], np.uint32), Solution(DISTANCES[:1], None, [a_metric(vertex)])
-        folder.commit_batch(batch, sources, solution, Place("w", "cpu", 2), OFFSET, AllDistances(form()))
+        commit(folder, batch, [a_metric(vertex)], Place("w", "cpu", 2))
     table = folder.finish_metrics(2, OFFSET, None)
     assert table["source"].to_pylist() == [1, 3]
     assert table["batch"].to_pylist() == [0, 1]
@@ -144,10 +115,7 @@ def test_metrics_of_many_batches_come_in_order(tmp_path, monkeypatch):
     folder = RunFolder(str(tmp_path))
     folder.begin({})
     for vertex in (4, 3, 2, 1, 0):
-        solution = Solution(DISTANCES[:1], None, [a_metric(vertex)])
-        folder.commit_batch(
-            vertex, np.array([vertex], np.uint32), solution, PLACE, OFFSET, AllDistances(form())
-        )
+        commit(folder, vertex, [a_metric(vertex)])
     assert folder.finish_metrics(5, OFFSET, None)["batch"].to_pylist() == [0, 1, 2, 3, 4]
     assert folder.read_metrics()["batch"].num_chunks == 1
 
@@ -162,37 +130,22 @@ def test_traces_are_lists_of_moments_and_null_where_none_was_recorded(tmp_path):
     folder.begin({})
     trace = np.array([(0.5, 3, 20, 2, 8.0), (7.25, 0, 0, 3, 16.0)], TRACE)
     for batch, traces in enumerate(([None, trace[:1]], [trace, trace[:0]], [None])):
-        metrics = [replace(a_metric(vertex), trace=recorded) for vertex, recorded in enumerate(traces)]
-        n = len(traces)
-        solution = Solution(DISTANCES[:n], None, metrics)
-        folder.commit_batch(batch, SOURCES[:n], solution, PLACE, OFFSET, AllDistances(form()))
+        commit(folder, batch, [replace(a_metric(vertex), trace=one) for vertex, one in enumerate(traces)])
     folder.finish_metrics(3, OFFSET, None)
     first, second = (dict(zip(TRACE.names, moment.item(), strict=True)) for moment in trace)
-    assert first == {
-        "time_us": 0.5,
-        "busy_workers": 3,
-        "words_queued": 20,
-        "head_buckets": 2,
-        "delta": 8.0,
-    }
+    assert first == {"time_us": 0.5, "busy_workers": 3, "words_queued": 20, "head_buckets": 2, "delta": 8.0}
     assert folder.read_metrics()["trace"].to_pylist() == [None, [first], [first, second], [], None]
 
 
 def test_without_distances_the_metrics_commit_a_batch(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
-
-    def commit(batch: int) -> None:
-        sources = np.array([batch], np.uint32)
-        nothing = Solution(np.empty((1, 0), np.uint32), None, [a_metric(batch)])
-        folder.commit_batch(batch, sources, nothing, PLACE, OFFSET, MetricsAlone(form()))
-
     assert folder.begin({"targets": NO_DISTANCES}) is False
-    commit(1)
+    commit_metrics(folder, 1)
     assert folder.committed() == {1}
-    assert (folder.is_unfinished(), folder.noted()) == (True, {})
+    assert (folder.is_unfinished(), folder.read_start()) == (True, {})
     with pytest.raises(InputError, match="holds another run: it differs in targets"):
         folder.begin({"targets": None})
-    commit(0)
+    commit_metrics(folder, 0)
     assert folder.finish_metrics(2, OFFSET, None)["source"].to_pylist() == [1, 2]
     assert not (tmp_path / "run" / "distances").exists()
 
@@ -212,9 +165,7 @@ def test_a_commit_of_another_run_or_batch_is_damage(tmp_path):
     folder.begin({"cutoff": 5})
     late = RunFolder(folder.url, {"cutoff": 6})
     for place, batch in ((late, 0), (folder, 1), (folder, 2)):
-        metrics = [a_metric(batch)]
-        nothing = Solution(np.empty((1, 0), np.uint32), None, metrics)
-        place.commit_batch(batch, np.array([batch], np.uint32), nothing, PLACE, OFFSET, MetricsAlone(form()))
+        commit_metrics(place, batch)
     commits = tmp_path / "run" / "_run"
     (commits / "batch-00002.commit").write_bytes((commits / "batch-00001.commit").read_bytes())
     assert folder.damaged_batches(3) == {
@@ -226,10 +177,8 @@ def test_a_commit_of_another_run_or_batch_is_damage(tmp_path):
 def test_a_folder_that_is_no_run_is_said(tmp_path):
     with pytest.raises(InputError) as caught:
         RunFolder(str(tmp_path)).read_run()
-    assert (caught.value.message, caught.value.hint) == (
-        f"`{tmp_path}` is not a run",
-        "name an `output.path`",
-    )
+    assert caught.value.message == f"`{tmp_path}` is not a run"
+    assert caught.value.hint == "name an `output.path`"
     RunFolder(str(tmp_path)).begin({})
     with pytest.raises(InputError, match="is an unfinished run"):
         RunFolder(str(tmp_path)).read_run()

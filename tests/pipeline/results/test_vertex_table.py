@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,8 +80,6 @@ def expected(numpy_answers):
 
 
 def unit_of(dtype):
-    from fractions import Fraction
-
     return Fraction(1) if dtype.kind != "f" else Fraction(1, 2**100)
 
 
@@ -103,21 +102,14 @@ def test_a_row_for_each_vertex_has_what_numpy_makes_of_all_distances(scale, nump
 
 
 @pytest.mark.medium
-def test_no_batch_solver_or_restart_changes_a_byte(monkeypatch):
+def test_no_batch_solver_or_restart_changes_a_byte(run_interrupted):
     solved()
     whole = Path("run/vertices.parquet").read_bytes()
-    for more in (
-        "solve.batch=8",
-        "solve.batch=1",
-        "solve.solver=dijkstra",
-        "cluster.kind=local-cpu",
-        "sources.order=given",
-    ):
+    solve = "solve.batch=8", "solve.batch=1", "solve.solver=dijkstra"
+    for more in (*solve, "cluster.kind=local-cpu", "sources.order=given"):
         solved(more, overwrite=True)
         assert Path("run/vertices.parquet").read_bytes() == whole, more
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("sssp_pipeline.pipeline.run.conductor.finish_run", failing)
-        run(load_workflow("w.yaml", ["output.path=again"]), Quiet())
+    run_interrupted(load_workflow("w.yaml", ["output.path=again"]))
     # A batch without its file, one whose part was cut, and one whose part is gone are solved again.
     Path("again/distances/batch-00000.parquet").unlink()
     Path("again/_run/vertices-00001.u64").write_bytes(b"12345678")
@@ -126,14 +118,8 @@ def test_no_batch_solver_or_restart_changes_a_byte(monkeypatch):
     assert Path("again/vertices.parquet").read_bytes() == whole
 
 
-def failing(*_, **__):
-    raise RuntimeError("the power failed")
-
-
-def test_a_part_that_counts_twice_or_not_at_all_is_an_error(monkeypatch):
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("sssp_pipeline.pipeline.run.conductor.finish_run", failing)
-        run(load_workflow("w.yaml"), Quiet())
+def test_a_part_that_counts_twice_or_not_at_all_is_an_error(monkeypatch, run_interrupted):
+    run_interrupted(load_workflow("w.yaml"))
     last = Path("run/_run/vertices-00002.u64")
     Path("run/_run/vertices-00001.u64").write_bytes(last.read_bytes())
     monkeypatch.setattr(RunFolder, "damaged_batches", lambda *_: {})
@@ -145,17 +131,13 @@ def test_a_part_that_counts_twice_or_not_at_all_is_an_error(monkeypatch):
 def test_it_stands_beside_numbers_of_each_source_and_is_part_of_the_identity():
     solved("output.reduce.values=[closeness]", "output.reduce.quantiles=[0.5]")
     assert sp.open_run("run").answers().column_names == ["source", "closeness", "quantile_0.5"]
-    again = [
-        "output.reduce.values=[closeness]",
-        "output.reduce.quantiles=[0.5]",
-        "output.reduce.per_vertex.within=[1]",
-    ]
+    same = "output.reduce.values=[closeness]", "output.reduce.quantiles=[0.5]"
     with pytest.raises(InputError, match="holds another run: it differs in reduce"):
-        run(load_workflow("w.yaml", again), Quiet())
+        run(load_workflow("w.yaml", [*same, "output.reduce.per_vertex.within=[1]"]), Quiet())
     assert verify_run("run", None, "sample", Quiet())["verify"]["refuted"] is None
     whole = Path("run/vertices.parquet").read_bytes()
     Path("run/vertices.parquet").unlink()
-    run(load_workflow("w.yaml", again[:2]), Quiet())
+    run(load_workflow("w.yaml", same), Quiet())
     assert Path("run/vertices.parquet").read_bytes() == whole
 
 
@@ -166,10 +148,8 @@ def test_an_object_store_gets_the_same_file():
 
 
 def test_with_a_scale_lengths_are_in_the_unit_of_the_input():
-    plain, scaled = (
-        solved(),
-        solved("output.path=scaled", "graph.weights.scale=100", "graph.store=scaled-graph"),
-    )
+    plain = solved()
+    scaled = solved("output.path=scaled", "graph.weights.scale=100", "graph.store=scaled-graph")
     assert scaled["sum_distance"].type == scaled["nearest_distance"].type == pa.float64()
     assert scaled.to_pydict() == plain.to_pydict()
 
@@ -180,10 +160,8 @@ def test_the_plan_has_the_memory_and_the_bytes_of_the_parts():
     assert plan["written_bytes"] == len(SOURCES) * 6 * 8 + 3 * part
     assert plan["batch_bytes"] == 3 * 6 * 8 + part + 4 * N_VERTICES
     # Without a size in the workflow, the rows of a batch take at least eight times as much as its part.
-    batches = describe_plan(load_workflow("w.yaml", ["solve.batch=auto", "sources={all: true}"]), 0, Quiet())[
-        "batches"
-    ]
-    assert batches == 1
+    every = load_workflow("w.yaml", ["solve.batch=auto", "sources={all: true}"])
+    assert describe_plan(every, 0, Quiet())["batches"] == 1
 
 
 def test_a_sum_that_is_too_large_names_the_vertex():

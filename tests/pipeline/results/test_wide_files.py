@@ -16,14 +16,15 @@ import pytest
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract import row_facts
-from sssp_pipeline.pipeline.results import run_files, wide_files
+from sssp_pipeline.pipeline.results import run_files
+from sssp_pipeline.pipeline.results.layouts import wide
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
 
-TILE = wide_files.TILE
+TILE = wide.TILE
 
 
 def made(tmp_path: Path, name: str = "run", batch: int = 4, **output) -> Workflow:
@@ -48,21 +49,17 @@ def digests(folder: Path) -> dict[str, str]:
 @pytest.fixture
 def several(monkeypatch):
     """Cut the files after so few rows that there are several of them, and row groups that do not fit them."""
-    monkeypatch.setattr(wide_files, "LEAST_ROWS", 600)
-    monkeypatch.setattr(wide_files, "PART_BYTES", 1)
+    monkeypatch.setattr(wide, "LEAST_ROWS", 600)
+    monkeypatch.setattr(wide, "PART_BYTES", 1)
     monkeypatch.setattr(row_facts, "SEGMENT", 250)
-    monkeypatch.setattr(wide_files, "TILE", 200)
+    monkeypatch.setattr(wide, "TILE", 200)
 
 
 @pytest.mark.medium
 @pytest.mark.parametrize("unreached", [None, 999999])
 def test_the_folder_is_one_table_with_a_column_a_source(tmp_path, several, unreached):
     folder, record = run(made(tmp_path, unreached=unreached), Quiet())
-    assert [p.name for p in sorted((tmp_path / "run" / "distances").iterdir())] == [
-        "wide-00000.parquet",
-        "wide-00001.parquet",
-        "wide-00002.parquet",
-    ]
+    assert list(digests(tmp_path / "run")) == [f"wide-{number:05d}.parquet" for number in range(3)]
     assert (record["verify"]["checked_sources"], record["verify"]["refuted"]) == (30, None)
     run(made(tmp_path, "long", layout="long", unreached=unreached), Quiet())
     long = pq.read_table(tmp_path / "long" / "distances")
@@ -97,7 +94,7 @@ def test_the_bytes_do_not_depend_on_the_batches_or_the_workers(tmp_path, several
     for name, batch in (("sevens", 7), ("elevens", 11), ("one", 30)):
         run(made(tmp_path, name, batch), Quiet())
         assert digests(tmp_path / name) == digests(tmp_path / "run")
-    monkeypatch.setattr(wide_files, "TILE", TILE)  # as on the worker
+    monkeypatch.setattr(wide, "TILE", TILE)  # as on the worker
     workers = made(tmp_path, "workers").model_dump() | {"cluster": {"workers": 1}}
     run(Workflow.model_validate(workers), Quiet())
     assert digests(tmp_path / "workers") == digests(tmp_path / "run")
@@ -146,25 +143,6 @@ def test_killed_at_every_step_of_the_merge_it_goes_on(tmp_path, several, monkeyp
     assert steps >= 6
 
 
-def test_the_last_batch_removed_of_several_files_is_killed(tmp_path, several, monkeypatch):
-    def half(url, names):
-        real(url, names[:3])
-        raise Killed
-
-    real = files.remove_files
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(
-            files,
-            "remove_files",
-            lambda url, names: half(url, names) if len(names) == 8 else real(url, names),
-        )
-        run(made(tmp_path), Quiet())
-    assert len(list((tmp_path / "run" / "_run").glob("*.tiles"))) == 5
-    assert len(digests(tmp_path / "run")) == 3
-    run(made(tmp_path), Quiet())
-    assert len(digests(tmp_path / "run")) == 3
-
-
 def test_a_batch_that_is_written_once_more_after_the_merge_is_removed(tmp_path, several, monkeypatch):
     def late(folder, *args):
         shutil.copy(folder.path("_run/batch-00003.tiles"), tmp_path / "late")
@@ -200,9 +178,7 @@ def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several,
     path.unlink()
     with pytest.raises(InputError, match=r"wide-00001\.parquet` is gone"):
         verify_run(folder.url, None, "sample", Quiet())
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["files"].keys() == {
-        "distances/wide-00000.parquet",
-        "distances/wide-00001.parquet",
-        "distances/wide-00002.parquet",
-        run_files.METRICS_FILE,
+    recorded = json.loads((tmp_path / "run" / "run.json").read_text())["files"]
+    assert recorded.keys() == {f"distances/wide-{number:05d}.parquet" for number in range(3)} | {
+        run_files.METRICS_FILE
     }

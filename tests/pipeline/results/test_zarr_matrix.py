@@ -72,13 +72,9 @@ def test_xarray_opens_what_numpy_loads(tmp_path, monkeypatch, layout, targets, r
 def test_floats_have_infinity_and_ids_may_be_strings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "edges.txt").write_text("å b 1.25\nb c 2.5\nd d 1\n")
+    weights = {"dtype": "float32"}
     workflow = {
-        "graph": {
-            "input": "edges.txt",
-            "store": "graph",
-            "self_loops": "keep",
-            "weights": {"dtype": "float32"},
-        },
+        "graph": {"input": "edges.txt", "store": "graph", "self_loops": "keep", "weights": weights},
         "sources": {"ids": ["c", "å"], "order": "given"},
         "output": {"path": "run"},
         "verify": "off",
@@ -90,12 +86,8 @@ def test_floats_have_infinity_and_ids_may_be_strings(tmp_path, monkeypatch):
     assert opened.source.values.tolist() == ["c", "å"]
     assert dict(opened.distance.attrs) == {}
     assert opened.distance.dtype == np.float32
-    assert opened.distance.sel(source="å", vertex=["å", "b", "c", "d"]).values.tolist() == [
-        0,
-        1.25,
-        3.75,
-        np.inf,
-    ]
+    found = opened.distance.sel(source="å", vertex=["å", "b", "c", "d"])
+    assert found.values.tolist() == [0, 1.25, 3.75, np.inf]
     assert opened.distance.sel(source="c", vertex="å").item() == np.inf
     sp.open_run("run").export("filled.zarr", unreached=-1)
     assert zarr.open_group("filled.zarr", mode="r")["distance"].attrs["unreached"] == -1
@@ -144,24 +136,6 @@ def test_what_fails_in_the_middle_leaves_nothing(tmp_path, monkeypatch, failure)
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_in_memory_are_bounded(tmp_path, monkeypatch):
-    """Chunks leave the dictionary as soon as their rows are there."""
-    monkeypatch.setattr(zarr_matrix, "_ROWS_BYTES", 8 * 1000)
-    held = []
-    move = zarr_matrix._move_chunks
-    monkeypatch.setattr(
-        zarr_matrix, "_move_chunks", lambda encoded, url: (held.append(len(encoded)), move(encoded, url))
-    )
-    vertices = pa.array(np.arange(1000))
-    blocks = ((pa.array([i]), vertices, np.full((1, 1000), i + 1.0)) for i in range(40))
-    write_zarr(str(tmp_path / "m.zarr"), blocks, (40, 1000), np.dtype(float), None)
-    assert len(held) == 41
-    # The descriptions of three arrays and of the group, and the chunks of one row or of the ids.
-    assert max(held) <= 6
-    matrix = zarr.open_group(tmp_path / "m.zarr", mode="r")["distance"]
-    np.testing.assert_array_equal(matrix[:], np.repeat(np.arange(1, 41.0), 1000).reshape(40, 1000))
-
-
 def test_the_missing_package_is_one_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = stored([0])
@@ -171,11 +145,3 @@ def test_the_missing_package_is_one_error(tmp_path, monkeypatch):
     assert caught.value.message.startswith("a Zarr file needs a package that is missing: ")
     assert caught.value.hint == "pip install 'sssp-pipeline[zarr]'"
     assert not (tmp_path / "m.zarr").exists()
-
-
-def test_reached_pairs_are_no_matrix(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    found = stored([77, 3], distances="reached")
-    for name in ("m.zarr", "m.npy", "m.parquet"):
-        with pytest.raises(InputError, match="`run` holds no matrix of distances"):
-            found.export(name, unreached=UNREACHED)

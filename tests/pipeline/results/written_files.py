@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import pyarrow as pa
 
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract.solver import Solution
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
-from sssp_pipeline.pipeline.results.wide_files import StoredRows, write_rows, write_wide_files
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.layouts import LAYOUTS
+from sssp_pipeline.pipeline.results.layouts.wide import TiledRows, write_wide_files
 
 
 def write_file(
@@ -20,19 +20,21 @@ def write_file(
     solution: Solution,
     ids: VertexIds,
     form: DistanceFormat,
-    vertex: pa.Array,
+    vertices: np.ndarray | None = None,
 ) -> None:
-    """Write the distances from `sources` to the vertices with the ids `vertex`; a wide file must not be cut."""
+    """Write the distances from `sources` to `vertices`, None for every vertex; a wide file must not be cut."""
+    layout = LAYOUTS[form.layout](form, vertices)
     if form.layout == "long":
         with path.open("wb") as handle:
-            write_distances(handle, sources, solution, ids, form, vertex)
+            layout.write(handle, sources, solution, ids)
         return
     with TemporaryDirectory() as folder:
         tiles = Path(folder, "tiles")
         with tiles.open("wb") as handle:
-            write_rows(handle, sources, solution.distances, ids, form)
-        stored = StoredRows(str(tiles), solution.distances.shape, solution.distances.dtype)
+            layout.write(handle, sources, solution, ids)
+        stored = TiledRows(str(tiles), solution.distances.shape, solution.distances.dtype)
         names = list(map(str, ids.originals(sources).to_pylist()))
+        vertex = layout.vertex_column(ids)
         written = write_wide_files([stored], folder, names, vertex, form)
         assert [(end, name) for end, name, _ in written] == [(len(vertex), "wide-00000.parquet")]
         path.write_bytes(Path(folder, "wide-00000.parquet").read_bytes())

@@ -15,7 +15,7 @@ from sssp_pipeline.base.errors import InputError, RefutedError, SsspError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
 from sssp_pipeline.pipeline.results.damage import damage_of, recorded_files
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.layouts.long import LongLayout
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
@@ -290,8 +290,7 @@ def test_what_another_release_wrote_is_not_repaired(tmp_path, monkeypatch):
     run(made(tmp_path), Quiet())
     path = tmp_path / "run" / "distances" / "batch-00001.parquet"
     path.unlink()
-    real = DistanceFormat.identity
-    monkeypatch.setattr(DistanceFormat, "identity", lambda form: real(form) | {"writer": "pages-9"})
+    monkeypatch.setattr(LongLayout, "writer", "pages-9")
     with pytest.raises(InputError, match=r"batch-00001\.parquet` is gone") as caught:
         run(made(tmp_path), Quiet())
     assert caught.value.hint == OVERWRITE

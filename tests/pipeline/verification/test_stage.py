@@ -17,7 +17,7 @@ from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
 from sssp_pipeline.pipeline.graph_store import stored_graph
-from sssp_pipeline.pipeline.results import distance_files, wide_files
+from sssp_pipeline.pipeline.results.layouts import LAYOUTS
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
@@ -57,13 +57,11 @@ def driver_reads_nothing(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("the driver reads the graph or distances")
 
-    for module, names in (
-        (stored_graph, ("load_graph", "shared_graph")),
-        (distance_files, ("read_distances", "read_targets")),
-        (wide_files, ("read_wide_files",)),
-    ):
-        for name in names:
-            monkeypatch.setattr(module, name, refuse)
+    for name in ("load_graph", "shared_graph"):
+        monkeypatch.setattr(stored_graph, name, refuse)
+    for layout in LAYOUTS.values():
+        for name in ("read", "vertex_ids"):
+            monkeypatch.setattr(layout, name, refuse)
 
 
 def tamper(tmp_path: Path, batch: int, row: int) -> str:
@@ -151,7 +149,7 @@ def test_a_worker_that_is_started_has_room_for_a_verify_task(tmp_path):
 
 @pytest.mark.medium
 def test_tasks_that_do_not_fit_together_wait_for_each_other():
-    room, under_way, most = verify._Room(), [], []
+    room, under_way, most = type(verify.ROOM)(), [], []
 
     def task(n_bytes: int) -> None:
         with room.held(n_bytes, room=100):

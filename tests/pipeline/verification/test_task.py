@@ -37,7 +37,7 @@ def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
         folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, AllDistances(form))
         folder.sums |= {} if form.layout == "wide" else folder.commit(batch).files
     if form.layout == "wide":
-        folder.merge(BATCHES, AllDistances(form), IDS, GRAPH.weight_dtype, Quiet())
+        AllDistances(form).finish(folder, BATCHES, STORED, Quiet())
     return folder
 
 
@@ -129,21 +129,6 @@ def test_a_cutoff_the_run_did_not_have_is_refuted(tmp_path):
     assert verdict(folder, LONG, "certificate", None).refuted is not None
 
 
-def test_a_missing_file_is_said(tmp_path):
-    folder = committed(tmp_path, LONG)
-    Path(folder.batch_path(2)).unlink()
-    with pytest.raises(InputError, match=r"batch-00002\.parquet` does not exist"):
-        verdict(folder, LONG, "certificate")
-
-
-def test_a_file_cut_short_is_said(tmp_path):
-    folder = committed(tmp_path, LONG)
-    path = Path(folder.batch_path(2))
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(InputError, match=r"batch-00002\.parquet` was altered"):
-        verdict(folder, LONG, "certificate")
-
-
 def test_swapped_files_are_said(tmp_path):
     folder = committed(tmp_path, LONG)
     a, b = Path(folder.batch_path(1)), Path(folder.batch_path(2))
@@ -156,10 +141,23 @@ def test_swapped_files_are_said(tmp_path):
         verdict(folder, LONG, "certificate")
 
 
-def test_missing_vertices_are_said(tmp_path):
+def without_first_row(path: Path) -> None:
+    pq.write_table(pq.read_table(path).slice(1), path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_recorded", "message"),
+    [
+        (Path.unlink, False, r"batch-00002\.parquet` does not exist"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-20]), False, r"batch-00002\.parquet` was altered"),
+        (without_first_row, True, "is damaged: it has 923 rows, no multiple of 132 vertices"),
+    ],
+    ids=["missing", "cut", "without-a-vertex"],
+)
+def test_a_damaged_file_is_said(tmp_path, damage, is_recorded, message):
     folder = committed(tmp_path, LONG)
-    table = pq.read_table(folder.batch_path(0))
-    pq.write_table(table.slice(1), folder.batch_path(0))
-    record(folder, 0)
-    with pytest.raises(InputError, match="is damaged: it has 923 rows, no multiple of 132 vertices"):
+    damage(Path(folder.batch_path(2)))
+    if is_recorded:
+        record(folder, 2)
+    with pytest.raises(InputError, match=message):
         verdict(folder, LONG, "certificate")

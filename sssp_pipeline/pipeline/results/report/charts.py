@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -37,12 +37,21 @@ class Table:
     rows: Sequence[Sequence[Any]]
 
 
+class Heading(NamedTuple):
+    """What is said about a chart."""
+
+    #: Names the chart in the page, which has no other chart with this name.
+    key: str
+    title: str
+    #: What it shows; the text for readers who cannot see it.
+    caption: str
+
+
 @dataclass(frozen=True)
 class Chart:
     """A picture, and the same in words."""
 
     title: str
-    #: What it shows; the text for who cannot see it.
     caption: str
     svg: Markup
     values: Table
@@ -84,18 +93,18 @@ def tick_texts(values: Sequence[float]) -> list[str]:
 
 
 def histogram(
-    key: str, title: str, values: np.ndarray, axis: Axis, of: str = "sources", note: str = ""
+    key: str, title: str, values: np.ndarray, axis: Axis, note: str = "", of: str = "sources"
 ) -> Chart | None:
     """Return how often each range of `values` (n,) occurs; None if none of them is finite.
 
     Parameters
     ----------
-    key
-        Names the chart in the page, which has no other chart with this name.
-    of
-        What the values are of, in the plural.
+    key, title
+        As in `Heading`.
     note
         A sentence for the end of the caption.
+    of
+        What has the values, in the plural.
     """
     values = values[np.isfinite(values)].astype(np.float64)
     if not len(values) or not isfinite(span := float(values.max() - values.min())):
@@ -120,17 +129,8 @@ def histogram(
         )
     caption += note and f" {note}"
     rows = _ranges(edges, low, high, counts)
-    return bars(
-        key,
-        title,
-        caption,
-        edges,
-        counts,
-        axis,
-        Axis(of, whole=True),
-        Table(("from", "to", of), rows),
-        middle,
-    )
+    axes, table = (axis, Axis(of, whole=True)), Table(("from", "to", of), rows)
+    return bars(Heading(key, title, caption), edges, counts, *axes, table, middle)
 
 
 def _ranges(edges: np.ndarray, low: float, high: float, counts: np.ndarray) -> list[tuple[str, str, str]]:
@@ -144,15 +144,13 @@ def _ranges(edges: np.ndarray, low: float, high: float, counts: np.ndarray) -> l
 
 
 def bars(
-    key: str,
-    title: str,
-    caption: str,
+    heading: Heading,
     edges: np.ndarray,
     heights: np.ndarray,
     x: Axis,
     y: Axis,
     values: Table,
-    mark: float | None = None,
+    mark: float | None,
 ) -> Chart:
     """Return bars between `edges` (n + 1,) with `heights` (n,); `mark` is the place of a vertical line."""
     plot = _Plot((float(edges[0]), float(edges[-1])), (0.0, float(heights.max()) or 1.0), x, y)
@@ -166,21 +164,19 @@ def bars(
     if mark is not None:
         at = plot.x(mark)
         shapes.append(_tag("path", d=f"M{at:.1f} {_TOP}V{base:.1f}", class_="mark"))
-    return Chart(title, caption, _svg(key, title, caption, shapes), values)
+    return _chart(heading, shapes, values)
 
 
-def line(
-    key: str, title: str, caption: str, at: np.ndarray, heights: np.ndarray, x: Axis, y: Axis, values: Table
-) -> Chart:
+def line(heading: Heading, at: np.ndarray, heights: np.ndarray, x: Axis, y: Axis, values: Table) -> Chart:
     """Return a line that has `heights` (n,) from each of `at` (n,) to the next, n at least 2."""
     plot = _Plot((float(at[0]), float(at[-1])), (0.0, float(heights.max()) or 1.0), x, y)
     steps = "".join(f"H{plot.x(a):.1f}V{plot.y(b):.1f}" for a, b in zip(at[1:], heights[1:], strict=True))
     start = f"M{plot.x(at[0]):.1f} {plot.y(heights[0]):.1f}"
     shapes = [*plot.axes(), _tag("path", d=start + steps, class_="line")]
-    return Chart(title, caption, _svg(key, title, caption, shapes), values)
+    return _chart(heading, shapes, values)
 
 
-def stages(key: str, title: str, caption: str, seconds: dict[str, float]) -> Chart:
+def stages(heading: Heading, seconds: dict[str, float]) -> Chart:
     """Return a horizontal bar for each of `seconds`, with its share of all."""
     total = sum(seconds.values()) or 1.0
     longest = max(seconds.values()) or 1.0
@@ -194,8 +190,7 @@ def stages(key: str, title: str, caption: str, seconds: dict[str, float]) -> Cha
             _tag("text", text, x=left + max(width, 1) + 6, y=middle + 4),
         ]
     rows = [(name, f"{taken:,.2f}", f"{taken / total:.1%}") for name, taken in seconds.items()]
-    svg = _svg(key, title, caption, shapes, _ROW * len(seconds))
-    return Chart(title, caption, svg, Table(("stage", "seconds", "share"), rows))
+    return _chart(heading, shapes, Table(("stage", "seconds", "share"), rows), _ROW * len(seconds))
 
 
 #: The colours of a map, near to far: each has a contrast of at least 3 to the background, in luminance.
@@ -208,14 +203,7 @@ _LEGEND, _STEP = 56, 24
 
 
 def coloured_map(
-    key: str,
-    title: str,
-    caption: str,
-    x: np.ndarray,
-    y: np.ndarray,
-    values: np.ndarray,
-    source: int | None,
-    label: str,
+    heading: Heading, x: np.ndarray, y: np.ndarray, values: np.ndarray, source: int | None, label: str
 ) -> Chart | None:
     """Return points at `x`, `y` (n,), coloured by `values` (n,), NaN where there is none; None without a finite value.
 
@@ -258,8 +246,8 @@ def coloured_map(
     ]
     if not reached.all():
         rows.insert(0, ("unreached", "", f"{int((~reached).sum()):,}"))
-    svg = _svg(key, title, caption, shapes, height + _LEGEND, _MAP)
-    return Chart(title, caption, svg, Table(("from", "to", "vertices"), rows[::-1]))
+    table = Table(("from", "to", "vertices"), rows[::-1])
+    return _chart(heading, shapes, table, height + _LEGEND, _MAP)
 
 
 def _colour(share: float) -> str:
@@ -300,14 +288,15 @@ def _scale(values: Range, places: Range) -> Callable[[float], float]:
     return lambda value: places[0] + (value - values[0]) * factor
 
 
-def _svg(
-    key: str, title: str, caption: str, shapes: list[Markup], height: float = _HEIGHT, width: float = _WIDTH
-) -> Markup:
+def _chart(
+    heading: Heading, shapes: list[Markup], values: Table, height: float = _HEIGHT, width: float = _WIDTH
+) -> Chart:
+    key, title, caption = heading
     words = [_tag("title", title, id=f"{key}-title"), _tag("desc", caption, id=f"{key}-text")]
     content = Markup("\n").join([*words, *shapes])
     box = f"0 0 {width} {height}"
     names = {"aria_labelledby": f"{key}-title", "aria_describedby": f"{key}-text"}
-    return _tag("svg", content, viewBox=box, role="img", **names)
+    return Chart(title, caption, _tag("svg", content, viewBox=box, role="img", **names), values)
 
 
 def _tag(name: str, content: str | None = None, **attributes: Any) -> Markup:

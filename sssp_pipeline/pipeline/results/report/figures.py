@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sssp_pipeline.pipeline.results.report.charts import (
     Axis,
     Chart,
+    Heading,
     Table,
     bars,
     coloured_map,
@@ -19,7 +20,7 @@ from sssp_pipeline.pipeline.results.report.charts import (
     number,
     stages,
 )
-from sssp_pipeline.pipeline.results.report.sample import Sample
+from sssp_pipeline.pipeline.results.report.sample import SampledDistances
 
 #: The most rows of a table of sources, workers or batches.
 _MOST_ROWS = 20
@@ -33,27 +34,17 @@ _MOST_TRACES, _TRACE_SPANS = 4, 300
 
 def time_charts(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
     """Return where the time went: stages, work of the threads, and sources a second over time."""
-    shown = [
-        stages(
-            "stages", "Time of the stages", "Wall time, of the call that finished the run.", run["timings"]
-        )
-    ]
-    threads = run.get("thread_s", {})
-    if sum(threads.values()):
-        shown.append(
-            stages(
-                "threads",
-                "Time of the threads that solve",
-                "Seconds of all threads together: they load the graph, solve, and write.",
-                threads,
-            )
-        )
-    return [*shown, *filter(None, [_throughput(metrics)])]
+    stages_of_run = Heading("stages", "Time of the stages", "Wall time, of the call that finished the run.")
+    shown = [stages(stages_of_run, run["timings"]), _throughput(metrics)]
+    if sum((threads := run.get("thread_s", {})).values()):
+        caption = "Seconds of all threads together: they load the graph, solve, and write."
+        shown.insert(1, stages(Heading("threads", "Time of the threads that solve", caption), threads))
+    return [chart for chart in shown if chart is not None]
 
 
 def _throughput(metrics: pa.Table) -> Chart | None:
-    """Return sources solved a second over time; None if the run is too short, or of a release without times."""
-    if "solved_at" not in metrics.column_names or not metrics.num_rows or metrics["solved_at"].null_count:
+    """Return sources solved a second over time; None if the run is too short, or a batch has no time."""
+    if not metrics.num_rows or metrics["solved_at"].null_count:
         return None
     batch, first = np.unique(metrics["batch"].to_numpy(), return_index=True)
     moments = metrics["solved_at"].cast(pa.int64()).to_numpy()
@@ -77,7 +68,7 @@ def _throughput(metrics: pa.Table) -> Chart | None:
     ]
     table = Table(("from second", "to second", "sources", "sources a second"), rows)
     axes = Axis("seconds since the first batch began"), Axis("sources a second")
-    return bars("throughput", "Throughput over time", caption, edges, rates, *axes, table)
+    return bars(Heading("throughput", "Throughput over time", caption), edges, rates, *axes, table, None)
 
 
 def distributions(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
@@ -86,33 +77,27 @@ def distributions(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
     columns = {name: _numbers(metrics, name) for name in ("vertices_processed", "edges_relaxed", "reached")}
     with np.errstate(divide="ignore", invalid="ignore"):
         work = columns["vertices_processed"] / columns["reached"]
+    reach = Axis("vertices reached (reached)", whole=True)
     charts = (
-        histogram(
-            "solve-s",
-            "Time of a source",
-            _numbers(metrics, "solve_s"),
-            Axis("seconds (solve_s)"),
-            note=_SHARED,
-        ),
-        histogram("work", "Work of a source", work, Axis("vertices processed per vertex reached")),
-        histogram(
-            "relaxed", "Edges relaxed", columns["edges_relaxed"], Axis("edges (edges_relaxed)", whole=True)
-        ),
-        histogram("reach", "Reach", columns["reached"], Axis("vertices reached (reached)", whole=True)),
-        histogram(
+        ("solve-s", "Time of a source", _numbers(metrics, "solve_s"), Axis("seconds (solve_s)"), _SHARED),
+        ("work", "Work of a source", work, Axis("vertices processed per vertex reached")),
+        ("relaxed", "Edges relaxed", columns["edges_relaxed"], Axis("edges (edges_relaxed)", whole=True)),
+        ("reach", "Reach", columns["reached"], reach),
+        (
             "eccentricity",
             "Eccentricity: the largest distance of a source",
             _numbers(metrics, "max_distance"),
             Axis(f"largest distance{unit} (max_distance)"),
         ),
-        histogram(
+        (
             "mean-distance",
             "Mean distance of a source",
             _numbers(metrics, "mean_distance"),
             Axis(f"mean distance{unit} (mean_distance)"),
         ),
     )
-    return [chart for chart in charts if chart is not None]
+    found = (histogram(*chart) for chart in charts)
+    return [chart for chart in found if chart is not None]
 
 
 #: The definition of `solve_s`, for a GPU.
@@ -130,7 +115,7 @@ def _numbers(metrics: pa.Table, name: str) -> np.ndarray:
     return metrics[name].cast(pa.float64(), safe=False).to_numpy()
 
 
-def distance_charts(run: dict[str, Any], sample: Sample) -> list[Chart]:
+def distance_charts(run: dict[str, Any], sample: SampledDistances) -> list[Chart]:
     """Return the histogram of the distances of a sample, and the map of its first source."""
     unit = unit_of(run)
     n_sources = len(sample.sources)
@@ -139,10 +124,8 @@ def distance_charts(run: dict[str, Any], sample: Sample) -> list[Chart]:
         f"These are the distances to reached vertices from {n_sources} of {run['sources']:,} sources, "
         f"spread evenly over the run: {listed}."
     )
-    chart = histogram(
-        "distances", "Distances", sample.distances, Axis(f"distance{unit}"), of="distances", note=note
-    )
-    shown = [] if chart is None else [chart]
+    axis = Axis(f"distance{unit}")
+    shown = [histogram("distances", "Distances", sample.distances, axis, note, of="distances")]
     if (row := sample.placed) is not None:
         some = "every vertex" if row.step == 1 else f"one of {row.step} vertices"
         caption = (
@@ -151,11 +134,9 @@ def distance_charts(run: dict[str, Any], sample: Sample) -> list[Chart]:
         )
         if np.isnan(row.distances).any():
             caption += " Grey points are unreached."
-        placed = coloured_map(
-            "map", "Map", caption, row.x, row.y, row.distances, row.source_point, f"distance{unit}"
-        )
-        shown += [] if placed is None else [placed]
-    return shown
+        of_row = row.x, row.y, row.distances, row.source_point
+        shown.append(coloured_map(Heading("map", "Map", caption), *of_row, f"distance{unit}"))
+    return [chart for chart in shown if chart is not None]
 
 
 def central_sources(run: dict[str, Any], metrics: pa.Table) -> tuple[Table, Table] | None:
@@ -190,20 +171,13 @@ def closeness_of(metrics: pa.Table, n_vertices: int) -> np.ndarray:
 
 
 def _central(metrics: pa.Table, closeness: np.ndarray, order: np.ndarray) -> Table:
-    rows = metrics.select(["source", "reached", "mean_distance", "max_distance"]).take(pa.array(order))
-    return Table(
-        ("source", "closeness", "reached", "mean distance", "largest distance"),
-        [
-            (
-                row["source"],
-                number(value),
-                number(row["reached"]),
-                number(row["mean_distance"]),
-                number(row["max_distance"]),
-            )
-            for row, value in zip(rows.to_pylist(), closeness[order].tolist(), strict=True)
-        ],
-    )
+    names = ("reached", "mean_distance", "max_distance")
+    ranked = metrics.select(["source", *names]).take(pa.array(order)).to_pylist()
+    rows = [
+        (row["source"], number(value), *(number(row[name]) for name in names))
+        for row, value in zip(ranked, closeness[order].tolist(), strict=True)
+    ]
+    return Table(("source", "closeness", "reached", "mean distance", "largest distance"), rows)
 
 
 def unreached_pairs(run: dict[str, Any], metrics: pa.Table) -> tuple[int, int]:
@@ -218,23 +192,15 @@ def workers_table(metrics: pa.Table) -> Table:
         [("batch", "count_distinct"), ("source", "count"), ("solve_s", "sum")]
     )
     rows = groups.sort_by([("solve_s_sum", "descending")]).to_pylist()
-    shown: list[tuple[Any, ...]] = [
-        (
-            row["worker"],
-            row["device"],
-            row["solver"],
-            number(row["batch_count_distinct"]),
-            number(row["source_count"]),
-            number(row["solve_s_sum"]),
-        )
+    sums = ("batch_count_distinct", "source_count", "solve_s_sum")
+    shown = [
+        (row["worker"], row["device"], row["solver"], *(number(row[key]) for key in sums))
         for row in rows[:_MOST_ROWS]
     ]
     if rest := rows[_MOST_ROWS:]:
-        sums = (
-            number(sum(row[key] for row in rest))
-            for key in ("batch_count_distinct", "source_count", "solve_s_sum")
+        shown.append(
+            (f"{len(rest):,} more", "", "", *(number(sum(row[key] for row in rest)) for key in sums))
         )
-        shown.append((f"{len(rest):,} more", "", "", *sums))
     return Table(("worker", "device", "solver", "batches", "sources", "solve_s"), shown)
 
 
@@ -256,8 +222,6 @@ def attempts_tables(metrics: pa.Table) -> tuple[Table, Table]:
 
 def trace_charts(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
     """Return parallelism, waiting work and delta over time of the first traced sources."""
-    if "trace" not in metrics.column_names:
-        return []
     traced = metrics.filter(pc.greater(pc.list_value_length(metrics["trace"]), 1)).slice(0, _MOST_TRACES)
     shown = []
     for i in range(traced.num_rows):
@@ -270,9 +234,8 @@ def trace_charts(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
             ("delta", "Delta", f"delta{unit_of(run)}"),
         ):
             title = f"{what} over time, source {traced['source'][i].as_py()}"
-            chart = _trace_line(f"trace-{i}-{name}", title, columns["time_us"], columns[name], label)
-            shown += [] if chart is None else [chart]
-    return shown
+            shown.append(_trace_line(f"trace-{i}-{name}", title, columns["time_us"], columns[name], label))
+    return [chart for chart in shown if chart is not None]
 
 
 def _trace_line(key: str, title: str, time_us: np.ndarray, values: np.ndarray, label: str) -> Chart | None:
@@ -294,4 +257,4 @@ def _trace_line(key: str, title: str, time_us: np.ndarray, values: np.ndarray, l
     rows = [(number(at[place]), number(largest[place])) for place in places]
     table = Table(("time in µs", label), rows)
     axes = Axis("µs since the search began"), Axis(label)
-    return line(key, title, caption, at, largest, *axes, table)
+    return line(Heading(key, title, caption), at, largest, *axes, table)

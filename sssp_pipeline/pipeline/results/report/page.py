@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page from `page.html.j2`. It has no scripts, and links only to the files beside it."""
+"""The report of a run: one HTML page from `page.html.j2`. It has no scripts, and links only to files of the run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sssp_pipeline.pipeline.graph_store.units import in_input_unit
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_facts
 from sssp_pipeline.pipeline.results.report import figures
-from sssp_pipeline.pipeline.results.report.sample import Sample
+from sssp_pipeline.pipeline.results.report.sample import SampledDistances
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
 
 #: The most files of distances that have a link.
 _MOST_LINKS = 20
 
 
-def render_report(run: dict[str, Any], metrics: pa.Table, sample: Sample) -> str:
+def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistances) -> str:
     """Return the report as HTML.
 
     Parameters

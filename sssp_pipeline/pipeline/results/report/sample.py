@@ -13,11 +13,7 @@ import pyarrow.compute as pc
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.loading import load_coordinates
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.damage import recorded_sums
-from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.outputs import recorded_output
-from sssp_pipeline.storage import files
-from sssp_pipeline.storage.file_sums import StoredFile
+from sssp_pipeline.pipeline.results.stored import StoredResults
 
 #: The most sources of a sample.
 MOST_SOURCES = 8
@@ -44,7 +40,7 @@ class PlacedRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class SampledDistances:
     """Stored distances of a few sources."""
 
     #: The ids of the sources.
@@ -57,90 +53,59 @@ class Sample:
     missing: str = ""
 
 
-def read_sample(url: str, record: dict[str, Any], stored: StoredGraph) -> Sample:
-    """Return a sample of the finished or finishing run in the folder `url`.
+def read_sample(results: StoredResults, record: dict[str, Any], stored: StoredGraph) -> SampledDistances:
+    """Return a sample of a finished or finishing run.
 
     Parameters
     ----------
-    record
-        The content of its run.json.
+    results, record
+        What the run stores, and the content of its run.json.
     stored
         Its graph, for the coordinates.
 
     Notes
     -----
     The sources are spread evenly over the files, or in the wide layout over the columns. What cannot be read is left
-    out, and `Sample.missing` says why: a run does not fail because of its report.
+    out, and `SampledDistances.missing` says why: a run does not fail because of its report.
     """
-    stored_files = [
-        StoredFile(files.join(url, name), of_file)
-        for name, of_file in recorded_sums(record).items()
-        if name.startswith("distances/")
-    ]
     n_targets = record["targets"]
     n_each = record["graph"]["n_vertices"] if n_targets is None else n_targets
-    if not stored_files or not n_each:
+    if not results.output.has_files or not n_each:
         return _without("the run stores none")
     if n_each > _MOST_VALUES:
         return _without(f"a source has {n_each:,} of them")
-    n_sources = max(1, min(MOST_SOURCES, _FEW_VALUES // n_each))
     try:
-        read = _wide if record["identity"].get("layout") == "wide" else _long
-        rows = list(read(stored_files, n_sources))
+        rows = list(_sampled_rows(results, max(1, min(MOST_SOURCES, _FEW_VALUES // n_each))))
     except InputError as error:
         return _without(f"they cannot be read: {error.message.rstrip('.')}")
     if not rows:
         return _without("the run stores none")
-    unreached = record["identity"].get("unreached")
+    unreached = results.output.form.unreached
     placed, missing = None, ""
-    if recorded_output(record).has_whole_rows and stored.manifest.coordinates:
+    if results.output.has_whole_rows and stored.manifest.coordinates:
         try:
             placed = _placed(*rows[0], unreached, stored)
         except InputError as error:
             missing = f"There is no map, because the coordinates cannot be read: {error.message.rstrip('.')}."
     distances = np.concatenate([_reached(row, unreached) for _, row in rows])
-    return Sample([source for source, _ in rows], distances, placed, missing)
+    return SampledDistances([source for source, _ in rows], distances, placed, missing)
 
 
-def _without(reason: str) -> Sample:
-    return Sample([], np.empty(0), None, f"There is no histogram of distances, because {reason}.")
+def _without(reason: str) -> SampledDistances:
+    return SampledDistances([], np.empty(0), None, f"There is no histogram of distances, because {reason}.")
 
 
-def _spread(n: int, most: int) -> list[int]:
-    """Return at most `most` of the numbers below `n`, evenly spread, the first one included."""
-    return sorted(set(np.linspace(0, n - 1, min(n, most)).astype(int).tolist()))
-
-
-def _long(stored: list[StoredFile], n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArray]]:
-    """Yield the first source of some files, and its distances."""
-    for number in _spread(len(stored), n_sources):
-        with opened(stored[number]) as file:
-            if "distance" not in file.schema_arrow.names:
-                return
-            source, parts = None, []
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=["source", "distance"])
-                if table.num_rows and source is None:
-                    source = table["source"][0]
-                is_first = pc.equal(table["source"], source)
-                parts += table["distance"].filter(is_first).chunks
-                if not table.num_rows or not is_first[-1].as_py():
-                    break
-            if source is not None:
-                yield source.as_py(), pa.chunked_array(parts)
-
-
-def _wide(stored: list[StoredFile], n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArray]]:
-    """Yield some sources of files that hold all sources, and their distances."""
-    with opened(stored[0]) as file:
-        names = file.schema_arrow.names[1:]
-    names = [names[number] for number in _spread(len(names), n_sources)]
-    parts = []
-    for each in stored:
-        with opened(each) as file:
-            parts.append(file.read(columns=names))
-    table = pa.concat_tables(parts)
-    yield from zip(table.column_names, table.columns, strict=True)
+def _sampled_rows(results: StoredResults, n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArray]]:
+    """Yield some sources and their distances: the first source of some files, or some of files with all sources."""
+    firsts = np.arange(len(results.sources))
+    if not results.output.layout.has_all_sources:
+        firsts = np.unique(results.metrics["batch"].to_numpy(), return_index=True)[1]
+    spread = np.unique(np.linspace(0, len(firsts) - 1, min(len(firsts), n_sources)).astype(int))
+    sources = results.sources.take(pa.array(firsts[spread]))
+    table = pa.concat_tables(results.tables(sources, columns=["source", "distance"]))
+    if "distance" in table.column_names:
+        for source in sources:
+            yield source.as_py(), table.filter(pc.equal(table["source"], source))["distance"]
 
 
 def _reached(column: pa.ChunkedArray, unreached: float | None) -> np.ndarray:

@@ -1,0 +1,166 @@
+"""The contract of a layout: how rows of distances are arranged in Parquet files, and how they are read back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.pipeline.results import run_files
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.run_files import WRITER
+from sssp_pipeline.storage.file_sums import StoredFile
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract.solver import Solution
+    from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+    from sssp_pipeline.pipeline.results.run_folder import RunFolder
+
+#: The id of a source, and what is stored of its row.
+StoredRow = tuple[int | str, Any]
+StoredRows = Iterator[StoredRow]
+Files = Sequence[StoredFile]
+
+
+@dataclass(frozen=True)
+class FilesOfSources:
+    """Files that hold some sources of a run together."""
+
+    stored: Files
+    #: The ids of these sources, in order.
+    sources: pa.Array
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of the matrix of all distances of a run."""
+
+    #: Ids of the sources (k,) and of the vertices (n,).
+    sources: pa.Array
+    vertices: pa.Array
+    #: (k * n,) row after row, as they are stored.
+    distances: pa.ChunkedArray
+
+
+@dataclass(frozen=True)
+class DistanceLayout(ABC):
+    """How rows of distances are arranged in files."""
+
+    form: DistanceFormat
+    #: The vertices (n,) uint32 to which a row has distances, in order; None stands for every vertex.
+    vertices: np.ndarray | None
+
+    #: Stands in the identity of runs. Other bytes for the same distances need another value.
+    writer: ClassVar[str]
+    #: Whether each file has all sources of the run. Otherwise it has the sources of a batch.
+    has_all_sources: ClassVar[bool] = False
+    #: An example of a query in SQL. `{}` stands for the files.
+    query: ClassVar[str] = "SELECT * FROM {} LIMIT 10"
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the identity of a run has of the format and of this layout."""
+        return {**asdict(self.form), WRITER: self.writer}
+
+    def vertex_column(self, ids: VertexIds) -> pa.Array:
+        """Return the ids of `vertices`, (n,)."""
+        return ids.column() if self.vertices is None else ids.originals(self.vertices)
+
+    def batch_file(self, batch: int) -> str:
+        """Return the path, below the run folder, of what is stored of a batch."""
+        return run_files.batch_file(batch)
+
+    @property
+    def reads_facts(self) -> bool:
+        """Whether `write` can use facts that a GPU finds, and packed rows (`kernels/contract/row_facts.py`)."""
+        return False
+
+    @abstractmethod
+    def id_bytes(self, n_columns: int, n_sources: int, *, rising: bool) -> int:
+        """Return about how many bytes the ids of vertices take in storage; `rising` ids are in order."""
+
+    @abstractmethod
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        """Write the distances of `solution` from `sources` (S,), a batch, to `handle`.
+
+        Raises
+        ------
+        UnsolvableError
+            `form.unreached` is the distance of a reached vertex; or, in the wide layout, the id of a source is the name
+            of another column.
+        """
+
+    @abstractmethod
+    def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
+        """Yield the id and the distances of each source at `places` in the files, as they were solved in `dtype`.
+
+        Raises
+        ------
+        InputError
+            A file is damaged, or the ids of its vertices are not the ids of `vertices`.
+        """
+
+    @abstractmethod
+    def tables(
+        self, stored: Files, sources: pa.Array, vertices: pa.Array | None, columns: Sequence[str] | None
+    ) -> Iterator[pa.Table]:
+        """Yield the stored rows of some `sources` and `vertices`, named by their ids.
+
+        Parameters
+        ----------
+        vertices
+            None means every vertex that is there.
+        columns
+            Of `source`, `vertex`, `distance` and `predecessor`, the ones to read. None means all that are there.
+        """
+
+    @abstractmethod
+    def vertex_ids(self, stored: StoredFile, n: int) -> pa.Array:
+        """Return the ids of the vertices in a file; `n` is how many each source has."""
+
+    @abstractmethod
+    def blocks(self, files: Sequence[FilesOfSources], n_vertices: int, n_rows: int) -> Iterator[Block]:
+        """Yield the matrix of all sources in blocks of up to `n_rows` rows, if it has `n_vertices` columns."""
+
+    def finish(  # noqa: B027
+        self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
+    ) -> None:
+        """Write the files that need all `batches` of sources; `stored` is the graph."""
+
+
+def groups_with(file: pq.ParquetFile, wanted: Mapping[str, pa.Array | None]) -> Iterator[int]:
+    """Yield the row groups that may hold `wanted` ids, by column, as far as their statistics say; None means any."""
+    limits = {name: pc.min_max(ids).as_py() for name, ids in wanted.items() if ids is not None}
+    places = {name: file.schema_arrow.names.index(name) for name in limits}
+    for group in range(file.num_row_groups):
+        described = file.metadata.row_group(group)
+        for name, limit in limits.items():
+            found = described.column(places[name]).statistics
+            if limit["min"] is None or (
+                found is not None
+                and found.has_min_max
+                and (found.max < limit["min"] or found.min > limit["max"])
+            ):
+                break
+        else:
+            yield group
+
+
+def check_vertices(stored: pa.ChunkedArray, wanted: pa.Array) -> None:
+    """Raise `ValueError` unless a column holds the `wanted` ids (n,); texts may have offsets of another width."""
+    if (
+        stored.type != wanted.type
+        and pa.types.is_string(stored.type)
+        and pa.types.is_large_string(wanted.type)
+    ):
+        stored = stored.cast(wanted.type)
+    if stored != pa.chunked_array([wanted]):
+        raise ValueError("column vertex does not list the expected vertices in order")

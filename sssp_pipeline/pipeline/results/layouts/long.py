@@ -1,0 +1,251 @@
+"""The long layout: a file for each batch, with a row for each source and vertex.
+
+Files are assembled from pages (`page_writer.py`). A source is one dictionary entry, vertices in order are differences
+of 1 that take almost no space, and distances are plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import lt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sssp_pipeline.base import csr
+from sssp_pipeline.kernels.contract import row_facts
+from sssp_pipeline.kernels.contract.row_facts import RowFacts
+from sssp_pipeline.parquet import compaction, page_writer, pages
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
+from sssp_pipeline.pipeline.results.layouts.layout import (
+    Block,
+    DistanceLayout,
+    Files,
+    FilesOfSources,
+    StoredRows,
+    check_vertices,
+    groups_with,
+)
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract.solver import Solution
+    from sssp_pipeline.storage.file_sums import StoredFile
+
+#: The most rows of a row group, a multiple of `row_facts.SEGMENT`: several whole sources, or a part of one. A reader of
+#: one source skips other groups. A group takes some 100 µs of Python, and in that time no other thread writes, so
+#: smaller groups would make Python the limit.
+GROUP_ROWS = 2**22
+
+
+class LongLayout(DistanceLayout):
+    """A row for each source and vertex."""
+
+    writer = "pages-3"
+    query = "SELECT source, avg(distance) FROM {} GROUP BY source ORDER BY source"
+
+    @property
+    def reads_facts(self) -> bool:
+        return self.form.unreached is None and self.form.scale is None
+
+    def id_bytes(self, n_columns: int, n_sources: int, *, rising: bool) -> int:
+        # Ids in order take a few bits a row, and ids in any order about 4 bytes.
+        return 0 if rising else 4 * n_columns * n_sources
+
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        vertex, compression = self.vertex_column(ids), self.form.compression
+        kind = pa.from_numpy_dtype(self.form.dtype(solution.distances.dtype))
+        columns = [("source", vertex.type), ("vertex", vertex.type), ("distance", kind)]
+        if solution.predecessors is not None:
+            columns.append(("predecessor", vertex.type))
+        writer = page_writer.PageWriter(handle, pa.schema(columns), compression)
+        names = ids.names(sources)
+        ids_of_rows = pages.RepeatedColumn.of(vertex, compression)
+        rows = _Rows.of(solution.distances, self.form, solution.facts)
+        for some, part in _groups(len(sources), len(vertex)):
+            n_sources, n_vertices = some.stop - some.start, part.stop - part.start
+            chunks = [
+                pages.source_chunk(names[some], n_vertices, compression),
+                ids_of_rows.chunk(part, n_sources),
+                rows.chunk(some, part),
+            ]
+            if solution.predecessors is not None:
+                row = solution.predecessors[some, part].reshape(-1)
+                chunks.append(_predecessor_chunk(row, ids, compression))
+            sorted_by = (0, 1) if ids_of_rows.is_rising else (0,)
+            writer.write_group(chunks, sorted_by if all(map(lt, names[some], names[some][1:])) else ())
+        writer.close()
+
+    def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
+        vertex = self.vertex_column(ids)
+        with opened(stored[0]) as file:
+            for source, row in _stored_rows(file, vertex, places):
+                yield source, self.form.as_solved(row, dtype)
+
+    def tables(
+        self, stored: Files, sources: pa.Array, vertices: pa.Array | None, columns: Sequence[str] | None
+    ) -> Iterator[pa.Table]:
+        wanted = {"source": sources, "vertex": vertices}
+        with opened(stored[0]) as file:
+            for group in groups_with(file, wanted):
+                rows = file.read_row_group(group, columns=columns, use_threads=False)
+                for name, ids in wanted.items():
+                    if ids is not None:
+                        rows = rows.filter(pc.is_in(rows[name].cast(sources.type), value_set=ids))
+                yield rows
+
+    def vertex_ids(self, stored: StoredFile, n: int) -> pa.Array:
+        ids: list[pa.Array] = []
+        with opened(stored) as file:
+            for group in range(file.num_row_groups):
+                ids += file.read_row_group(group, columns=["vertex"], use_threads=False)["vertex"].chunks
+                if sum(map(len, ids)) >= n:
+                    break
+        return pa.concat_arrays(ids)[:n]
+
+    def blocks(self, files: Sequence[FilesOfSources], n_vertices: int, n_rows: int) -> Iterator[Block]:
+        vertices: pa.Array | None = None
+        for of_batch in files:
+            (stored,), sources = of_batch.stored, of_batch.sources
+            if vertices is None:
+                vertices = self.vertex_ids(stored, n_vertices).cast(sources.type)
+            with opened(stored) as file:
+                rows = file.read(columns=["distance"], use_threads=False)["distance"]
+                if len(rows) != len(sources) * n_vertices:
+                    raise ValueError(f"it has {len(rows)} rows, not {len(sources)} times {n_vertices}")
+            for first in range(0, len(sources), n_rows):
+                some = sources[first : first + n_rows]
+                yield Block(some, vertices, rows.slice(first * n_vertices, len(some) * n_vertices))
+
+
+def _groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the sources and the vertices of each row group: several whole sources, or part of one source."""
+    per_group = max(1, GROUP_ROWS // n_vertices)
+    for first in range(0, n_sources, per_group):
+        some = slice(first, min(first + per_group, n_sources))
+        for begin in range(0, n_vertices, GROUP_ROWS):
+            yield some, slice(begin, min(begin + GROUP_ROWS, n_vertices))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of distances as they are written, before unreached ones become NULL or something else."""
+
+    #: (S, n), packed if `facts` says so.
+    values: np.ndarray
+    form: DistanceFormat
+    #: Of segments of `row_facts.SEGMENT` vertices. Without remainders if a GPU did not find them.
+    facts: RowFacts
+
+    @staticmethod
+    def of(values: np.ndarray, form: DistanceFormat, facts: RowFacts | None = None) -> _Rows:
+        """Return the rows `values` (S, n) as they were solved, with the `facts` that a GPU found."""
+        if facts is not None:
+            return _Rows(values, form, facts)
+        values = form.as_written(values)
+        # Threads that write take turns in Python, so all rows are read by two calls for each segment. `reduceat` needs
+        # only two calls, and does not let other threads run.
+        begins = range(0, values.shape[1], row_facts.SEGMENT)
+        segments = [values[:, begin : begin + row_facts.SEGMENT] for begin in begins]
+        least, largest = (
+            np.stack([find(segment, axis=1) for segment in segments], axis=1) for find in (np.min, np.max)
+        )
+        return _Rows(values, form, row_facts.RowFacts(least, largest, None))
+
+    def chunk(self, some: slice, vertices: slice) -> pages.Chunk:
+        """Return the chunk with the distances from `some` sources to some `vertices`, which are whole segments.
+
+        Raises `UnsolvableError` if `form.unreached` is the distance of a reached vertex.
+        """
+        segments = slice(vertices.start // row_facts.SEGMENT, -(-vertices.stop // row_facts.SEGMENT))
+        facts, compression = self.facts.part(some, segments), self.form.compression
+        # In memory they follow each other: there is one source, or all vertices of each.
+        row = self.values[some, vertices].reshape(-1)
+        lengths = np.tile(self.lengths[segments], len(facts.least))
+        if facts.bits is not None:
+            return _packed_chunk(row, facts, lengths, compression)
+        limits = facts.least.min(), facts.largest.max()
+        # "Unreached" is the largest value of each type.
+        unreached = csr.unreached_distance(row.dtype)
+        if self.form.unreached is not None:
+            return pages.plain_chunk(self.form.with_stand_in(row), compression)
+        if limits[1] == unreached:
+            return pages.plain_chunk(row, compression, null=unreached)
+        if facts.remainders is None:
+            return pages.plain_chunk(row, compression, pages.Known(limits))
+        known = pages.Known(limits, facts.remainders.ravel(), 8 * row.itemsize * lengths)
+        return pages.plain_chunk(row, compression, known)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """The values of each segment, (K,) int64."""
+        n_columns = self.values.shape[1]
+        return np.diff(np.append(np.arange(0, n_columns, row_facts.SEGMENT), n_columns))
+
+
+def _packed_chunk(row: np.ndarray, facts: RowFacts, lengths: np.ndarray, compression: str) -> pages.Chunk:
+    """Return the chunk of the packed values `row` (n,) with `facts` about its segments, which have `lengths` (k,)."""
+    assert facts.n_present is not None, "packed rows have it"
+    assert facts.remainders is not None, "a GPU that packs finds them"
+    assert facts.bit_remainders is not None, "a GPU that packs finds the remainders of the bits"
+    n_present = facts.n_present.ravel().astype(np.int64)
+    begins = row.itemsize * (np.cumsum(lengths) - lengths)
+    content, ends = row.data.cast("B"), begins + row.itemsize * n_present
+    present = [content[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    bits, known, scratch = np.empty(0, np.uint8), None, None
+    remainders, n_bits = facts.remainders.ravel(), 8 * row.itemsize * n_present
+    if (n_values := int(np.sum(n_present))) < len(row):
+        scratch = compaction.scratch_of(compaction.joined_bytes(len(row)))
+        bits = compaction.joined_bits(facts.bits, n_present, lengths, scratch)
+        # Zeros fill the last byte.
+        remainders = np.concatenate([facts.bit_remainders.ravel(), np.zeros(1, np.uint32), remainders])
+        n_bits = np.concatenate([lengths, [-len(row) % 8], n_bits])
+    if (has_values := n_present > 0).any():
+        limits = facts.least.ravel()[has_values].min(), facts.largest.ravel()[has_values].max()
+        known = pages.Known(limits, remainders, n_bits)
+    return pages.packed_chunk(present, n_values, len(row), bits, compression, known, scratch)
+
+
+def _predecessor_chunk(predecessors: np.ndarray, ids: VertexIds, compression: str) -> pages.Chunk:
+    none = predecessors == csr.NO_VERTEX
+    named = ids.originals(np.where(none, 0, predecessors))
+    if ids.mapping.type == "int64":
+        return pages.plain_chunk(named.to_numpy(), compression, missing=none)
+    return pages.encoded_chunk(pc.if_else(pa.array(none), None, named), compression, None)
+
+
+def _stored_rows(
+    file: pq.ParquetFile, vertex: pa.Array, wanted: Container[int]
+) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
+    n = len(vertex)
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    starts = np.cumsum([0, *sizes])
+    if starts[-1] % n:
+        raise ValueError(f"it has {starts[-1]} rows, no multiple of {n} vertices")
+    group, table = -1, pa.table({})
+    for place in range(starts[-1] // n):
+        if place not in wanted:
+            continue
+        first, last = place * n, (place + 1) * n
+        holding = range(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, last)))
+        source: Any = None
+        distances: list[pa.Array] = []
+        for number in holding:  # one group at a time: the ids of a long row are not held together
+            if number != group:  # a group with several sources is read once
+                group, table = number, file.read_row_group(number, columns=["source", "vertex", "distance"])
+            begin = max(first - int(starts[group]), 0)
+            rows = table.slice(begin, last - int(starts[group]) - begin)
+            if not rows.num_rows:
+                continue
+            source = rows["source"][0] if source is None else source
+            if pc.any(pc.not_equal(rows["source"], source)).as_py():
+                raise ValueError(f"the rows of source {source} are not together")
+            check_vertices(rows["vertex"], vertex.slice(int(starts[group]) + begin - first, rows.num_rows))
+            distances += rows["distance"].chunks
+        yield source.as_py(), pa.chunked_array(distances)

@@ -1,0 +1,222 @@
+"""The only reader of what a finished run stores: these sources, these vertices, in whatever layout.
+
+The files are opened with their checksums, which `run.json` has. As few bytes of them are read as a question needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import VertexIds, listed
+from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.layouts.layout import Block, FilesOfSources, StoredRow
+from sssp_pipeline.pipeline.results.outputs import RowOutput, recorded_output
+from sssp_pipeline.pipeline.results.run_files import REPAIR, VERTICES_FILE
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.storage import files
+
+
+class StoredResults:
+    """What a finished run stores of its sources.
+
+    Parameters
+    ----------
+    folder
+        It knows the checksums of the files.
+    record
+        The content of run.json.
+    """
+
+    def __init__(self, folder: RunFolder, record: dict[str, Any]) -> None:
+        self.folder, self._record = folder, record
+        self.output = recorded_output(record)
+
+    @property
+    def url(self) -> str:
+        """The folder, without credentials."""
+        return files.redacted(self.folder.url)
+
+    @cached_property
+    def metrics(self) -> pa.Table:
+        """A row for each source. Raises `InputError` if the file is gone or damaged."""
+        return self.folder.read_metrics()
+
+    @property
+    def sources(self) -> pa.Array:
+        """The ids of the sources, (S,), in the order of the run."""
+        return self.metrics["source"].combine_chunks()
+
+    @property
+    def _weight_dtype(self) -> np.dtype:
+        return np.dtype(self._record["graph"]["weights"]["dtype"])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of stored distances."""
+        return self.output.form.dtype(self._weight_dtype)
+
+    @property
+    def n_columns(self) -> int:
+        """How many values are stored of each source."""
+        return self.output.n_columns(self._record["graph"]["n_vertices"])
+
+    # ---- ids that a user gives ----
+
+    def typed(self, given: Any) -> pa.Array:
+        """Return `given`, one id or a sequence, as ids of the run; an id of another type is an `InputError`."""
+        if isinstance(given, str | int | np.integer):
+            given = [given]
+        kind = self.sources.type
+        listable = given.tolist() if hasattr(given, "tolist") else list(given)
+        try:
+            return pa.array(listable, kind)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            what = "integers" if pa.types.is_integer(kind) else "strings"
+            raise InputError(
+                f"the ids {listed(listable)} are not those of the run `{self.url}`, whose ids are {what}",
+                hint=f"its sources are {listed(self.sources.to_pylist())}",
+            ) from error
+
+    def wanted(self, sources: Any) -> pa.Array:
+        """Return the ids of `sources`, or of all for None; raise `InputError` if the run lacks one."""
+        wanted = self.sources if sources is None else self.typed(sources).unique()
+        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
+        if len(unknown):
+            raise InputError(
+                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
+                hint=f"its sources are {listed(self.sources.to_pylist())}",
+            )
+        return wanted
+
+    # ---- tables ----
+
+    def distances(self, sources: Any, vertices: Any) -> pa.Table:
+        """Return the distances from some sources to some vertices, as `StoredRun.distances` describes them."""
+        if (refusal := self.output.without_distances) is not None:
+            holds, hint = refusal
+            raise InputError(f"`{self.url}` holds {holds}", hint=hint)
+        wanted = self.wanted(sources)
+        of_vertices = None if vertices is None else self.typed(vertices)
+        kind, form = self.sources.type, self.output.form
+        columns = [("source", kind), ("vertex", kind), ("distance", pa.from_numpy_dtype(self.dtype))]
+        schema = pa.schema([*columns, ("predecessor", kind)] if form.predecessors else columns)
+        parts = (rows.cast(schema) for rows in self.tables(wanted, of_vertices))
+        table = pa.concat_tables([schema.empty_table(), *parts])
+        if of_vertices is not None and len(wanted) and self.output.is_matrix:
+            there = table["vertex"].combine_chunks()
+            missing = of_vertices.filter(pc.invert(pc.is_in(of_vertices, value_set=there)))
+            if len(missing):
+                raise InputError(
+                    f"vertex {listed(missing.to_pylist())} is not in the run `{self.url}`",
+                    hint="name vertices of its graph, or its targets",
+                )
+        return table
+
+    def answers(self, sources: Any) -> pa.Table:
+        """Return the answers of some sources, as `StoredRun.answers` describes them."""
+        if not self.output.has_answers:
+            raise InputError(
+                f"`{self.url}` holds no answers", hint="`.distances()` or `.metrics` have what it holds"
+            )
+        wanted = self.wanted(sources)
+        parts = []
+        for stored in [each.stored for each in self._files_with(wanted)] or [self.folder.stored_batch(0)]:
+            with opened(*stored) as file:
+                rows = file.read(use_threads=False)
+            parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
+        return pa.concat_tables(parts)
+
+    def per_vertex(self) -> pa.Table:
+        """Return `vertices.parquet`, as `StoredRun.per_vertex` describes it."""
+        if self.output.per_vertex is None:
+            raise InputError(
+                f"`{self.url}` holds nothing of each vertex over all sources",
+                hint="run it with `output.reduce.per_vertex`",
+            )
+        with opened(self.folder.stored(VERTICES_FILE)) as file:
+            return file.read()
+
+    def tables(
+        self, sources: pa.Array, vertices: pa.Array | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield the stored rows of some sources and vertices, as `DistanceLayout.tables` does for some files."""
+        for each in self._files_with(sources):
+            yield from self.output.layout.tables(each.stored, sources, vertices, columns)
+
+    # ---- rows ----
+
+    def rows(self, ids: VertexIds, sources: pa.Array | None = None) -> Iterator[StoredRow]:
+        """Yield the id of each of some sources and what is stored of its row, in the order of the run.
+
+        Distances are as they were solved. `ids` are the ids of the graph; None means all sources.
+
+        Raises
+        ------
+        InputError
+            A file is damaged.
+        """
+        for each in self._files_with(sources):
+            places = np.arange(len(each.sources))
+            if sources is not None:
+                places = places[_is_in(each.sources, sources)]
+            rows = self.output.read(each.stored, places.tolist(), ids, self._weight_dtype)
+            for place in places.tolist():
+                name, row = next(rows, (-1, None))
+                if name != each.sources[place].as_py():
+                    raise InputError(
+                        f"`{files.redacted(each.stored[0].url)}` is damaged: it holds source `{name}`, "
+                        f"not `{each.sources[place]}`",
+                        hint=REPAIR,
+                    )
+                yield name, row
+
+    def blocks(self, n_bytes: int) -> Iterator[Block]:
+        """Yield the matrix of all distances, in blocks of about `n_bytes` in memory."""
+        n_rows = max(1, n_bytes // (self.n_columns * self.dtype.itemsize))
+        return self.output.layout.blocks(list(self._files_with(None)), self.n_columns, n_rows)
+
+    def _files_with(self, wanted: pa.Array | None) -> Iterator[FilesOfSources]:
+        """Yield the files that hold some of the `wanted` sources, in the order of the run; None means all sources."""
+        sources, batch = self.sources, self.metrics["batch"].to_numpy()
+        if self.output.layout.has_all_sources:
+            batch = np.zeros(len(batch), np.int64)
+        for number in np.unique(batch if wanted is None else batch[_is_in(sources, wanted)]).tolist():
+            first, end = np.searchsorted(batch, [number, number + 1]).tolist()
+            yield FilesOfSources(self.folder.stored_batch(number), sources[first:end])
+
+
+def rows_of_batch(
+    folder: RunFolder,
+    output: RowOutput,
+    batch: int,
+    places: Sequence[int],
+    ids: VertexIds,
+    dtype: np.dtype,
+    n_before: int,
+) -> tuple[str, Iterator[StoredRow]]:
+    """Return the URL of the first file with the rows at `places` of a batch, and these rows.
+
+    Parameters
+    ----------
+    dtype
+        The type of the weights.
+    n_before
+        How many sources the run has in the batches before this one.
+    """
+    stored = folder.stored_batch(batch)
+    if output.layout.has_all_sources:
+        places = [n_before + place for place in places]
+    return stored[0].url, output.read(stored, places, ids, dtype)
+
+
+def _is_in(ids: pa.Array, wanted: pa.Array) -> np.ndarray:
+    """Return which of `ids` (n,) are `wanted`, (n,) bool."""
+    found: np.ndarray = pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)
+    return found
