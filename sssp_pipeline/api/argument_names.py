@@ -16,6 +16,7 @@ _ARGUMENTS = {
     "graph.columns.target": "columns",
     "graph.weights.column": "weight",
     "graph.weights.dtype": "dtype",
+    "solve.cutoff": "cutoff",
     "solve.solver": "solver",
 }
 
