@@ -43,8 +43,8 @@ from sssp_pipeline.pipeline.graph_store.loading import check_store, load_graph
 from sssp_pipeline.pipeline.graph_store.store import read_newest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges
-from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, notes, read_by_tasks
+from sssp_pipeline.pipeline.ingest.into_store import ingest
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, read_by_tasks, task_notes
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run_each
 from sssp_pipeline.pipeline.run.hierarchy_stage import make_for_all
@@ -268,7 +268,7 @@ def damage_ingests(folder: Path, count: int, seed: int) -> dict[str, Any]:
     wanted, states = {}, []
     with _small_tasks():
         for kind in GRAPHS:
-            for number, (owner, name) in enumerate(((ReadEdges, "rows"), (notes.Notes, "write"))):
+            for number, (owner, name) in enumerate(((ReadEdges, "rows"), (task_notes.Notes, "write"))):
                 shutil.rmtree(store, ignore_errors=True)
                 real, calls = getattr(owner, name), iter(range(4))
 

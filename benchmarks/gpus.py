@@ -34,7 +34,7 @@ from sssp_pipeline.base.progress import Level, Quiet
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_count
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.solving.workers import local_cluster
 from sssp_pipeline.workflow.cluster import Cluster

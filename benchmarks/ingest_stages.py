@@ -36,7 +36,7 @@ STEPS = {
     "number ids": f"{_INGEST}.ids.id_mapping:IntegerIds.finish",
     "limits": f"{_INGEST}.edges:limits_between",
     "rows": f"{_INGEST}.edges:ReadEdges._rows_between",
-    "rows: gather": f"{_INGEST}.rows.edge_runs:RunTable.edges_between",
+    "rows: gather": f"{_INGEST}.rows.edge_runs:EdgeRuns.edges_between",
     "rows: sort": f"{_INGEST}.rows.sorted_rows:rows_between",
     "cut": "sssp_pipeline.pipeline.graph_store.writing.cut:Cut.add",
     "write": "sssp_pipeline.pipeline.graph_store.writing.part_files:PartFile.add",
@@ -101,7 +101,7 @@ def main() -> None:
 
     leave_out_optional_packages()  # as the command line does
     from sssp_pipeline.base.progress import Progress
-    from sssp_pipeline.pipeline.ingest import reading, stage
+    from sssp_pipeline.pipeline.ingest import into_store, reading
     from sssp_pipeline.workflow import models
 
     if given.threads:
@@ -123,7 +123,7 @@ def main() -> None:
     )
     shutil.rmtree(given.store, ignore_errors=True)
     Phases().stage("open")
-    manifest, _ = stage.ingest(graph, str(given.store), Phases())
+    manifest = into_store.ingest(graph, str(given.store), Phases())[0].first
     Phases().stage("")
     n_bytes = given.text.stat().st_size
     wall_s = time.perf_counter() - BEGAN

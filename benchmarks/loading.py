@@ -28,7 +28,7 @@ from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.machine_cache import GraphCache
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.workflow.models import Graph
 
 SOLVER = "delta-stepping"

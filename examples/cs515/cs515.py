@@ -23,7 +23,7 @@ from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name, this_machine
 from sssp_pipeline.pipeline.planning.plan import make_plan
 from sssp_pipeline.pipeline.planning.work import cut

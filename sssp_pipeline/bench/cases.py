@@ -23,7 +23,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
 from sssp_pipeline.storage import files
 

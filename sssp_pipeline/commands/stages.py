@@ -112,7 +112,7 @@ def ingest(
                 cluster=cluster,
             )
         if as_json:
-            print_answer(json.dumps(manifest.model_dump(mode="json")))
+            print_answer(json.dumps(manifest.content))
         elif not quiet:
             print_answer(redacted(workflow.store))
 

@@ -14,6 +14,10 @@ from typing import Any
 CHECKSUM = "checksum"
 
 
+class NoRecordError(ValueError):
+    """The text is JSON, and no object with a checksum."""
+
+
 def record_bytes(content: dict[str, Any]) -> bytes:
     """Return the text of the record with this `content`; its keys are strings, and its values are values of JSON.
 
@@ -31,17 +35,19 @@ def record_content(data: bytes) -> dict[str, Any]:
 
     Raises
     ------
+    NoRecordError
+        It is no object, or has no checksum. The text says which.
     ValueError
-        It is no JSON object, has no checksum, or its checksum does not match. The text says which.
+        It is no JSON, or its checksum does not match.
     """
     try:
         content = json.loads(data.decode())
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(content, dict):
-        raise ValueError("it is no object")
+        raise NoRecordError("it is no object")
     if CHECKSUM not in content:
-        raise ValueError("it has no checksum")
+        raise NoRecordError("it has no checksum")
     if content.pop(CHECKSUM) != _digest(content):
         raise ValueError("its checksum does not match")
     return content

@@ -45,9 +45,9 @@ from stored import graph_spec, weights_of
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoredPart, StoreManifest
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import WrittenEdges
-from sssp_pipeline.pipeline.ingest import stage as ingest_module
+from sssp_pipeline.pipeline.ingest import into_store as ingest_module
 from sssp_pipeline.storage import files
 
 #: An input may take so long; the first of a process compiles and loads, which `warm_up` does before.
@@ -117,19 +117,19 @@ class _Memory:
         offsets = [_part(graph.n_vertices + 1, graph.n_vertices + 1)]
         return WrittenEdges(offsets, edges, None, graph.traits, bool((graph.weights == 0).any()))
 
-    def write_vertices(self, table: pa.Table, *_: object) -> list[Part]:
+    def write_table(self, _: str, table: pa.Table) -> list[StoredPart]:
         self.vertices = table
         return [_part(len(table), len(table))]
 
-    def commit(self, manifest: Manifest, *_: object) -> None:
-        self.manifest = manifest
+    def commit(self, stored: StoreManifest, *_: object) -> None:
+        self.manifest = stored.first
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None
 
 
-def _part(rows: int, last: int) -> Part:
-    return Part(
+def _part(rows: int, last: int) -> StoredPart:
+    return StoredPart(
         path="edges/part-00000000-00000.parquet",
         rows=rows,
         first=0,
@@ -152,7 +152,7 @@ MODULES = [
     "sssp_pipeline.base.ordered",
     "sssp_pipeline.pipeline.ingest.edges",
     "sssp_pipeline.pipeline.ingest.reading",
-    "sssp_pipeline.pipeline.ingest.stage",
+    "sssp_pipeline.pipeline.ingest.into_store",
     "sssp_pipeline.pipeline.ingest.rows.reverses",
     "sssp_pipeline.pipeline.ingest.ids.id_mapping",
     "sssp_pipeline.pipeline.ingest.ids.id_runs",

@@ -11,7 +11,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.workflow import models as workflow
 
 
@@ -32,7 +32,7 @@ def graph_spec(path: Path | str, graph: dict) -> workflow.Graph:
 
 def ingested(path: Path | str, graph: dict, store: Path) -> Stored:
     """Ingest `path` into the folder `store`, and read back what is there."""
-    manifest = ingest(graph_spec(path, graph), str(store), Quiet())[0]
+    manifest = ingest(graph_spec(path, graph), str(store), Quiet())[0].first
     ids = load_ids(str(store), manifest).column().to_pylist()
     return as_stored(load_graph(str(store), manifest), ids, manifest)
 

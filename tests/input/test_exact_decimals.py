@@ -68,7 +68,7 @@ def test_a_sum_that_float32_would_round(listener):
 )
 def test_a_chain_of_decimals(weights, source_type):
     run(workflow(chain(weights), [0]), Quiet())
-    assert read_newest("graph").weights.type_text == source_type
+    assert read_newest("graph").first.weights.type_text == source_type
     total = sum(Fraction(Decimal(w)) for w in weights)
     assert Fraction(str(stored()[0, len(weights)])) == total
 
@@ -151,7 +151,7 @@ def test_a_path_that_is_too_long_gets_a_wider_type(listener, weights, wide, tota
     run(spec, said)
     assert stored()[0, last] == total
     assert len(stored()) == 3 * (last + 1)
-    assert read_newest("graph").weights.type_text == wide
+    assert read_newest("graph").first.weights.type_text == wide
     (line,) = said.said["wider"]
     assert line.endswith(f": the run goes on with {wide.split()[0]}")
     again = listener()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,9 +10,9 @@ from distributed import LocalCluster
 from stores import OWNER, STRANGER
 
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks
-from sssp_pipeline.pipeline.ingest.tasks.notes import Notes
+from sssp_pipeline.pipeline.ingest.tasks.task_notes import Notes
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.storage import files
@@ -53,7 +52,7 @@ def stored(place: str, workers: ClusterForIngest | None, heard: Progress) -> dic
     """Ingest the files at `place`, and return the parts of the graph store without their names."""
     spec = workflow.Graph.model_validate({"input": f"{place}/edges-*.txt"})
     manifest, _ = ingest(spec, f"{place}/graph", heard, workers=workers)
-    text = json.loads(manifest.model_dump_json())
+    text = manifest.content
     return {
         folder: [{key: value for key, value in part.items() if key != "path"} for part in text[folder] or ()]
         for folder in ("row_offsets", "edges", "vertices")

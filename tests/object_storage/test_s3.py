@@ -17,7 +17,7 @@ from stores import GUEST, OWNER, STRANGER
 
 from sssp_pipeline.base.errors import InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.storage import files, lease, parts_upload, retries

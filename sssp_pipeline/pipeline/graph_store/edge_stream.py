@@ -12,7 +12,7 @@ import numpy as np
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.loading import row_groups
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoredPart
 from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
 from sssp_pipeline.storage import files
 
@@ -73,18 +73,13 @@ class EdgeStream:
 
     def weights(self) -> Iterator[np.ndarray]:
         """Yield the weights of the edges, (E,) of the stored type in all."""
-        several = self.manifest.edge_weights
-        for (values,) in self._values(self.manifest.edges if several is None else several, "weight"):
+        for (values,) in self._values(self.manifest.weight_parts, "weight"):
             yield values
 
     def blocks(self, block_rows: int) -> Iterator[EdgeBlock]:
         """Yield all edges in blocks of at most `block_rows` vertices and as many edges; every vertex is in a block."""
         offsets = self._rows(self.manifest.row_offsets, "row_offset")
-        if self.manifest.edge_weights is None:
-            edges = [self._rows(self.manifest.edges, "col_index", "weight")]
-        else:
-            several = self._rows(self.manifest.edge_weights, "weight")
-            edges = [self._rows(self.manifest.edges, "col_index"), several]
+        edges = [self._rows(parts, *columns) for parts, columns in self.manifest.edge_columns]
         (last,) = offsets.take(1)
         targets = np.empty(0, np.uint32)
         for first in range(0, self.manifest.n_vertices, block_rows):
@@ -98,12 +93,12 @@ class EdgeStream:
                 self._check_targets(targets)
                 yield EdgeBlock(first + row, within, targets, weights, before)
 
-    def _values(self, parts: list[Part], *columns: str) -> Iterator[list[np.ndarray]]:
+    def _values(self, parts: list[StoredPart], *columns: str) -> Iterator[list[np.ndarray]]:
         dtypes = self._dtypes(*columns)
         for part in parts:
             yield from row_groups(self.store, part, dtypes)
 
-    def _rows(self, parts: list[Part], *columns: str) -> _Rows:
+    def _rows(self, parts: list[StoredPart], *columns: str) -> _Rows:
         return _Rows(self._values(parts, *columns), list(self._dtypes(*columns).values()))
 
     def _dtypes(self, *columns: str) -> dict[str, np.dtype]:
@@ -143,7 +138,7 @@ def _cut(bounds: np.ndarray, most: int) -> Iterator[tuple[int, int, int, np.ndar
 
 
 class _Rows:
-    """Columns that come in groups of any length, and of which any number of rows is taken.
+    """Columns that come in groups of any length. The caller takes any number of rows.
 
     Parameters
     ----------

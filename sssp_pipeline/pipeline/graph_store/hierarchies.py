@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
@@ -23,7 +22,6 @@ from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.arcs import Arcs
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.shared import Offer, offer
-from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import (
     BUILD_AGAIN,
     COMPLETION,
@@ -37,11 +35,10 @@ from sssp_pipeline.pipeline.graph_store.hierarchy_record import (
     read_record,
     write_record,
 )
-from sssp_pipeline.pipeline.graph_store.loading import MOST_READERS, read_part_into
+from sssp_pipeline.pipeline.graph_store.loading import MOST_READERS, Target, new_arrays, read_parts_into
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_arrays
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoredPart
 from sssp_pipeline.pipeline.graph_store.store import remove_parts
-from sssp_pipeline.pipeline.graph_store.writing.part_files import PART_ROWS
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.storage import files
 
@@ -110,23 +107,22 @@ def _load(store: str, arrays: Arrays, shared: bool) -> dict[str, np.ndarray]:
     read = partial(_read_into, store, arrays)
     if shared:
         return shared_arrays(_content_id(arrays), sizes, read)
-    loaded = {name: np.empty(*size) for name, size in sizes.items()}
+    loaded = new_arrays(sizes)
     read(loaded)
     return loaded
 
 
 def _read_into(store: str, arrays: Arrays, into: dict[str, np.ndarray]) -> None:
     """Fill the arrays `into`, by name."""
-    parts: list[tuple[Part, dict[str, np.ndarray]]] = []
+    parts: list[Target] = []
     for name, array in arrays.items():
-        ends = list(accumulate(part.rows for part in array.parts))
+        ends = accumulate(part.rows for part in array.parts)
         parts += [
             (part, {_COLUMN: into[name][end - part.rows : end]})
             for part, end in zip(array.parts, ends, strict=True)
         ]
     try:
-        with ThreadPoolExecutor(min(2 * usable_cores(), MOST_READERS)) as pool:
-            list(pool.map(lambda one: read_part_into(store, one[0], one[1], threads=1), parts))
+        read_parts_into(store, parts, MOST_READERS)
     except InputError as error:
         raise InputError(error.message, hint=BUILD_AGAIN) from error
 
@@ -177,12 +173,7 @@ class HierarchyWriter(StoreWriter):
             for name, array in arrays.items()
         }
 
-    def _write_array(self, array: np.ndarray) -> list[Part]:
-        table = pa.table({_COLUMN: array})
-        parts = []
-        for start in range(0, max(len(array), 1), PART_ROWS):
-            end = min(start + PART_ROWS, len(array))
-            some = table.slice(start, end - start)
-            parts.append(self.write_part(FOLDER, self._n_parts, some, start, end))
-            self._n_parts += 1
+    def _write_array(self, array: np.ndarray) -> list[StoredPart]:
+        parts = self.write_table(FOLDER, pa.table({_COLUMN: array}), self._n_parts)
+        self._n_parts += len(parts)
         return parts

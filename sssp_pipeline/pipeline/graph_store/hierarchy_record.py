@@ -15,13 +15,13 @@ import hashlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.lazy import LazyModule
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part, record_or_older
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoredPart, damaged_record
 from sssp_pipeline.storage import files
-from sssp_pipeline.storage.records import record_bytes
+from sssp_pipeline.storage.records import record_bytes, record_content
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ BUILD_AGAIN = (
     f"remove the folder `{FOLDER}` of the graph store, and the next run makes it again; "
     "or set `solve.hierarchy: off`"
 )
-#: The arrays of a completion, and of a customization. Those that go down are missing if they are those that go up.
+#: The arrays of a completion, and of a customization. `DOWN` is missing if the arcs down are the arcs up.
 COMPLETION = ("ranks", "parents", "arc_offsets", "arc_heads")
 UP, DOWN = (tuple(f"{way}_{name}" for name in ("offsets", "heads", "weights")) for way in ("up", "down"))
 
@@ -48,7 +48,7 @@ class StoredArray(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     dtype: Literal["uint32", "uint64"]
-    parts: list[Part]
+    parts: list[StoredPart]
 
     @property
     def size(self) -> tuple[int, np.dtype]:
@@ -63,15 +63,15 @@ class OfEdges(BaseModel):
     """What is known of the hierarchy of some edges, whatever their weights; None for what was never found out."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    #: Vertices and pairs of neighbours that are left when those of degrees 0 to 2 are eliminated, and how many vertices
-    #: separate these.
+    #: Vertices and pairs of neighbours that are left when the vertices of degrees 0 to 2 are eliminated, and how many
+    #: vertices separate the rest.
     core_vertices: int
     core_pairs: int
     core_width: int
     #: If there is a number of arcs and none of triangles, the arcs were counted up to this number only.
     n_arcs: int | None = None
     n_triangles: int | None = None
-    #: Those of the completion; empty if it is not stored, since it would not pay.
+    #: The arrays of the completion; empty if it is not stored, since it would not pay.
     arrays: Arrays = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -116,7 +116,7 @@ class HierarchyRecord(BaseModel):
         return self
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[StoredPart]:
         """All files of the record."""
         entries: list[OfEdges | OfGraph] = [*self.edges.values(), *self.graphs.values()]
         return [part for entry in entries for array in entry.arrays.values() for part in array.parts]
@@ -161,7 +161,7 @@ class HierarchyRecord(BaseModel):
         }
 
     def of_graphs(self, content_ids: Iterable[str]) -> HierarchyRecord:
-        """Return the record of these graphs alone."""
+        """Return the record of only these graphs."""
         graphs = {id_: self.graphs[id_] for id_ in content_ids if id_ in self.graphs}
         kept = {graph.edges for graph in graphs.values()}
         edges = {key: entry for key, entry in self.edges.items() if key in kept}
@@ -188,22 +188,16 @@ def read_record(store: str) -> HierarchyRecord:
     if (text := files.read_if_there(url)) is None:
         return HierarchyRecord()
     try:
-        content = record_or_older(text)
-        found = content.get("version") if isinstance(content, dict) else None
+        content = record_content(text)
+        found = content.get("version")
         if found is not None and found != VERSION:
             raise InputError(
                 f"`{files.redacted(url)}` has format {found}, this release reads format {VERSION}",
                 hint=f"use the release that wrote it; or {BUILD_AGAIN}",
             )
         return HierarchyRecord.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(x) for x in first["loc"]) or "the top"
-        raise InputError(
-            f"`{files.redacted(url)}` is damaged at {where}: {first['msg']}", hint=BUILD_AGAIN
-        ) from error
     except ValueError as error:
-        raise InputError(f"`{files.redacted(url)}` is damaged: {error}", hint=BUILD_AGAIN) from error
+        raise damaged_record(url, error, BUILD_AGAIN) from error
 
 
 def keep_hierarchies(store: str, content_ids: Iterable[str]) -> set[str]:

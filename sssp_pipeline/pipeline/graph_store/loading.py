@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +19,9 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoredPart
 from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
-from sssp_pipeline.pipeline.graph_store.writing.part_files import (
-    PART_EDGES,
-    ROW_GROUP_ROWS,
-    content_sha256,
-)
+from sssp_pipeline.pipeline.graph_store.writing.part_files import PART_EDGES, ROW_GROUP_ROWS, content_sha256
 from sssp_pipeline.storage import files
 
 #: The most parts that are read at a time. An object store gives one reader only a fraction of the network's rate.
@@ -33,14 +30,14 @@ MOST_READERS = 16
 _FEWEST_READERS = 4
 #: Bytes that a reader needs in addition to the graph: a part and one decoded row group.
 READER_BYTES = 8 * (PART_EDGES + ROW_GROUP_ROWS)
+#: A part, and the array for each of its columns.
+Target: TypeAlias = tuple[StoredPart, dict[str, np.ndarray]]
 
 
 def load_graph(
     store: str, manifest: Manifest, into: CsrGraph | None = None, like: CsrGraph | None = None
 ) -> CsrGraph:
     """Return the stored graph in host memory; every part is checked against the manifest.
-
-    Several threads read parts. If there are fewer parts than threads, threads share the row groups of a part.
 
     Parameters
     ----------
@@ -57,29 +54,25 @@ def load_graph(
     InputError
         A part is missing, cut short or altered; the message names the file.
     """
-    if like is not None and into is None:
-        into = CsrGraph(like.row_offsets, like.col_indices, np.empty(*manifest.arrays["weights"]))
-    elif into is None:
-        into = CsrGraph(**{name: np.empty(*size) for name, size in manifest.arrays.items()})
     graph = into
-    threads = min(2 * usable_cores(), n_readers(manifest.graph_bytes))
-    parts: list[tuple[Part, dict[str, np.ndarray]]] = []
-    begins = [0, *accumulate(part.rows for part in manifest.edges)]
-    weights = [{"weight": graph.weights[begin:end]} for begin, end in pairwise(begins)]
+    if graph is None and like is not None:
+        graph = CsrGraph(like.row_offsets, like.col_indices, np.empty(*manifest.arrays["weights"]))
+    elif graph is None:
+        graph = CsrGraph(**new_arrays(manifest.arrays))
+    arrays = {"weight": graph.weights}
+    parts: list[Target] = []
     if like is None:
+        arrays["col_index"] = graph.col_indices
         offsets = graph.row_offsets
         parts += [(part, {"row_offset": offsets[part.first : part.last]}) for part in manifest.row_offsets]
-        columns = [{"col_index": graph.col_indices[begin:end]} for begin, end in pairwise(begins)]
-        if manifest.edge_weights is None:
-            columns = [ends | weight for ends, weight in zip(columns, weights, strict=True)]
-        parts += zip(manifest.edges, columns, strict=True)
-    if manifest.edge_weights is not None:
-        parts += zip(manifest.edge_weights, weights, strict=True)
-    read = partial(read_part_into, store, threads=threads // max(1, len(parts)))
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(read, *zip(*parts, strict=True)))
-    for part, begin in zip(manifest.edges, begins, strict=False):
-        if (begin, begin + part.rows) != (graph.row_offsets[part.first], graph.row_offsets[part.last]):
+    bounds = _edge_bounds(manifest)
+    for stored, columns in manifest.edge_columns:
+        if wanted := [column for column in columns if column in arrays]:
+            targets = ({column: arrays[column][begin:end] for column in wanted} for begin, end in bounds)
+            parts += zip(stored, targets, strict=True)
+    read_parts_into(store, parts, n_readers(manifest.graph_bytes))
+    for part, (begin, end) in zip(manifest.edges, bounds, strict=True):
+        if (begin, end) != (graph.row_offsets[part.first], graph.row_offsets[part.last]):
             raise InputError(
                 f"`{files.redacted(files.join(store, part.path))}` does not fit row_offsets",
                 hint=INGEST_AGAIN,
@@ -95,14 +88,15 @@ def load_graph(
 
 def altered_part(manifest: Manifest, graph: CsrGraph) -> str | None:
     """Return the path of the first part whose values are not those in `graph`; None if there is none."""
-    begins = [0, *accumulate(part.rows for part in manifest.edges)]
-    columns = [(graph.col_indices[begin:end], graph.weights[begin:end]) for begin, end in pairwise(begins)]
-    arrays: list[tuple[Part, tuple[np.ndarray, ...]]] = [
+    columns = [
+        (graph.col_indices[begin:end], graph.weights[begin:end]) for begin, end in _edge_bounds(manifest)
+    ]
+    arrays: list[tuple[StoredPart, tuple[np.ndarray, ...]]] = [
         (part, (graph.row_offsets[part.first : part.last],)) for part in manifest.row_offsets
     ]
-    arrays += zip(manifest.edge_weights or manifest.edges, columns, strict=True)
+    arrays += zip(manifest.weight_parts, columns, strict=True)
 
-    def is_altered(part: Part, values: tuple[np.ndarray, ...]) -> bool:
+    def is_altered(part: StoredPart, values: tuple[np.ndarray, ...]) -> bool:
         digest = hashlib.sha256()
         for each in values:
             digest.update(each.data)
@@ -115,19 +109,17 @@ def altered_part(manifest: Manifest, graph: CsrGraph) -> str | None:
 
 def check_store(store: str, manifest: Manifest) -> None:
     """Read all parts of a graph, and compare the SHA-256 of their values; raises as `load_graph`."""
-    before = manifest.edges if manifest.edge_weights is not None else None
 
-    def check(part: Part, ends: Part | None = None) -> None:
+    def check(part: StoredPart, ends: StoredPart | None) -> None:
         preceding = None if ends is None else _table(store, ends, ["col_index"])["col_index"].to_numpy()
         if part.content_sha256 != content_sha256(_table(store, part), preceding):
             url = files.redacted(files.join(store, part.path))
             raise InputError(f"`{url}` has other values than the manifest says", hint=INGEST_AGAIN)
 
     with ThreadPoolExecutor(n_readers(manifest.graph_bytes)) as pool:
-        alone = [*manifest.row_offsets, *manifest.edges, *manifest.vertices]
-        list(pool.map(check, alone))
-        if before is not None:
-            list(pool.map(check, manifest.edge_weights or (), before))
+        whole = [*manifest.row_offsets, *manifest.edges, *manifest.vertices]
+        list(pool.map(check, whole, repeat(None)))
+        list(pool.map(check, manifest.edge_weights or (), manifest.edges))
 
 
 def n_readers(graph_bytes: int) -> int:
@@ -168,18 +160,15 @@ def _of_vertices(store: str, manifest: Manifest, *columns: str) -> pa.Table:
         )
 
 
-def vertex_rows(store: str, part: Part, *columns: str) -> pa.Table:
+def vertex_rows(store: str, part: StoredPart, *columns: str) -> pa.Table:
     """Return columns of a part of `vertices/`; raises as `load_graph`."""
     return _table(store, part, list(columns))
 
 
-def _table(store: str, part: Part, columns: list[str] | None = None) -> pa.Table:
+def _table(store: str, part: StoredPart, columns: list[str] | None = None) -> pa.Table:
     """Return columns of a part, or all; strings are large."""
-    content = pa.BufferReader(_checked_content(store, part))
+    _, file, _ = _opened(store, part)
     with _decoding(store, part):
-        file = pq.ParquetFile(content)
-        if file.metadata.num_rows != part.rows:
-            raise _size_mismatch(store, part, file.metadata.num_rows, part.rows, "rows")
         table = file.read(columns, use_threads=False)
         table = table if columns is None else table.select(columns)
     # Strings of 2 GiB or more in one array need offsets of 64 bits. Parquet has one type for both.
@@ -187,17 +176,34 @@ def _table(store: str, part: Part, columns: list[str] | None = None) -> pa.Table
     return table.cast(pa.schema(large))
 
 
-def read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:
+def new_arrays(sizes: dict[str, tuple[int, np.dtype]]) -> dict[str, np.ndarray]:
+    """Return new arrays of these lengths and types, by name."""
+    return {name: np.empty(*size) for name, size in sizes.items()}
+
+
+def read_parts_into(store: str, parts: Sequence[Target], readers: int) -> None:
+    """Copy the columns of each part into the arrays, with at most this number of `readers`; raises as `load_graph`.
+
+    If there are fewer parts than readers, several readers share the row groups of a part.
+    """
+    threads = min(2 * usable_cores(), readers)
+    read = partial(read_part_into, store, threads=threads // max(1, len(parts)))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda target: read(*target), parts))
+
+
+def _edge_bounds(manifest: Manifest) -> list[tuple[int, int]]:
+    """Return the first edge of each part of the edges, and the edge behind its last."""
+    return list(pairwise([0, *accumulate(part.rows for part in manifest.edges)]))
+
+
+def read_part_into(store: str, part: StoredPart, targets: dict[str, np.ndarray], threads: int) -> None:
     """Copy the columns of a part into the arrays `targets`, by name; `threads` row groups are decoded at a time."""
-    content = _checked_content(store, part)
+    content, opened, lengths = _opened(store, part)
     with _decoding(store, part):
-        metadata = pq.read_metadata(pa.BufferReader(content))
-        lengths = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        if sum(lengths) != part.rows:
-            raise _size_mismatch(store, part, sum(lengths), part.rows, "rows")
 
         def copy(group: int, begin: int) -> None:
-            file = pq.ParquetFile(pa.BufferReader(content), metadata=metadata)
+            file = pq.ParquetFile(pa.BufferReader(content), metadata=opened.metadata)
             table = file.read_row_group(group, list(targets), use_threads=False)
             for column, target in targets.items():
                 _copy_column(table, column, target[begin : begin + lengths[group]])
@@ -210,7 +216,7 @@ def read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threa
                 list(pool.map(copy, range(len(lengths)), begins))
 
 
-def row_groups(store: str, part: Part, columns: dict[str, np.dtype]) -> Iterator[list[np.ndarray]]:
+def row_groups(store: str, part: StoredPart, columns: dict[str, np.dtype]) -> Iterator[list[np.ndarray]]:
     """Yield the row groups of a part, each as the values of `columns`: names with their types.
 
     Raises
@@ -218,12 +224,8 @@ def row_groups(store: str, part: Part, columns: dict[str, np.dtype]) -> Iterator
     InputError
         The part is missing, cut short or altered, before the first row group; or a column has another type.
     """
-    content = _checked_content(store, part)
-    with _decoding(store, part):
-        file = pq.ParquetFile(pa.BufferReader(content))
-    if file.metadata.num_rows != part.rows:
-        raise _size_mismatch(store, part, file.metadata.num_rows, part.rows, "rows")
-    for group in range(file.num_row_groups):
+    _, file, lengths = _opened(store, part)
+    for group in range(len(lengths)):
         with _decoding(store, part):
             table = file.read_row_group(group, list(columns), use_threads=False)
             values = [np.empty(table.num_rows, dtype) for dtype in columns.values()]
@@ -232,7 +234,18 @@ def row_groups(store: str, part: Part, columns: dict[str, np.dtype]) -> Iterator
         yield values
 
 
-def _checked_content(store: str, part: Part) -> bytes:
+def _opened(store: str, part: StoredPart) -> tuple[bytes, pq.ParquetFile, list[int]]:
+    """Return the content of a part, the part opened as Parquet, and the number of rows of each row group."""
+    content = _checked_content(store, part)
+    with _decoding(store, part):
+        file = pq.ParquetFile(pa.BufferReader(content))
+        lengths = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    if sum(lengths) != part.rows:
+        raise _size_mismatch(store, part, sum(lengths), part.rows, "rows")
+    return content, file, lengths
+
+
+def _checked_content(store: str, part: StoredPart) -> bytes:
     url = files.join(store, part.path)
     content = files.read_if_there(url)
     if content is None:
@@ -248,13 +261,13 @@ def _checked_content(store: str, part: Part) -> bytes:
     return content
 
 
-def _size_mismatch(store: str, part: Part, found: int, wanted: int, what: str) -> InputError:
+def _size_mismatch(store: str, part: StoredPart, found: int, wanted: int, what: str) -> InputError:
     url = files.redacted(files.join(store, part.path))
     return InputError(f"`{url}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
 
 
 @contextmanager
-def _decoding(store: str, part: Part) -> Iterator[None]:
+def _decoding(store: str, part: StoredPart) -> Iterator[None]:
     """Turn what Arrow raises while it decodes a part into an `InputError`."""
     try:
         yield

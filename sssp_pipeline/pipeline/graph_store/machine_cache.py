@@ -32,22 +32,30 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
-from isal.isal_zlib import crc32
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.vertex_ids import VertexIds
-from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store.cache_entries import (
+    Sizes,
+    folder_bytes,
+    guard_of,
+    last_used,
+    map_arrays,
+    map_entry,
+    map_graph,
+    reserve_files,
+    seal,
+    write_ids,
+)
+from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, new_arrays
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.storage.file_locks import is_in_place
-from sssp_pipeline.storage.records import record_bytes, record_content
 
 #: Environment variable with the folder for the caches of all users; the default is the temporary folder.
 FOLDER_VARIABLE = "SSSP_GRAPH_CACHE"
@@ -55,15 +63,9 @@ FOLDER_VARIABLE = "SSSP_GRAPH_CACHE"
 #: processes take it for stopped.
 STALLED_S = 60.0
 _POLL_S = 0.05
-_FACTS = "facts.json"
-_IDS = "ids.arrow"
 _PARTIAL = ".partial-"
 _GONE = ".gone-"
-#: Bytes of a file that are read at a time for its checksum.
-_BLOCK = 4 << 20
 
-#: Length and type of each array, by its name.
-Sizes = dict[str, tuple[int, np.dtype]]
 _Found = TypeVar("_Found")
 
 _log = logging.getLogger(__name__)
@@ -72,7 +74,7 @@ _log = logging.getLogger(__name__)
 def shared_graph(store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
     """Return a stored graph and its ids in memory that all processes of this user on this machine share.
 
-    If the cache cannot be used, a warning is logged and the graph is loaded into the memory of this process alone.
+    If the cache cannot be used, a warning is logged and only this process has the graph in its memory.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def shared_arrays(
     """
 
     def alone() -> dict[str, np.ndarray]:
-        arrays = {name: np.empty(*size) for name, size in sizes.items()}
+        arrays = new_arrays(sizes)
         read(arrays)
         return arrays
 
@@ -126,8 +128,21 @@ def _shared(find: Callable[[GraphCache], _Found], alone: Callable[[], _Found], w
 
 
 @dataclass(frozen=True)
+class _NewEntry:
+    """What is to be loaded into a folder of the cache."""
+
+    sizes: Sizes
+    #: Its space on the disk.
+    n_bytes: int
+    #: Fills the files in a folder; gets whether they have the edges already.
+    fill: Callable[[Path, bool], None]
+    #: Returns the folder of a cached graph with the same edges, and the graph; None if there is none.
+    other: Callable[[], tuple[Path, CsrGraph] | None] = lambda: None
+
+
+@dataclass(frozen=True)
 class GraphCache:
-    """The cache in `folder`; the folder belongs to this user alone and is on a disk of this machine."""
+    """The cache in `folder`; only this user may use the folder, and it is on a disk of this machine."""
 
     folder: Path
 
@@ -144,24 +159,14 @@ class GraphCache:
             There is no room, the folder may not be written, or another process stopped while it loaded the graph.
         """
 
-        def entry() -> _Entry:
-            # While it is mapped it is not removed.
-            other = self._with_other_weight(manifest)
-            has_edges = False
+        def fill(place: Path, has_edges: bool) -> None:
+            into = CsrGraph(**map_arrays(place, manifest.arrays, mmap.ACCESS_WRITE))
+            load_graph(store, manifest, into, like=into if has_edges else None)
+            write_ids(place, load_ids(store, manifest))
 
-            def reserve(place: Path) -> None:
-                nonlocal has_edges
-                has_edges = _reserve(place, manifest.arrays, other and other[0])
-
-            def fill(place: Path) -> None:
-                into = CsrGraph(**_map_arrays(place, manifest.arrays, mmap.ACCESS_WRITE))
-                load_graph(store, manifest, into, like=into if has_edges else None)
-                _write_ids(place, load_ids(store, manifest))
-
-            n_bytes = manifest.graph_bytes + sum(part.bytes for part in manifest.vertices)
-            return _Entry(manifest.arrays, n_bytes, reserve, fill)
-
-        return self._found(manifest.content_id, lambda place: _map_graph(place, manifest), entry)
+        n_bytes = manifest.graph_bytes + sum(part.bytes for part in manifest.vertices)
+        entry = _NewEntry(manifest.arrays, n_bytes, fill, lambda: self._with_other_weight(manifest))
+        return self._found(manifest.content_id, lambda place: map_graph(place, manifest), entry)
 
     def arrays(
         self, content_id: str, sizes: Sizes, read: Callable[[dict[str, np.ndarray]], None]
@@ -174,19 +179,14 @@ class GraphCache:
             As `graph`; and what `read` raises.
         """
 
-        def entry() -> _Entry:
-            n_bytes = sum(length * dtype.itemsize for length, dtype in sizes.values())
+        def fill(place: Path, _: bool) -> None:
+            read(map_arrays(place, sizes, mmap.ACCESS_WRITE))
 
-            def fill(place: Path) -> None:
-                read(_map_arrays(place, sizes, mmap.ACCESS_WRITE))
+        n_bytes = sum(length * dtype.itemsize for length, dtype in sizes.values())
+        entry = _NewEntry(sizes, n_bytes, fill)
+        return self._found(content_id, lambda place: map_entry(place, content_id, sizes), entry)
 
-            return _Entry(sizes, n_bytes, lambda place: _reserve(place, sizes), fill)
-
-        return self._found(content_id, lambda place: _map_entry(place, content_id, sizes), entry)
-
-    def _found(
-        self, content_id: str, find: Callable[[Path], _Found | None], entry: Callable[[], _Entry]
-    ) -> _Found:
+    def _found(self, content_id: str, find: Callable[[Path], _Found | None], entry: _NewEntry) -> _Found:
         """Return what `find` maps of the folder of a content id; if there is none, the `entry` is loaded."""
         place = self.folder / content_id
         if (found := find(place)) is not None:
@@ -194,20 +194,20 @@ class GraphCache:
         with _hold_lock(self._lock_path(content_id)):
             # Another process may have loaded the entry while this one waited for the lock.
             found = find(place)
-            return self._load(place, entry(), find) if found is None else found
+            return self._load(place, entry, find) if found is None else found
 
-    def _load(self, place: Path, entry: _Entry, find: Callable[[Path], _Found | None]) -> _Found:
+    def _load(self, place: Path, entry: _NewEntry, find: Callable[[Path], _Found | None]) -> _Found:
         """Load `entry` into `place`, and return what `find` maps of it; the caller holds the lock of `place`."""
         partial = self.folder / (_PARTIAL + place.name)
         self._discard(place)  # it could not be mapped, so it is damaged
         self._discard(partial)  # left by a process that was killed
+        other = entry.other()  # while it is mapped it is not removed
         try:
             with _hold_lock(self.folder / "room.lock"):
                 self._make_room(entry.n_bytes)
-                entry.reserve(partial)
-            entry.fill(partial)
-            sums = _file_sums(partial, entry.sizes)
-            (partial / _FACTS).write_bytes(record_bytes({**_facts(place.name, entry.sizes), "crc32": sums}))
+                has_edges = reserve_files(partial, entry.sizes, other and other[0])
+            entry.fill(partial, has_edges)
+            seal(partial, place.name, entry.sizes)
             # Mapped before the rename: under its final name an unmapped entry may be removed as unused.
             loaded = find(partial)
             if loaded is None:
@@ -222,7 +222,7 @@ class GraphCache:
         """Return the folder of a cached graph with the same edges and another weight, and the graph; None without."""
         for graph in manifest.by_weight.values():
             entry = self.folder / graph.content_id
-            if graph.content_id != manifest.content_id and (mapped := _map_graph(entry, graph)) is not None:
+            if graph.content_id != manifest.content_id and (mapped := map_graph(entry, graph)) is not None:
                 return entry, mapped[0]
         return None
 
@@ -231,10 +231,10 @@ class GraphCache:
 
         The cache may take at most half of the space that would be free on the disk without it.
         """
-        sizes = {place: _folder_bytes(place) for place in self.folder.iterdir() if place.is_dir()}
+        sizes = {place: folder_bytes(place) for place in self.folder.iterdir() if place.is_dir()}
         used = sum(sizes.values())
         room = (shutil.disk_usage(self.folder).free + used) // 2
-        for place in sorted(sizes, key=_last_used):
+        for place in sorted(sizes, key=last_used):
             if used + n_bytes <= room:
                 return
             if self._remove_unused(place):
@@ -248,7 +248,7 @@ class GraphCache:
     def _remove_unused(self, place: Path) -> bool:
         """Remove the graph in `place` unless a process maps or loads it; return whether it was removed."""
         loading = place.name.startswith(_PARTIAL)
-        guard = self._lock_path(place.name.removeprefix(_PARTIAL)) if loading else _guard(place)
+        guard = self._lock_path(place.name.removeprefix(_PARTIAL)) if loading else guard_of(place)
         try:
             handle = os.open(guard, os.O_RDWR)
         except FileNotFoundError:  # the graph is damaged, so no process maps it
@@ -325,155 +325,3 @@ def _acquire_lock(lock: Path) -> int:
             if time.time() - max(began, os.fstat(handle).st_mtime) > STALLED_S:
                 raise OSError(f"the process that holds `{lock}` gave no sign of life for {STALLED_S:.0f} s")
         time.sleep(_POLL_S)
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """What is to be in a folder of the cache."""
-
-    sizes: Sizes
-    #: Its space on the disk.
-    n_bytes: int
-    #: Creates the folder and the files of the arrays.
-    reserve: Callable[[Path], Any]
-    #: Fills them.
-    fill: Callable[[Path], None]
-
-
-def _guard(place: Path) -> Path:
-    """Return the file in the folder `place` whose lock tells whether a process maps the folder."""
-    # Of the arrays of a graph only the weights are never a file of another graph too.
-    for name in ("weights", "ranks", "up_weights"):
-        if (place / name).exists():
-            return place / name
-    return place / "weights"
-
-
-def _map_graph(place: Path, manifest: Manifest) -> tuple[CsrGraph, VertexIds] | None:
-    """Map the graph and ids in the folder `place`; None if they are missing, damaged, or from before the last boot."""
-    if (arrays := _map_entry(place, manifest.content_id, manifest.arrays)) is None:
-        return None
-    try:
-        return CsrGraph(**arrays), _map_ids(place, manifest)
-    except (FileNotFoundError, ValueError):
-        return None
-
-
-def _map_entry(place: Path, content_id: str, sizes: Sizes) -> dict[str, np.ndarray] | None:
-    """Map the arrays in the folder `place`; None if they are missing, damaged, or from before the last boot."""
-    try:
-        facts = record_content((place / _FACTS).read_bytes())
-        sums = facts.pop("crc32", None)
-        if facts != _facts(content_id, sizes):
-            return None
-        found = _map_arrays(place, sizes, mmap.ACCESS_COPY)
-        if _file_sums(place, sizes) != sums:
-            _log.warning("`%s` is damaged: it is loaded again", place)
-            return None
-        os.utime(place)  # `_make_room` removes the entry that was unused for longest
-    except (FileNotFoundError, ValueError):
-        return None
-    except BlockingIOError:  # another process is removing the entry
-        return None
-    return found
-
-
-def _file_sums(place: Path, sizes: Sizes) -> dict[str, int]:
-    """Return the CRC-32 of each file in the folder `place`, by its name."""
-    names = [name for name in (*sizes, _IDS) if (place / name).exists()]
-    with ThreadPoolExecutor(len(names)) as pool:
-        return dict(zip(names, pool.map(lambda name: _file_sum(place / name), names), strict=True))
-
-
-def _file_sum(path: Path) -> int:
-    checksum = 0
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            checksum = crc32(block, checksum)
-    return checksum
-
-
-def _facts(content_id: str, sizes: Sizes) -> dict[str, Any]:
-    """Return the content that `facts.json` must have beside usable arrays.
-
-    The boot id is part of it. The files are written without `fsync`, so a crash of the machine may leave them
-    incomplete.
-    """
-    return {
-        "content_id": content_id,
-        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-        "arrays": {name: [length, dtype.str] for name, (length, dtype) in sizes.items()},
-    }
-
-
-def _map_arrays(place: Path, sizes: Sizes, access: int) -> dict[str, np.ndarray]:
-    """Map the arrays in the folder `place` with `access`; a shared lock on each file lasts as long as its array.
-
-    The arrays are writable, because numba would compile its functions again for read-only arrays. With `ACCESS_COPY`,
-    changes stay in this process.
-    """
-    arrays = {}
-    for name, (length, dtype) in sizes.items():
-        handle = os.open(place / name, os.O_RDWR if access == mmap.ACCESS_WRITE else os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if os.fstat(handle).st_size != length * dtype.itemsize:
-                raise ValueError(f"`{place / name}` has another size")
-            # The map keeps a duplicate of the handle, and with it the lock.
-            arrays[name] = (
-                np.frombuffer(mmap.mmap(handle, 0, access=access), dtype) if length else np.empty(0, dtype)
-            )
-        finally:
-            os.close(handle)
-    return arrays
-
-
-def _write_ids(place: Path, ids: VertexIds) -> None:
-    if ids.table is not None:
-        batch = pa.record_batch([ids.table], ["original_id"])
-        with (place / _IDS).open("wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
-            writer.write_batch(batch)
-
-
-def _map_ids(place: Path, manifest: Manifest) -> VertexIds:
-    """Map the ids in the folder `place`; raises `ValueError` if the file is cut short."""
-    table = None
-    if manifest.ids.kind == "table":
-        with pa.memory_map(str(place / _IDS)) as file:
-            table = pa.ipc.open_file(file).get_batch(0).column(0)
-    return VertexIds(manifest.ids, table, manifest.n_vertices)
-
-
-def _reserve(place: Path, sizes: Sizes, other: Path | None = None) -> bool:
-    """Create the folder `place` and the files of the arrays, with their space on the disk reserved.
-
-    On a full disk, a write to a mapped file without reserved space would kill the process.
-
-    Returns whether the files of the edges are those of the graph in `other`, which has the same edges.
-    """
-    place.mkdir()
-    arrays = dict(sizes)
-    if other is not None:
-        try:
-            for name in ("row_offsets", "col_indices"):
-                os.link(other / name, place / name)
-            arrays = {"weights": arrays["weights"]}
-        except OSError:  # the disk has no hard links
-            (place / "row_offsets").unlink(missing_ok=True)
-    for name, (length, dtype) in arrays.items():
-        with (place / name).open("wb") as file:
-            if length:
-                os.posix_fallocate(file.fileno(), 0, length * dtype.itemsize)
-    return list(arrays) == ["weights"]
-
-
-def _folder_bytes(place: Path) -> int:
-    with suppress(FileNotFoundError):  # removed meanwhile
-        return sum(file.stat().st_size for file in place.iterdir())
-    return 0
-
-
-def _last_used(place: Path) -> float:
-    with suppress(FileNotFoundError):
-        return place.stat().st_mtime
-    return 0.0

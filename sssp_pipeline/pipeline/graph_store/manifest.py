@@ -12,15 +12,17 @@ from pydantic import (
     Field,
     PrivateAttr,
     SerializerFunctionWrapHandler,
+    ValidationError,
     model_serializer,
     model_validator,
 )
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import IdMapping
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.storage.records import record_content
+from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,30 +33,28 @@ else:  # `inspect` reads a manifest without NumPy
 
 FORMAT = "sssp-pipeline graph store"
 VERSION = 1
-#: The version of a store with several weights.
-VERSION_OF_SEVERAL = 2
+#: The version of a store whose weights have names.
+VERSION_OF_NAMED = 2
 PART_PATTERN = r"^(row_offsets|edges|edge_weights|vertices|hierarchy)/part-[0-9a-f]{8}-\d{5}\.parquet$"
 #: A part with more rows is refused before memory is taken for them. Parts that we write have at most one row a byte.
 MOST_ROWS_A_BYTE = 64
 
 
-def record_or_older(text: bytes) -> Any:
-    """Return the JSON in `text`, whose checksum is checked. Records of earlier releases have none.
-
-    Raises
-    ------
-    ValueError
-        It is no JSON, or its checksum is missing or does not match.
-    """
-    if b'"checksum"' in text or b'"content_sha256"' in text:
-        return record_content(text)
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+def damaged_record(url: str, error: ValueError, hint: str) -> InputError:
+    """Return the error for a record in the file `url`, which is not readable because of `error`."""
+    where, problem = "", str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        where, problem = f" at {place_in_record(error)}", first["msg"]
+    return InputError(f"`{files.redacted(url)}` is damaged{where}: {problem}", hint=hint)
 
 
-class Part(BaseModel):
+def place_in_record(error: ValidationError) -> str:
+    """Return the words for the place in a record where the first error was found."""
+    return ".".join(str(step) for step in error.errors()[0]["loc"]) or "the top"
+
+
+class StoredPart(BaseModel):
     """One Parquet file of the store."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -114,7 +114,7 @@ class Counts(BaseModel):
     self_loops_dropped: int
     reverses_added: int
     duplicates_dropped: int
-    rows_skipped: int = 0
+    rows_skipped: int
 
 
 class Cleaning(BaseModel):
@@ -137,7 +137,7 @@ class Cleaning(BaseModel):
 
 
 class Manifest(BaseModel):
-    """The facts about a stored graph with one weight, and its parts."""
+    """The facts about a stored graph with one of its weights, and its parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["sssp-pipeline graph store"]
@@ -156,17 +156,17 @@ class Manifest(BaseModel):
     cleaning: Cleaning | None = None
     inputs: list[dict[str, Any]]
     options: dict[str, Any]
-    reading: Reading | None = None
-    row_offsets: list[Part]
-    edges: list[Part]
-    vertices: list[Part]
-    #: The parts with the weights, in a store with several; None if they are in the parts of `edges`. Their
-    #: `content_sha256` is that of a part of `edges` with both columns.
-    edge_weights: list[Part] | None = None
+    reading: Reading
+    row_offsets: list[StoredPart]
+    edges: list[StoredPart]
+    vertices: list[StoredPart]
+    #: The parts with the weights, if the weights have names; None if they are in the parts of `edges`. The
+    #: `content_sha256` of such a part is the checksum of a part of `edges` with both columns.
+    edge_weights: list[StoredPart] | None = None
 
-    # Set by the `SeveralManifest` that this manifest is an entry of.
-    _name: str | None = PrivateAttr(default=None)
-    _several: SeveralManifest | None = PrivateAttr(default=None)
+    # Set by the `StoreManifest` that this manifest is an entry of.
+    _weight: str | None = PrivateAttr(default=None)
+    _by_weight: dict[str | None, Manifest] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _parts_cover_the_graph(self) -> Self:
@@ -189,7 +189,7 @@ class Manifest(BaseModel):
 
     @model_serializer(mode="wrap")
     def _plain(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out `edge_weights` and `cleaning` if there are none: releases without them read the manifest."""
+        """Leave out `edge_weights` and `cleaning` if there are none."""
         plain: dict[str, Any] = handler(self)
         for name in ("edge_weights", "cleaning"):
             if getattr(self, name) is None:
@@ -197,18 +197,23 @@ class Manifest(BaseModel):
         return plain
 
     def __eq__(self, other: object) -> bool:
-        # That of pydantic compares private attributes too, and `_several` leads back here.
+        # The method of pydantic compares private attributes too, and `_by_weight` leads back here.
         return isinstance(other, Manifest) and self.__dict__ == other.__dict__
 
     @property
     def weight(self) -> str | None:
-        """The name of the weight in a store with several; None in a store with one."""
-        return self._name
+        """The name of the weight; None if the store has one weight without a name."""
+        return self._weight
 
     @property
     def by_weight(self) -> dict[str | None, Manifest]:
         """The manifests of the same graph with each of its weights, by the name of the weight."""
-        return {None: self} if self._several is None else self._several.by_weight
+        return self._by_weight
+
+    @property
+    def weight_parts(self) -> list[StoredPart]:
+        """The parts that hold the weights."""
+        return self.edges if self.edge_weights is None else self.edge_weights
 
     @property
     def traits(self) -> GraphTraits:
@@ -225,13 +230,19 @@ class Manifest(BaseModel):
         )
 
     @property
+    def edge_columns(self) -> list[tuple[list[StoredPart], tuple[str, ...]]]:
+        """The parts that hold the edges and the weights, with the columns of these parts."""
+        if self.edge_weights is None:
+            return [(self.edges, ("col_index", "weight"))]
+        return [(self.edges, ("col_index",)), (self.edge_weights, ("weight",))]
+
+    @property
     def content_id(self) -> str:
         """A digest of the graph; two stores with equal graphs have the same digest.
 
         It does not tell whether a store has further weights.
         """
-        edges = self.edges if self.edge_weights is None else self.edge_weights
-        in_content = [*self.row_offsets, *edges, *self.vertices]
+        in_content = [*self.row_offsets, *self.weight_parts, *self.vertices]
         parts = [(p.first, p.last, p.content_sha256) for p in in_content]
         # The type is included, because the same bytes of another type are other weights.
         facts: list[Any] = [parts, self.ids.model_dump(), self.weights.dtype]
@@ -240,7 +251,7 @@ class Manifest(BaseModel):
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[StoredPart]:
         """All files of the graph except the manifest."""
         return [*self.row_offsets, *self.edges, *(self.edge_weights or ()), *self.vertices]
 
@@ -259,50 +270,62 @@ class Manifest(BaseModel):
         return sum(length * dtype.itemsize for length, dtype in self.arrays.values())
 
 
-class SeveralManifest(BaseModel):
-    """The manifest of a store with several weights: a manifest for each weight. All have the same other parts."""
+class StoreManifest(BaseModel):
+    """What a store holds: the manifest of a graph with each of its weights. All have the same other parts.
+
+    If the only weight has no name, the file of the store has its manifest. Otherwise the file has the fields below.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["sssp-pipeline graph store"] = "sssp-pipeline graph store"
     version: Literal[2] = 2
-    #: By the name of the weight.
-    graphs: dict[str, Manifest] = Field(min_length=1)
+    #: By the name of the weight; None for an only weight without a name.
+    by_weight: dict[str | None, Manifest] = Field(min_length=1, alias="graphs")
+
+    @classmethod
+    def of_file(cls, content: dict[str, Any]) -> StoreManifest:
+        """Return the manifest with the `content` of its file; raises `ValidationError`."""
+        if content["version"] == VERSION:
+            return cls(graphs={None: Manifest.model_validate(content)})
+        return cls.model_validate(content)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The content of the file."""
+        return (self.by_weight.get(None) or self).model_dump(mode="json", by_alias=True)
 
     @model_validator(mode="after")
     def _graphs_share_their_edges(self) -> Self:
-        first = next(iter(self.graphs.values()))
-        for name, graph in self.graphs.items():
-            if graph.edge_weights is None:
+        for name, graph in self.by_weight.items():
+            if name is not None and graph.edge_weights is None:
                 raise ValueError(f"the weight {name} has no parts")
-            if _shared_parts(graph) != _shared_parts(first):
+            if _shared_parts(graph) != _shared_parts(self.first):
                 raise ValueError(f"the weight {name} has other edges")
         return self
 
     def model_post_init(self, context: Any, /) -> None:
         """Tell each manifest the others."""
-        for name, graph in self.graphs.items():
-            graph._name, graph._several = name, self
+        for name, graph in self.by_weight.items():
+            graph._weight, graph._by_weight = name, self.by_weight
 
     @property
-    def by_weight(self) -> dict[str | None, Manifest]:
-        """The manifest of each weight, by its name."""
-        return {name: graph for name, graph in self.graphs.items()}  # noqa: C416 (the type of the keys differs)
+    def first(self) -> Manifest:
+        """The manifest with the first weight, or the only one."""
+        return next(iter(self.by_weight.values()))
 
     @property
     def content_id(self) -> str:
         """A digest of the graphs and their names."""
-        facts = {name: graph.content_id for name, graph in self.graphs.items()}
+        if None in self.by_weight:
+            return self.first.content_id
+        facts = {name: graph.content_id for name, graph in self.by_weight.items()}
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[StoredPart]:
         """All files of the store except the manifest."""
-        return list({part.path: part for graph in self.graphs.values() for part in graph.parts}.values())
+        return list({part.path: part for graph in self.by_weight.values() for part in graph.parts}.values())
 
 
-def _shared_parts(graph: Manifest) -> tuple[list[Part], ...]:
+def _shared_parts(graph: Manifest) -> tuple[list[StoredPart], ...]:
     return graph.row_offsets, graph.edges, graph.vertices
-
-
-#: What a store may hold.
-StoreManifest = Manifest | SeveralManifest

@@ -32,13 +32,14 @@ from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
     PART_PATTERN,
     VERSION,
-    VERSION_OF_SEVERAL,
+    VERSION_OF_NAMED,
     Manifest,
-    SeveralManifest,
     StoreManifest,
-    record_or_older,
+    damaged_record,
+    place_in_record,
 )
 from sssp_pipeline.storage import files
+from sssp_pipeline.storage.records import CHECKSUM, NoRecordError, record_content
 
 MANIFEST = "manifest.json"
 #: File with the first rows of the input that were left out because they are not edges.
@@ -110,7 +111,7 @@ def read_newest(store: str) -> StoreManifest:
     return parse_manifest(text, store, url)
 
 
-def graph_with(weight: str | None, manifest: StoreManifest, store: str) -> Manifest:
+def graph_with(weight: str | None, manifest: StoreManifest | Manifest, store: str) -> Manifest:
     """Return the graph of a store with the weight of this name; None means the only weight.
 
     Raises
@@ -177,34 +178,37 @@ def version_url(store: str, content_id: str) -> str:
 
 def parse_manifest(text: bytes, store: str, url: str) -> StoreManifest:
     """Return the manifest in `text`, the content of the file `url` of a store; raises as `read_manifest`."""
+
+    def of_another_release(problem: str) -> InputError:
+        return InputError(
+            f"`{files.redacted(store)}` is a graph store of {problem}",
+            hint=f"{INGEST_AGAIN}, or use the release that wrote it",
+        )
+
+    foreign = InputError(
+        f"`{files.redacted(url)}` is not the manifest of a graph store", hint=_ANOTHER_FOLDER
+    )
     try:
-        content = record_or_older(text)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise InputError(
-                f"`{files.redacted(url)}` is not the manifest of a graph store", hint=_ANOTHER_FOLDER
+        content = record_content(text)
+        if content.get("format") != FORMAT:
+            raise foreign
+        if content.get("version") not in (VERSION, VERSION_OF_NAMED):
+            raise of_another_release(
+                f"format {content.get('version')}, this release reads formats {VERSION} and {VERSION_OF_NAMED}"
             )
-        if content.get("version") not in (VERSION, VERSION_OF_SEVERAL):
-            raise InputError(
-                f"`{files.redacted(store)}` is a graph store of format {content.get('version')}, "
-                f"this release reads formats {VERSION} and {VERSION_OF_SEVERAL}",
-                hint=f"{INGEST_AGAIN}, or use the release that wrote it",
-            )
-        model = Manifest if content["version"] == VERSION else SeveralManifest
-        return model.model_validate(content)
+        return StoreManifest.of_file(content)
+    except NoRecordError as error:
+        if FORMAT.encode() in text:
+            raise of_another_release(f"another release: its {MANIFEST} lacks `{CHECKSUM}`") from error
+        raise foreign from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(x) for x in first["loc"]) or "the top"
-        if first["type"] in ("missing", "extra_forbidden"):
-            lacks = "lacks" if first["type"] == "missing" else "has an unknown"
-            raise InputError(
-                f"`{files.redacted(store)}` is a graph store of another release: its {MANIFEST} {lacks} `{where}`",
-                hint=f"{INGEST_AGAIN}, or use the release that wrote it",
-            ) from error
-        raise InputError(
-            f"`{files.redacted(url)}` is damaged at {where}: {first['msg']}", hint=INGEST_AGAIN
-        ) from error
+        found = {"missing": "lacks", "extra_forbidden": "has an unknown"}.get(error.errors()[0]["type"])
+        if found is not None:
+            problem = f"another release: its {MANIFEST} {found} `{place_in_record(error)}`"
+            raise of_another_release(problem) from error
+        raise damaged_record(url, error, INGEST_AGAIN) from error
     except ValueError as error:
-        raise InputError(f"`{files.redacted(url)}` is damaged: {error}", hint=INGEST_AGAIN) from error
+        raise damaged_record(url, error, INGEST_AGAIN) from error
 
 
 def newest_version(store: str) -> StoreManifest | None:

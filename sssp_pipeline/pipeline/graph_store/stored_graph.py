@@ -67,7 +67,7 @@ class StoredGraph:
             The store has no coordinates, they are not on the globe, or a file is damaged.
         """
         place, reading = files.redacted(self.store), self.manifest.reading
-        if reading is not None and reading.format == "generated" and self.manifest.coordinates:
+        if reading.format == "generated" and self.manifest.coordinates:
             raise InputError(
                 f"the coordinates of `{place}` are metres on a plane, since the graph is generated",
                 hint="for a map, ingest a graph with the coordinates of its vertices",
@@ -210,7 +210,7 @@ class _SharedGraph(StoredGraph):
         return super().proven()
 
     def _is_of_store(self, graph: CsrGraph) -> bool:
-        """Return whether the graph and the ids of the cache are those of the store."""
+        """Return whether the cache has the graph and the ids of the store."""
         if altered_part(self.manifest, graph) is not None:
             return False
         table = self._ids.table

@@ -1,7 +1,8 @@
 """Cleaning: vertices without edges, or all vertices outside of the largest component, are left out of a graph.
 
-What is left out has no edge to what is kept. So rows are kept whole or not at all, in any blocks of consecutive
-vertices: all rows are seen once (`components.py`), and then the kept ones are numbered anew, block by block.
+No edge leads from a vertex that stays to one that is left out. So each row is kept whole or left out whole, in any
+blocks of consecutive vertices. All rows are seen once (`components.py`). Then the kept rows are numbered anew, block by
+block.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sssp_pipeline.pipeline.ingest.weight_types import WeightType
 
 
 class CleanedEdges:
-    """Edges of which only those of some vertices are kept; used as `ReadEdges`.
+    """The edges of some vertices of `ReadEdges`; used in the same way.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The vertices of a graph that have edges, and those of its largest component.
+"""The vertices of a graph that have edges, and the vertices of its largest component.
 
 Components are weakly connected: they do not depend on the directions of edges. They are found with a union-find whose
 roots are the smallest vertices (Galler and Fischer, 1964), with path halving (Tarjan and van Leeuwen, 1984). Memory
@@ -103,4 +103,4 @@ def _join(
 @njit(nogil=True)
 def _point_to_roots(parents: np.ndarray) -> None:
     for v in range(len(parents)):
-        parents[v] = parents[parents[v]]  # parents are smaller, so that of `v` points to its root already
+        parents[v] = parents[parents[v]]  # a parent is smaller than `v`, so it points to its root already

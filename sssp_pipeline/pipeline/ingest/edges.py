@@ -5,41 +5,27 @@ Memory holds the edges of a few ranges of vertices at a time, whatever the size 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.graph_store.manifest import (
-    Cleaning,
-    Counts,
-)
+from sssp_pipeline.pipeline.graph_store.manifest import Cleaning, Counts
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
-from sssp_pipeline.pipeline.ingest.input import (
-    complete_reading,
-)
+from sssp_pipeline.pipeline.ingest.input import complete_reading
 from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.rows import reverses, sorted_rows
-from sssp_pipeline.pipeline.ingest.rows.edge_runs import (
-    EdgeRun,
-    RunTable,
-    limits_between,
-)
-from sssp_pipeline.pipeline.ingest.weight_types import (
-    WeightRange,
-    WeightType,
-    default_weight,
-)
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, EdgeRuns, limits_between
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight
 from sssp_pipeline.storage import files
 
 
@@ -67,6 +53,34 @@ class Rows:
     #: As `reverses.reverse_difference` makes it; None if an edge without a reverse is known.
     reverse_difference: int | None
 
+    def ends(self, edge: int) -> tuple[int, int]:
+        """Return the ends of the edge with this index."""
+        source = int(np.searchsorted(self.row_offsets, edge, side="right")) - 1
+        return self.first + source, int(self.col_indices[edge])
+
+
+def joined_rows(made: Sequence[Rows]) -> Rows:
+    """Return consecutive rows as one."""
+    degrees = np.concatenate([np.diff(rows.row_offsets) for rows in made])
+    return Rows(
+        made[0].first,
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)]),
+        np.concatenate([rows.col_indices for rows in made]),
+        np.concatenate([rows.weights for rows in made]),
+        reverses.sum_of_differences(rows.reverse_difference for rows in made),
+    )
+
+
+class EdgeFacts(NamedTuple):
+    """What is known of edges before their rows are made: the fields of `ReadEdges` that follow the runs."""
+
+    seen: WeightRange
+    n_loops: int
+    sample: list[tuple]
+    vertex_ids: VertexIds
+    weight_type: WeightType
+    coordinates: Coordinates | None
+
 
 @dataclass(eq=False)
 class ReadEdges:
@@ -83,7 +97,7 @@ class ReadEdges:
     coordinates: Coordinates | None
     #: These two are complete when all rows were made.
     _n_edges: int = 0
-    #: The sum of those of the rows; None as soon as an edge without a reverse is known.
+    #: The sum of the differences of the rows; None as soon as an edge without a reverse is known.
     _reverse_difference: int | None = 0
 
     def ranges(self, edges_a_range: int, most_vertices: int, within: Range | None = None) -> Iterator[Range]:
@@ -109,7 +123,7 @@ class ReadEdges:
     def rows(self, within: Range | None = None, keys: np.ndarray | None = None) -> Iterator[Rows]:
         """Give the rows of the vertices in the range `within`, or of all, range by range in ascending order.
 
-        `keys` are those of `reverse_difference`; without them, they are new.
+        `keys` are as for `reverse_difference`; None for new ones.
 
         Raises
         ------
@@ -124,7 +138,7 @@ class ReadEdges:
         factor = self.weight_type.factor
         make = partial(
             self._rows_between,
-            table=RunTable(self.runs),
+            table=EdgeRuns(self.runs),
             scratch=Scratch(),
             default=self.weight_type.stored(default),
             bounds=sorted_rows.Bounds.of(
@@ -137,17 +151,16 @@ class ReadEdges:
         )
         for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads):
             self._n_edges += len(rows.col_indices)
-            if self._reverse_difference is not None and rows.reverse_difference is not None:
-                self._reverse_difference = (self._reverse_difference + rows.reverse_difference) % 2**64
-            else:
-                self._reverse_difference = None
+            self._reverse_difference = reverses.sum_of_differences(
+                (self._reverse_difference, rows.reverse_difference)
+            )
             yield rows
 
     def _rows_between(
         self,
         codes: tuple[int, int],
         vertices: tuple[int, int],
-        table: RunTable,
+        table: EdgeRuns,
         scratch: Scratch,
         default: np.ndarray,
         bounds: sorted_rows.Bounds,
@@ -159,37 +172,40 @@ class ReadEdges:
         if not job.ids.has_chunks:
             src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
         lightest = job.spec.duplicates == "keep-min"
-        rows = sorted_rows.rows_between(
+        arrays = sorted_rows.rows_between(
             *vertices, src, dst, weights, bounds=bounds, lightest=lightest, scratch=scratch
         )
+        rows = Rows(vertices[0], *arrays, 0)
         if job.spec.duplicates == "error":
-            self._refuse_duplicates(vertices[0], *rows[:2])
-        return Rows(vertices[0], *rows, self._reverse_difference_of(vertices[0], rows, keys))
+            self._refuse_duplicates(rows)
+        return replace(rows, reverse_difference=self._reverse_difference_of(rows, keys))
 
-    def _reverse_difference_of(
-        self, first: int, rows: tuple[np.ndarray, np.ndarray, np.ndarray], keys: np.ndarray
-    ) -> int | None:
-        """Return the `reverse_difference` of the rows from vertex `first` on; None if an edge has no reverse."""
+    def _reverse_difference_of(self, rows: Rows, keys: np.ndarray) -> int | None:
+        """Return the `reverse_difference` of rows; None if an edge has no reverse."""
         if self.job.adds_reverses:
             return 0
-        row_offsets, col_indices, weights = rows
+        first, row_offsets, col_indices, weights = (
+            rows.first,
+            rows.row_offsets,
+            rows.col_indices,
+            rows.weights,
+        )
         # Most graphs with one-way edges have one between two vertices of the first range: then no hashes are needed.
         if (
             self._reverse_difference is None
-            or reverses.first_one_way(row_offsets, 0, len(row_offsets) - 1, col_indices, weights, first) >= 0
+            or reverses.first_one_way(row_offsets, col_indices, weights, first) >= 0
         ):
             return None
         return reverses.reverse_difference(first, row_offsets, col_indices, weights, keys)
 
-    def _refuse_duplicates(self, first: int, row_offsets: np.ndarray, col_indices: np.ndarray) -> None:
-        """Raise `InputError` if two edges of the sorted rows from vertex `first` on have equal ends."""
-        e = sorted_rows.first_duplicate(row_offsets, col_indices)
+    def _refuse_duplicates(self, rows: Rows) -> None:
+        """Raise `InputError` if two edges of sorted rows have equal ends."""
+        e = sorted_rows.first_duplicate(rows.row_offsets, rows.col_indices)
         if e < 0:
             return
-        u, v = first + int(np.searchsorted(row_offsets, e, side="right")) - 1, int(col_indices[e])
+        u, v = map(self.vertex_ids.original, rows.ends(e))
         raise InputError(
-            f"{self.job.input_name}: the edge from `{self.vertex_ids.original(u)}` to "
-            f"`{self.vertex_ids.original(v)}` is listed twice",
+            f"{self.job.input_name}: the edge from `{u}` to `{v}` is listed twice",
             hint="`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
         )
 
@@ -208,7 +224,7 @@ class ReadEdges:
             rows_skipped=self.job.edge_list.skipped.count,
             self_loops_dropped=self.n_loops if self.job.drops_loops else 0,
             reverses_added=self.seen.n_edges - self.n_loops if self.job.adds_reverses else 0,
-            duplicates_dropped=sum(int(run.starts[-1]) for run in self.runs) - self._n_edges,
+            duplicates_dropped=sum(run.n_edges for run in self.runs) - self._n_edges,
         )
 
     @property
@@ -220,27 +236,12 @@ class ReadEdges:
         """Raise `InputError` if the format lists both directions of every edge, and one of them is missing."""
         if self.job.edge_list.symmetric != "both-listed" or self.is_symmetric:
             return
-        rows = list(self.rows())
-        degrees, col_indices, weights = (
-            np.concatenate(arrays)
-            for arrays in zip(
-                *((np.diff(r.row_offsets), r.col_indices, r.weights) for r in rows), strict=True
-            )
-        )
-        graph = CsrGraph(np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)]), col_indices, weights)
-        u, v = (self.vertex_ids.original(end) for end in _first_one_way(graph, self.job.threads))
+        rows = joined_rows(list(self.rows()))
+        edge = reverses.first_one_way(rows.row_offsets, rows.col_indices, rows.weights)
+        u, v = map(self.vertex_ids.original, rows.ends(edge))
         raise InputError(
             f"`{files.redacted(self.given.urls[0])}` lists the edge from `{u}` to `{v}`, but not from `{v}` to `{u}` "
             "with the same weight",
             hint="a METIS graph lists every edge in the lines of both its ends; set `graph.format: text` if each "
             "row is an edge",
         )
-
-
-def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int]:
-    """Return the ends of the first edge without a reverse of the same weight, of which there is one."""
-    found = reverses.in_parallel(
-        reverses.first_one_way, graph.row_offsets, threads, graph.col_indices, graph.weights
-    )
-    edge = next(e for e in found if e >= 0)
-    return int(np.searchsorted(graph.row_offsets, edge, side="right")) - 1, int(graph.col_indices[edge])

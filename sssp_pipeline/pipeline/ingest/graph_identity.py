@@ -1,8 +1,7 @@
 """Graph identity: compares the input and the options of a stored graph with those of a workflow.
 
 A store holds one graph. The same input with the same options is the same graph. If the content of the input has
-changed, it is a new version of that graph. A missing option has its default, so that a store stays valid when a release
-adds an option.
+changed, it is a new version of that graph.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from sssp_pipeline.workflow import models as workflow
 
 #: Options in a manifest that do not belong to the identity of the graph.
 _NOT_OF_THE_GRAPH = ("reader", "max_line_bytes")
-#: From this `READER` on the default of `graph.weights.scale` is `auto`.
-_CHOOSES_SCALES = 3
 #: Options that are URLs.
 _URLS = ("input", "coordinates", "coordinates.file")
 
@@ -45,13 +42,13 @@ def _without_secrets(value: Any) -> Any:
 
 def is_up_to_date(manifest: Manifest, inputs: list[dict[str, Any]]) -> bool:
     """Return whether this `READER` made the stored graph, and `inputs` have the fingerprints that it had then."""
-    return manifest.inputs == inputs and manifest.options.get("reader", 1) == READER
+    return manifest.inputs == inputs and manifest.options.get("reader") == READER
 
 
 def check_same_graph(store: str, manifest: StoreManifest, specs: dict[str | None, workflow.Graph]) -> None:
-    """Raise `InputError` if the stored graph is not that of `specs`; the message names the differing options.
+    """Raise `InputError` if the stored graph is another one than in `specs`; the message names the differing options.
 
-    `specs` has the section of the graph with each weight alone, by the name of the weight.
+    `specs` has the section of the graph with each of its weights, by the name of the weight.
     """
     stored = manifest.by_weight
     if stored.keys() != specs.keys():
@@ -77,34 +74,12 @@ def _names_text(by_weight: Mapping[str | None, Any]) -> str:
 
 def _different_options(manifest: Manifest, spec: workflow.Graph) -> list[tuple[str, Any, Any]]:
     """Return key, stored value and value in `spec` of each option that differs."""
-    here = options_of(spec)
-    there = _stored_options(manifest, here)
-    old, new = _flat(there), _flat(here)
+    old, new = _flat(manifest.options), _flat(options_of(spec))
     return [
         (key, old.get(key), new.get(key))
         for key in dict.fromkeys([*new, *old])
         if key not in _NOT_OF_THE_GRAPH and not _is_same(key, old.get(key), new.get(key))
     ]
-
-
-def _stored_options(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a stored graph; options that are newer than the store get their defaults."""
-    defaults = workflow.Graph(input="-").model_dump(
-        mode="json", exclude={"store", "memory", "input", "coordinates"}
-    )
-    there = _merged(defaults, manifest.options)
-    if manifest.options.get("reader", 1) < _CHOOSES_SCALES and there["weights"]["scale"] is None:
-        there["weights"]["scale"] = "auto"  # the default of its time
-    return there
-
-
-def _merged(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return `defaults` with the values of `given` in their place, section by section."""
-    merged = dict(defaults)
-    for key, value in given.items():
-        sections = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merged(merged[key], value) if sections else value
-    return merged
 
 
 def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,9 +9,7 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import IdCollector
-from sssp_pipeline.pipeline.ingest.input import (
-    adds_reverses,
-)
+from sssp_pipeline.pipeline.ingest.input import adds_reverses
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.storage import files

@@ -26,7 +26,7 @@ _MOST_PARTS = 8
 
 @dataclass(frozen=True)
 class Memory:
-    """The bytes that ingest may take beside the program itself, for `threads` threads."""
+    """The bytes that ingest may take in addition to the program itself, for `threads` threads."""
 
     n_bytes: int
     threads: int

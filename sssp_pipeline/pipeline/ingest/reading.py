@@ -6,9 +6,10 @@ a temporary file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,34 +22,97 @@ from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk
 from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import VertexPositions
-from sssp_pipeline.pipeline.ingest.edges import ReadEdges
+from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import collector
-from sssp_pipeline.pipeline.ingest.input import (
-    SAMPLE_EDGES,
-    open_input,
-    open_positions,
-    sample_of,
-)
+from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions, sample_of
 from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.ingest.rows.edge_runs import (
-    EdgeRun,
-    keep_run,
-    with_vertices,
-)
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, keep_run, with_vertices
 from sssp_pipeline.pipeline.ingest.spill import Spill
-from sssp_pipeline.pipeline.ingest.weight_types import (
-    WeightRange,
-    check_weights,
-    default_weight,
-    scaled,
-)
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights, default_weight, scaled
 from sssp_pipeline.storage import files
 
 
+@dataclass(frozen=True, eq=False)
+class EdgesSeen:
+    """What is known of edges when all of them were read."""
+
+    seen: WeightRange
+    n_loops: int
+    #: The first edges.
+    sample: list[tuple]
+
+
+class Work(ABC):
+    """What differs between the ways to read the edges with one weight. `read_edges` calls the methods in their order.
+
+    Parameters
+    ----------
+    given
+        The input.
+    memory
+        The memory of this process.
+    progress
+        Gets what is told meanwhile.
+    resources
+        End when all edges were written to the store.
+    """
+
+    def __init__(self, given: Given, memory: Memory, progress: Progress, resources: ExitStack) -> None:
+        self.given, self.memory, self.progress, self.resources = given, memory, progress, resources
+        #: The bytes of the input that are read into one chunk.
+        self.block_bytes = memory.block_bytes
+        #: The memory by which the collector of ids chooses the ids that are their own codes.
+        self.id_bytes = memory.n_bytes
+
+    @abstractmethod
+    def read(self, job: Job) -> EdgesSeen:
+        """Read and keep all edges.
+
+        Raises
+        ------
+        InputError
+            The input cannot be used, or there is no room for the edges.
+        """
+
+    @abstractmethod
+    def collect_ids(self, job: Job) -> None:
+        """Give the collector of `job` the ids that it lacks."""
+
+    @abstractmethod
+    def edges(self, job: Job, facts: EdgeFacts) -> ReadEdges:
+        """Return the edges, which can make their rows; the ids are numbered."""
+
+
+class WholeInput(Work):
+    """Reads the input as a whole in this process, and keeps the edges in the spill."""
+
+    def read(self, job: Job) -> EdgesSeen:
+        self._runs, seen = read_runs(job)
+        return seen
+
+    def collect_ids(self, job: Job) -> None:
+        """Do nothing: the collector has all ids."""
+
+    def edges(self, job: Job, facts: EdgeFacts) -> ReadEdges:
+        runs = self._runs
+        if job.ids.has_chunks:
+            with ThreadPoolExecutor(job.threads) as pool:
+                runs = list(pool.map(lambda run: with_vertices(run, job.ids), runs))
+        return ReadEdges(job, self.given, runs, *facts)
+
+
 @contextmanager
-def read_edges(given: Given, progress: Progress, *, with_positions: bool = True) -> Iterator[ReadEdges]:
+def read_edges(
+    work_of: Callable[[Given, Memory, Progress, ExitStack], Work],
+    given: Given,
+    progress: Progress,
+    *,
+    with_positions: bool = True,
+) -> Iterator[ReadEdges]:
     """Read the edges with one weight, and give them; the coordinates only `with_positions`.
+
+    `work_of` returns the way to read them: a new `Work`.
 
     Raises
     ------
@@ -57,27 +121,26 @@ def read_edges(given: Given, progress: Progress, *, with_positions: bool = True)
     """
     spec = given.spec
     memory = Memory.of(spec.memory, usable_cores())
-    edge_list = open_input(spec, given.urls, memory.block_bytes, spec.max_line_bytes)
-    if edge_list.n_vertices is not None:
-        check_vertex_count(edge_list.n_vertices)
-    with Spill(memory.spill_bytes) as spill:
-        ids = collector(
-            edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id, spill, memory.n_bytes
-        )
+    with ExitStack() as resources:
+        work = work_of(given, memory, progress, resources)
+        edge_list = open_input(spec, given.urls, work.block_bytes, spec.max_line_bytes)
+        if edge_list.n_vertices is not None:
+            _check_vertex_count(edge_list.n_vertices)
+        spill = resources.enter_context(Spill(memory.spill_bytes))
+        ids = collector(edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id, spill, work.id_bytes)
         job = Job(spec, edge_list, ids, spill, memory, progress)
         positions = open_positions(spec, edge_list) if with_positions else None
         progress.stage("read edges")
-        runs, seen, n_loops, sample = read_runs(job)
-        check_all_have_weights(seen)
-        weight_type = seen.type_of(spec.weights, edge_list.weight_dtype, job.input_name, given.wider)
+        found = work.read(job)
+        _check_all_have_weights(found.seen)
+        weight_type = found.seen.type_of(spec.weights, edge_list.weight_dtype, job.input_name, given.wider)
         progress.stage("build rows")
+        work.collect_ids(job)
         vertex_ids = ids.finish()
-        check_vertex_count(vertex_ids.n_vertices)
-        if ids.has_chunks:
-            with ThreadPoolExecutor(job.threads) as pool:
-                runs = list(pool.map(lambda run: with_vertices(run, ids), runs))
-        coordinates = coordinates_of(job, positions, vertex_ids) if with_positions else None
-        yield ReadEdges(job, given, runs, seen, n_loops, sample, vertex_ids, weight_type, coordinates)
+        _check_vertex_count(vertex_ids.n_vertices)
+        coordinates = _coordinates_of(job, positions, vertex_ids) if with_positions else None
+        facts = EdgeFacts(found.seen, found.n_loops, found.sample, vertex_ids, weight_type, coordinates)
+        yield work.edges(job, facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +154,8 @@ class _Prepared:
     seen: WeightRange
 
 
-def read_runs(job: Job, before: int = 0) -> tuple[list[EdgeRun], WeightRange, int, list[tuple]]:
-    """Read and keep all edges; return their runs, what their weights need, the self-loops, and the first edges.
+def read_runs(job: Job, before: int = 0) -> tuple[list[EdgeRun], EdgesSeen]:
+    """Read and keep all edges; return their runs, and what is known of the edges.
 
     `before` is the number of edges before these, for messages.
     """
@@ -110,14 +173,14 @@ def read_runs(job: Job, before: int = 0) -> tuple[list[EdgeRun], WeightRange, in
         sample += done.sample[: SAMPLE_EDGES - len(sample)]
         seen.merge(done.seen)
         seen.n_edges += done.n_edges
-        seen.n_weighted += done.n_edges if done.run.weights is not None else 0
+        seen.n_weighted += done.n_edges if done.run.weight_dtype is not None else 0
         n_loops += done.n_loops
         runs.append(done.run)
         job.progress.advance(seen.n_edges, None, "edges")
-    return runs, seen, n_loops, sample
+    return runs, EdgesSeen(seen, n_loops, sample)
 
 
-def check_all_have_weights(seen: WeightRange) -> None:
+def _check_all_have_weights(seen: WeightRange) -> None:
     """Raise `InputError` if only some of the edges have a weight."""
     if 0 < seen.n_weighted < seen.n_edges:
         raise InputError(
@@ -173,7 +236,7 @@ def _checked(
     return weights
 
 
-def check_vertex_count(n_vertices: int) -> None:
+def _check_vertex_count(n_vertices: int) -> None:
     """Raise `InputError` if `n_vertices` is above the limit of a graph."""
     if n_vertices > MAX_VERTICES:
         raise InputError(
@@ -182,7 +245,7 @@ def check_vertex_count(n_vertices: int) -> None:
         )
 
 
-def coordinates_of(job: Job, positions: VertexPositions | None, vertex_ids: VertexIds) -> Coordinates | None:
+def _coordinates_of(job: Job, positions: VertexPositions | None, vertex_ids: VertexIds) -> Coordinates | None:
     """Return x and y of the vertices, (V,) each; None if the input has no coordinates."""
     if job.edge_list.positions_of is not None:
         return job.edge_list.positions_of(vertex_ids)

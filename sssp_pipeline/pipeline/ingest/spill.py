@@ -27,7 +27,7 @@ _ALIGNED = 64
 class Spill:
     """Arrays that take at most some bytes of memory; all further ones are on disk, in a nameless file or a new `path`.
 
-    Several threads may call all methods of this class and of `Kept`.
+    Several threads may call all methods of this class and of `SpilledArray`.
     """
 
     def __init__(self, memory_bytes: int, path: str | None = None) -> None:
@@ -52,7 +52,7 @@ class Spill:
         with suppress(OSError):  # a full disk was already reported by the write
             self._file.close()
 
-    def keep(self, array: np.ndarray) -> Kept:
+    def keep(self, array: np.ndarray) -> SpilledArray:
         """Keep a copy of a one-dimensional array.
 
         Raises
@@ -64,10 +64,14 @@ class Spill:
         kept.write(0, array)
         return kept
 
-    def reserve(self, dtype: np.dtype, length: int) -> Kept:
+    def reserve(self, dtype: np.dtype, length: int) -> SpilledArray:
         """Return a place for an array that is written later; its content is undefined until then."""
         memory = self._in_memory(dtype.itemsize * length)
-        return self._on_disk(dtype, length) if memory is None else Kept(memory.view(dtype), dtype, length)
+        return (
+            self._on_disk(dtype, length)
+            if memory is None
+            else SpilledArray(memory.view(dtype), dtype, length)
+        )
 
     def _in_memory(self, n_bytes: int) -> np.ndarray | None:
         """Return memory (n_bytes,) uint8, or None if there is no room."""
@@ -82,11 +86,11 @@ class Spill:
             memory, self._slab = self._slab[:n_bytes], self._slab[taken:]
             return memory
 
-    def _on_disk(self, dtype: np.dtype, length: int) -> Kept:
+    def _on_disk(self, dtype: np.dtype, length: int) -> SpilledArray:
         with self._lock:
             begin = self._end
             self._end += dtype.itemsize * length
-        return Kept(None, dtype, length, self._file.fileno(), begin, self._place, self._name)
+        return SpilledArray(None, dtype, length, self._file.fileno(), begin, self._place, self._name)
 
 
 class Readable(Protocol):
@@ -113,7 +117,7 @@ class Readable(Protocol):
         ...
 
 
-class Kept:
+class SpilledArray:
     """A one-dimensional array of a `Spill`, in memory or on disk."""
 
     def __init__(

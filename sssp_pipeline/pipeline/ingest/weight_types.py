@@ -35,7 +35,7 @@ class WeightType:
     """How the weights are stored."""
 
     dtype: np.dtype
-    #: The stored weights are those of the input times this number; None if they are those of the input.
+    #: The stored weights are the weights of the input times this number; None if they are equal.
     scale: int | None
     #: The reason.
     why: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.kernels.contract.compile_notice import on_first_compilation
 from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.tasks.edge_reader import IngestWorkers
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.durability import syncing
@@ -64,14 +64,14 @@ def ingest_all(
             wider=wider,
         )
     for name, manifest in stored.by_weight.items():
-        if fresh and manifest.reading is not None:
+        if fresh:
             how, *edges = manifest.reading.lines()
             inputs = workflow.graph.by_weight[name].inputs
             given = ", ".join(map(files.redacted, inputs[:3]))
             progress.say(f"read {given}{', …' * (len(inputs) > 3)}: {how}", "read")
             for line in edges:
                 progress.say(line, "read")
-    manifest = next(iter(stored.by_weight.values()))
+    manifest = stored.first
     size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
     counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
     if len(counts) > 1:  # something was dropped or added

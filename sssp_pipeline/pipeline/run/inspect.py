@@ -122,7 +122,7 @@ def _graph_facts(manifest: Manifest) -> dict[str, Any]:
     parts = {"row_offsets", "edges", "edge_weights", "vertices"}
     return {
         **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs", "reading"}),
-        "read": manifest.reading.facts() if manifest.reading is not None else None,
+        "read": manifest.reading.facts(),
         "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
     }
 

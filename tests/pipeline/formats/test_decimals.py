@@ -20,7 +20,7 @@ from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, scaled
 from sssp_pipeline.workflow import models as workflow
 
@@ -281,7 +281,7 @@ def test_random_decimals_are_stored_as_python_reads_them(tmp_path, monkeypatch, 
         )
         spec = workflow.Graph(input=name, delimiter="auto" if between == " " else between)
         try:
-            manifest, _ = ingest(spec, f"store-{file}", Quiet())
+            manifest = ingest(spec, f"store-{file}", Quiet())[0].first
         except InputError as error:
             assert "is an integer that no type holds exactly" in error.message  # noqa: PT017
             continue

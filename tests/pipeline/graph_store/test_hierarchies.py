@@ -28,7 +28,8 @@ from sssp_pipeline.pipeline.graph_store.hierarchies import load_completion, load
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record
 from sssp_pipeline.pipeline.graph_store.store import read_manifest, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, resident_graph
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.graph_store.writing import part_files
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, make_for_all, make_hierarchy
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Graph, NamedWeight, Weights
@@ -110,7 +111,7 @@ def assert_same(found, expected):
 @pytest.mark.medium
 @pytest.mark.parametrize("directed", [False, True])
 def test_what_is_stored_is_what_was_made(tmp_path, monkeypatch, directed):
-    monkeypatch.setattr(hierarchies, "PART_ROWS", 100)  # so that arrays have several parts
+    monkeypatch.setattr(part_files, "PART_ROWS", 100)  # so that arrays have several parts
     store = ingested(tmp_path, spec_of(written(tmp_path / "edges.csv", directed=directed)))
     make(store)
     stored = stored_in(store)

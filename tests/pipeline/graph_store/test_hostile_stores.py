@@ -16,7 +16,7 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store import machine_cache
 from sssp_pipeline.pipeline.graph_store.loading import check_store, load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run import conductor as conductor
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.workflow.models import Graph, Workflow
@@ -145,7 +145,11 @@ def test_a_changed_store_is_refused(store, reseal, change):
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 200_000, '{"a":' * 100_000, "\0", "{}", "[]", "null", '"text"', "1e999", "{" * 9]
+    "text",
+    [
+        *("", "[" * 200_000, '{"a":' * 100_000, "\0", "{}", "[]", "null", '"text"', "1e999", "{" * 9),
+        '{"format": "sssp-pipeline graph store"',
+    ],
 )
 def test_a_manifest_of_other_json_is_refused(store, text):
     (store / "manifest.json").write_text(text)
@@ -161,7 +165,7 @@ def test_weights_with_the_same_crc_are_another_graph(tmp_path):
     manifests = []
     for name, lines in (("one", edges), ("two", other)):
         (tmp_path / f"{name}.txt").write_text("".join(f"{u} {v} {w}\n" for u, v, w in lines))
-        found, _ = ingest(Graph(input=str(tmp_path / f"{name}.txt")), str(tmp_path / name), Quiet())
+        found = ingest(Graph(input=str(tmp_path / f"{name}.txt")), str(tmp_path / name), Quiet())[0].first
         manifests.append(found)
     one, two = manifests
     assert one.content_id != two.content_id

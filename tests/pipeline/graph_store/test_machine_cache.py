@@ -24,12 +24,12 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.pipeline.graph_store import machine_cache
+from sssp_pipeline.pipeline.graph_store import cache_entries, machine_cache
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import GraphCache, shared_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Graph, NamedWeight, Weights
 
@@ -338,7 +338,7 @@ def test_the_longest_unused_graph_makes_room_and_none_that_is_in_use(tmp_path, c
     two_graphs = sum(m.graph_bytes for m in manifests[:2]) + 1000
 
     def disk_usage(folder):
-        used = sum(machine_cache._folder_bytes(place) for place in Path(folder).iterdir() if place.is_dir())
+        used = sum(cache_entries.folder_bytes(place) for place in Path(folder).iterdir() if place.is_dir())
         return SimpleNamespace(free=2 * two_graphs - used)
 
     monkeypatch.setattr(shutil, "disk_usage", disk_usage)
@@ -378,7 +378,7 @@ def test_what_a_killed_loader_left_of_another_graph_makes_room(store, cache, mon
     monkeypatch.setattr(
         shutil,
         "disk_usage",
-        lambda _: SimpleNamespace(free=2 * manifest.graph_bytes - machine_cache._folder_bytes(left)),
+        lambda _: SimpleNamespace(free=2 * manifest.graph_bytes - cache_entries.folder_bytes(left)),
     )
     cache.graph(store, manifest)
     assert not left.exists()

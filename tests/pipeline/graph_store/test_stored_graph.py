@@ -18,7 +18,7 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import (
     resident_graph,
     share_with_tasks,
 )
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.workflow.models import Graph
 
 
@@ -42,10 +42,8 @@ def stores(tmp_path) -> list[tuple[str, str]]:
     found = []
     for seed in (1, 2, 3):
         url = str(tmp_path / str(seed))
-        manifest, _ = ingest(
-            Graph(input=f"generated:grid?rows=5&cols=6&seed={seed}", store=url), url, Quiet()
-        )
-        found.append((url, manifest.content_id))
+        stored, _ = ingest(Graph(input=f"generated:grid?rows=5&cols=6&seed={seed}", store=url), url, Quiet())
+        found.append((url, stored.content_id))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import subprocess
@@ -23,8 +22,8 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest import memory, spill
 from sssp_pipeline.pipeline.ingest.ids import id_runs
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks
 from sssp_pipeline.workflow import models as workflow
 
@@ -55,7 +54,7 @@ def stored(tmp_path: Path, memory_asked: str, **graph: object) -> dict:
     for path in sorted(store.rglob("*")):
         if path.is_file() and path.parent != store:
             files[f"{path.parent.name}/{path.name[-13:]}"] = path.read_bytes()
-    text = json.loads(manifest.model_dump_json())
+    text = manifest.content
     for graph_text in text.get("graphs", {"": text}).values():
         for folder in ("row_offsets", "edges", "vertices", "edge_weights"):
             for part in graph_text.get(folder, ()):
@@ -247,7 +246,7 @@ def test_the_memory_is_divided():
 PEAK = """\
 import resource, sys
 from sssp_pipeline.pipeline.graph_store.writing import part_files
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.workflow import models as workflow
 part_files.PART_EDGES = 1 << 20

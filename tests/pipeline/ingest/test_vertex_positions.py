@@ -11,20 +11,10 @@ import pytest
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.base.progress import Quiet
 
 ROADS = "from,to,km\nAyr,Bude,4\nBude,Cork,5\n"
 PLACES = "id,lat,lon\nCork,51.9,-8.5\nAyr,55.5,-4.6\nBude,50.8,-4.5\n"
-
-
-class Said(Progress):
-    """Keeps the lines that a user sees."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line, event="note", *, level="info", **facts):
-        self.lines.append(line)
 
 
 @pytest.fixture
@@ -35,7 +25,7 @@ def ingest(tmp_path, monkeypatch):
         Path(name).write_text(edges)
         if places is not None:
             Path(table).write_text(places)
-        return sp.ingest(name, "store", coordinates=table, progress=progress or Said())
+        return sp.ingest(name, "store", coordinates=table, progress=progress or Quiet())
 
     return make
 
@@ -73,10 +63,10 @@ def test_a_changed_table_is_a_new_version(ingest):
     assert changed.lon_lat().lat[2] == 51.95
 
 
-def test_rows_of_no_vertex_are_counted(ingest):
-    said = Said()
-    ingest(places=PLACES + "Deal,51.2,1.4\n", progress=said)
-    assert "1 row of places.csv have positions of no vertex of the graph" in said.lines
+def test_rows_of_no_vertex_are_counted(ingest, listener):
+    heard = listener()
+    ingest(places=PLACES + "Deal,51.2,1.4\n", progress=heard)
+    assert "1 row of places.csv have positions of no vertex of the graph" in heard.lines
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,6 @@ def test_no_integer_is_rounded_beside_a_negative_one(values, smallest):
     assert (kept.tolist(), kept.dtype) == (values, smallest)
 
 
-def test_floats_come_back_unchanged():
-    values = np.array([0.1, 3])
-    assert WeightRange().add(values) is values
-
-
 def seen(*chunks) -> WeightRange:
     weights = WeightRange()
     for chunk in chunks:
@@ -85,10 +80,6 @@ def test_weights_that_were_rounded_are_not_scaled():
     assert other.type_of(Weights(), None).dtype == "float64"
 
 
-def test_without_a_scale_decimals_are_float64():
-    assert seen([0.5]).type_of(Weights(scale=None), None).dtype == "float64"
-
-
 @pytest.mark.parametrize(
     ("dtype", "factor", "given", "wanted"),
     [
@@ -108,11 +99,6 @@ def test_weights_as_they_are_stored(dtype, factor, given, wanted):
 def test_a_typed_column_keeps_its_type(typed, dtype):
     found = seen([0.5]).type_of(Weights(), np.dtype(typed))
     assert (found.dtype, found.scale) == (dtype, None)
-
-
-def test_a_type_that_is_asked_for():
-    found = seen([0.1]).type_of(Weights(dtype="float32"), None)
-    assert found == WeightType(np.dtype("float32"), None, "as the workflow says")
 
 
 @pytest.mark.parametrize("integer", [2**53 + 1, -(2**53) - 1, 2**62 + 1])

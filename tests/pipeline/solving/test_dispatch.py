@@ -19,7 +19,7 @@ from sssp_pipeline.base import interrupts
 from sssp_pipeline.base.errors import InputError, StoreUnavailableError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -95,7 +95,9 @@ class Fake:
 
 def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
     store, folder = str(tmp_path / "graph"), RunFolder(str(tmp_path / "run"))
-    manifest, _ = ingest(Graph(input="generated:grid?rows=9&cols=9&seed=1", store=store), store, Quiet())
+    manifest = ingest(Graph(input="generated:grid?rows=9&cols=9&seed=1", store=store), store, Quiet())[
+        0
+    ].first
     batches = ((4, np.arange(5, dtype=np.uint32)), (7, np.array([60], np.uint32)))
     folder.begin(identity := {"sources": "all"})
     graph = store, manifest.content_id

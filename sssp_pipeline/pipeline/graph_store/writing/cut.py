@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
-from sssp_pipeline.pipeline.graph_store.manifest import Part
+from sssp_pipeline.pipeline.graph_store.manifest import StoredPart
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import (
     Columns,
     EdgesFiles,
     EdgesPart,
-    Layout,
+    WantedParts,
     WrittenEdges,
 )
 from sssp_pipeline.pipeline.graph_store.writing.part_files import WeightSums
@@ -34,7 +34,7 @@ _COPIERS = 4
 def write_edges(
     writer: StoreWriter,
     rows: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]],
-    layout: Layout,
+    wanted: WantedParts,
     threads: int,
 ) -> WrittenEdges:
     """Write the rows of a graph to a store as they come, and return the parts and their facts.
@@ -45,7 +45,7 @@ def write_edges(
     ----------
     rows
         Row offsets from 0, targets and weights of the next vertices, as in a `CsrGraph`.
-    layout
+    wanted
         Which parts to write.
 
     Raises
@@ -54,7 +54,7 @@ def write_edges(
         The store cannot be written; or what `rows` raises.
     """
     with ThreadPoolExecutor(threads + _COPIERS) as pool:
-        cut = Cut(writer, layout, pool, threads)
+        cut = Cut(writer, wanted, pool, threads)
         try:
             for row_offsets, col_indices, weights in rows:
                 cut.add(row_offsets, col_indices, weights)
@@ -72,8 +72,10 @@ class Cut:
     rows come.
     """
 
-    def __init__(self, writer: StoreWriter, layout: Layout, pool: ThreadPoolExecutor, threads: int) -> None:
-        self._writer, self._layout, self._pool, self._threads = writer, layout, pool, threads
+    def __init__(
+        self, writer: StoreWriter, wanted: WantedParts, pool: ThreadPoolExecutor, threads: int
+    ) -> None:
+        self._writer, self._wanted, self._pool, self._threads = writer, wanted, pool, threads
         self._n_vertices = self._n_edges = 0
         #: The rows of the next part: its first vertex, the number of its edges, and its two columns.
         self._first = self._filled = 0
@@ -92,7 +94,7 @@ class Cut:
         #: By the number of that part: the sum of the squared degrees of its rows.
         self._squared_degrees: dict[int, int] = {}
         self._pending: deque[Future[None]] = deque()
-        self._parts: dict[str, dict[int, Part]] = {"row_offsets": {}, "edges": {}, "edge_weights": {}}
+        self._parts: dict[str, dict[int, StoredPart]] = {"row_offsets": {}, "edges": {}, "edge_weights": {}}
         self._sums: dict[int, WeightSums] = {}
         self._dtype = np.dtype(np.uint32)
         self._numbers: Counter[str] = Counter()
@@ -142,8 +144,8 @@ class Cut:
         if end == self._grouped:
             return
         if self._files is None:
-            self._files = EdgesFiles(self._writer, self._layout, self._numbers["edges"], columns)
-        # A task waits for earlier tasks alone, which were submitted before it.
+            self._files = EdgesFiles(self._writer, self._wanted, self._numbers["edges"], columns)
+        # A task waits only for tasks that were submitted before it.
         edges_files, before, copies = self._files, self._group, list(self._copies)
 
         def write() -> None:
@@ -174,7 +176,7 @@ class Cut:
 
         def write() -> None:
             self._squared_degrees[number] = _squared_degrees(before, offsets)
-            if self._layout.structure:
+            if self._wanted.structure:
                 table = pa.table({"row_offset": arrow_array(offsets)})
                 part = self._writer.write_part("row_offsets", number, table, first, first + len(table))
                 self._parts["row_offsets"][number] = part
@@ -205,7 +207,7 @@ class Cut:
         before = [*([group] if group else []), *copies]
 
         def write() -> None:
-            opened = edges_files or EdgesFiles(self._writer, self._layout, number, columns)
+            opened = edges_files or EdgesFiles(self._writer, self._wanted, number, columns)
             try:
                 for task in before:
                     task.result()
@@ -225,7 +227,7 @@ class Cut:
         return first, last
 
     def keep(self, number: int, part: EdgesPart) -> None:
-        """Note a part of the edges that was written."""
+        """Take in a part of the edges that was written."""
         for folder, written in part.parts.items():
             self._parts[folder][number] = written
         if part.sums is not None:
@@ -259,7 +261,7 @@ class Cut:
         parts = {folder: [found[i] for i in sorted(found)] for folder, found in self._parts.items()}
         sums = [self._sums[i] for i in sorted(self._sums)]
         self._writer.first_weight_part += len(parts["edge_weights"])
-        weights = parts["edge_weights"] if self._layout.several_weights else None
+        weights = parts["edge_weights"] if self._wanted.weights_apart else None
         zero = any(one.zero for one in sums)
         return WrittenEdges(parts["row_offsets"], parts["edges"], weights, self._traits(sums), zero)
 

@@ -10,29 +10,29 @@ import pyarrow as pa
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
-from sssp_pipeline.pipeline.graph_store.manifest import Part
+from sssp_pipeline.pipeline.graph_store.manifest import StoredPart
 from sssp_pipeline.pipeline.graph_store.writing.part_files import PartFile, WeightSums
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 
 
 @dataclass(frozen=True)
-class Layout:
+class WantedParts:
     """Which parts `cut.write_edges` writes."""
 
-    #: Row offsets and edges; otherwise these are those of another weight of the store.
+    #: Whether to write the row offsets and the edges. Further weights of a store share the parts of the first weight.
     structure: bool = True
     #: Whether the weights are in `edge_weights/`, and not in `edges/`.
-    several_weights: bool = False
+    weights_apart: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class WrittenEdges:
     """The parts of a graph, and the facts about it."""
 
-    row_offsets: list[Part]
-    edges: list[Part]
-    #: None with one weight.
-    edge_weights: list[Part] | None
+    row_offsets: list[StoredPart]
+    edges: list[StoredPart]
+    #: None if the weights are in the parts of `edges`.
+    edge_weights: list[StoredPart] | None
     traits: GraphTraits
     #: Whether a weight is 0.
     zero: bool
@@ -44,9 +44,9 @@ Columns: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class EdgesPart:
-    """The rows of a part of the edges, written to the folders that a `Layout` names."""
+    """The rows of a part of the edges, written to the folders of the `WantedParts`."""
 
-    parts: dict[str, Part]
+    parts: dict[str, StoredPart]
     #: None if no row has an edge.
     sums: WeightSums | None
 
@@ -54,14 +54,14 @@ class EdgesPart:
 class EdgesFiles:
     """The files of a part of the edges, which are written row group by row group; raises as `write_edges`."""
 
-    def __init__(self, writer: StoreWriter, layout: Layout, number: int, columns: Columns) -> None:
+    def __init__(self, writer: StoreWriter, wanted: WantedParts, number: int, columns: Columns) -> None:
         self._columns, self._written = columns, 0
         self._files: dict[str, tuple[PartFile, tuple[str, ...]]] = {}
-        weights = () if layout.several_weights else ("weight",)
+        weights = () if wanted.weights_apart else ("weight",)
         try:
-            if layout.structure:
+            if wanted.structure:
                 self._open(writer, "edges", number, ("col_index", *weights))
-            if layout.several_weights:
+            if wanted.weights_apart:
                 self._open(writer, "edge_weights", writer.first_weight_part + number, ("weight",))
         except BaseException:
             self.abandon()
@@ -82,7 +82,7 @@ class EdgesFiles:
         self._written = end
 
     def finish(self, vertices: tuple[int, int], n: int) -> EdgesPart:
-        """Write the last ones of the `n` edges, those of the rows of `vertices`, and return the part."""
+        """Write the remaining edges and return the part. It has `n` edges: the rows of `vertices`."""
         if self._written < n or n == 0:
             self.write_until(n)
         col_indices, weights = (column[:n] for column in self._columns)

@@ -14,7 +14,7 @@ from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.parquet.arrow_arrays import number_bytes
 from sssp_pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.parquet.pages import Chunk, encoded_chunk, plain_chunk
-from sssp_pipeline.pipeline.graph_store.manifest import Part
+from sssp_pipeline.pipeline.graph_store.manifest import StoredPart
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.durability import begin_sync
 from sssp_pipeline.storage.file_sums import SummedFile
@@ -56,15 +56,18 @@ class PartFile:
                 self._writer.write_group(map(_chunk, group.columns))
             self._opened = opened.pop_all()  # the file stays open
 
-    def finish(self, content: pa.Table, first: int, last: int, before: np.ndarray | None = None) -> Part:
-        """Close the file, and return the part: `content` is all of its rows, the rows or vertices [first, last).
+    def finish(
+        self, content: pa.Table, first: int, last: int, before: np.ndarray | None = None
+    ) -> StoredPart:
+        """Close the file, and return the part.
 
-        The values `before` (n,) precede those of the table in the checksum of the content.
+        `content` has all rows of the file, which are the rows or vertices [first, last). The checksum of the content
+        is computed from the values `before` (n,) and then `content`.
         """
         with self._opened:
             n_bytes = self._writer.close()
         begin_sync(self._url)  # the manifest syncs all parts
-        return Part(
+        return StoredPart(
             path=self._path,
             rows=content.num_rows,
             first=first,
@@ -108,7 +111,7 @@ class WeightSums:
 
 
 def content_sha256(table: pa.Table, before: np.ndarray | None = None) -> str:
-    """Return the checksum of the values of a table, preceded by the values `before` (n,), in hexadecimal."""
+    """Return the SHA-256 of the values `before` (n,) and then of the values of a table, in hexadecimal."""
     digest = hashlib.sha256(b"" if before is None else before.data)
     for column in table.columns:
         # The chunks of strings must not matter.

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.pipeline.graph_store.manifest import Part, StoreManifest
+from sssp_pipeline.pipeline.graph_store.manifest import StoredPart, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import (
     MANIFEST,
     PART_FOLDERS,
@@ -50,12 +50,14 @@ class StoreWriter:
             for folder in PART_FOLDERS:
                 files.remove_if_empty(files.join(self.store, folder))
 
-    def write_vertices(self, table: pa.Table) -> list[Part]:
-        """Write `table`, which has one row for each vertex, to `vertices/`, and return the parts."""
+    def write_table(self, folder: str, table: pa.Table, first_number: int = 0) -> list[StoredPart]:
+        """Write `table` to `folder` in parts, whose numbers begin with `first_number`, and return the parts."""
         size = part_files.PART_ROWS
         return [
-            self.write_part("vertices", i, table.slice(start, size), start, min(start + size, table.num_rows))
-            for i, start in enumerate(range(0, max(table.num_rows, 1), size))
+            self.write_part(
+                folder, number, table.slice(start, size), start, min(start + size, table.num_rows)
+            )
+            for number, start in enumerate(range(0, max(table.num_rows, 1), size), first_number)
         ]
 
     def commit(self, manifest: StoreManifest) -> None:
@@ -73,7 +75,7 @@ class StoreWriter:
             if is_complete(self.store, before):
                 versions[before.content_id] = before
                 files.write_atomic(version_url(self.store, before.content_id), text, synced=True)
-        files.write_atomic(url, record_bytes(manifest.model_dump(mode="json")), synced=True)
+        files.write_atomic(url, record_bytes(manifest.content), synced=True)
         self._is_committed = True
         files.remove(version_url(self.store, manifest.content_id))
         versions[manifest.content_id] = manifest
@@ -90,7 +92,7 @@ class StoreWriter:
         first: int,
         last: int,
         before: np.ndarray | None = None,
-    ) -> Part:
+    ) -> StoredPart:
         """Write `table`, with the rows or vertices [first, last), to a file of `folder`; several threads may do so.
 
         `before` is as for `PartFile.finish`.

@@ -23,15 +23,10 @@ from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import atomic_or, one_bits, trailing_zeros
-from sssp_pipeline.pipeline.ingest.ids.id_runs import (
-    IntegerRuns,
-    StringRuns,
-    unique_integers,
-    unique_strings,
-)
+from sssp_pipeline.pipeline.ingest.ids.id_runs import IntegerRuns, StringRuns, unique_integers, unique_strings
 from sssp_pipeline.pipeline.ingest.spill import Spill
 
-#: Smaller ids are marked in a bitmap of 256 MiB, of which only the used pages take memory.
+#: Smaller ids are marked in a bitmap of 256 MiB. Only its used pages take memory.
 BITMAP_IDS = 2**31
 #: The number of a chunk whose codes are valid in all chunks.
 EVERYWHERE = -1
@@ -152,10 +147,10 @@ class DeclaredIds:
 
 
 class IntegerIds:
-    """Integer ids of a format that does not declare them; `alone` says that only one thread adds them."""
+    """Integer ids of a format that does not declare them; `one_thread` says that only one thread adds them."""
 
-    def __init__(self, spill: Spill, memory_bytes: int, alone: bool = False) -> None:
-        self._alone = alone
+    def __init__(self, spill: Spill, memory_bytes: int, one_thread: bool = False) -> None:
+        self._one_thread = one_thread
         # A bitmap of a fixed length never moves, so that several threads can mark ids in it.
         n_ids = min(BITMAP_IDS, max(64, 1 << (memory_bytes.bit_length() - 1)))
         self._n_ids = n_ids
@@ -180,7 +175,8 @@ class IntegerIds:
     def add(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
         codes = _codes(self._scratch, src, dst)
         found = [
-            _mark(self._bits, ids, code, self._alone) for ids, code in zip((src, dst), codes, strict=True)
+            _mark(self._bits, ids, code, self._one_thread)
+            for ids, code in zip((src, dst), codes, strict=True)
         ]
         with self._lock:
             self._n_words = max(self._n_words, *(int(n_words) for n_words, _ in found))
@@ -260,26 +256,26 @@ def collector(
     first_id: int,
     spill: Spill,
     memory_bytes: int,
-    alone: bool = False,
+    one_thread: bool = False,
 ) -> IdCollector:
     """Return the collector for ids of kind `id_kind`; `n_vertices` is None unless the format declares it.
 
-    It takes some part of `memory_bytes` itself, and keeps all else in `spill`. If it is used `alone`, only one thread
-    adds ids.
+    It takes some part of `memory_bytes` itself, and keeps all else in `spill`. With `one_thread`, only one thread adds
+    ids.
     """
     if n_vertices is not None:
         return DeclaredIds(n_vertices, first_id)
     if id_kind == "string":
         return StringIds(spill, memory_bytes)
-    return IntegerIds(spill, memory_bytes, alone)
+    return IntegerIds(spill, memory_bytes, one_thread)
 
 
 @njit(nogil=True)
-def _mark(bits: np.ndarray, ids: np.ndarray, codes: np.ndarray, alone: bool) -> Any:
+def _mark(bits: np.ndarray, ids: np.ndarray, codes: np.ndarray, one_thread: bool) -> Any:
     """Set the bits of `ids` and write them to `codes` (n,) uint32; those beyond the bits are left.
 
     Return the number of words up to the last of these bits, and the largest id. Several threads may set bits at once,
-    unless this one is `alone`, which takes half as long.
+    unless there is `one_thread`, which takes half as long.
     """
     one = np.uint64(1)
     n_ids = np.uint64(64 * len(bits))
@@ -291,7 +287,7 @@ def _mark(bits: np.ndarray, ids: np.ndarray, codes: np.ndarray, alone: bool) -> 
         if v < n_ids:
             largest_marked = max(largest_marked, np.int64(v))
             word, bit = v >> np.uint64(6), one << (v & np.uint64(63))
-            if alone:
+            if one_thread:
                 bits[word] |= bit
             elif not bits[word] & bit:
                 atomic_or(bits, word, bit)
@@ -300,7 +296,7 @@ def _mark(bits: np.ndarray, ids: np.ndarray, codes: np.ndarray, alone: bool) -> 
 
 @njit(nogil=True)
 def _count_ones(bits: np.ndarray, ranks: np.ndarray) -> None:
-    """Set `ranks`, (W + 1,), to the number of bits before each word of `bits`, (W,), and to that of all."""
+    """Set `ranks`, (W + 1,), to the number of set bits before each word of `bits`, (W,), and last to their total."""
     n = np.uint64(0)
     for word in range(len(bits)):
         ranks[word] = n

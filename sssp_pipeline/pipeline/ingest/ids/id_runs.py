@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
-from sssp_pipeline.pipeline.ingest.spill import Column, Kept, Spill
+from sssp_pipeline.pipeline.ingest.spill import Column, Spill, SpilledArray
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -55,22 +56,43 @@ def unique_strings(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
     return encoded.dictionary.take(order), places[encoded.indices.to_numpy()]
 
 
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """The different ids of a chunk, ascending."""
+
+    n_ids: int
+    #: The ids; of strings, their bounds (n + 1,) and their bytes.
+    columns: tuple[SpilledArray, ...]
+    #: Its first id, and each `SAMPLED_OF`-th after that.
+    sample: Sequence[Any]
+
+
 class Runs(ABC):
     """The runs of all chunks. Several threads may call `add`."""
 
     def __init__(self, spill: Spill, memory_bytes: int) -> None:
         self._spill, self._memory_bytes = spill, memory_bytes
         self._runs: list[_Run] = []
-        self._numbers: list[Kept] = []
+        self._numbers: list[SpilledArray] = []
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._runs) or len(self._numbers)
 
-    def _keep(self, run: _Run) -> int:
+    def _keep(self, n_ids: int, columns: Sequence[np.ndarray], sample: Sequence[Any]) -> int:
+        """Keep a run, and return its number."""
+        run = _Run(n_ids, tuple(map(self._spill.keep, columns)), sample)
         with self._lock:
             self._runs.append(run)
             return len(self._runs) - 1
+
+    def _position(self, run: _Run, value: Any) -> int:
+        """Return how many ids of a run are smaller than `value`."""
+        block = bisect_left(run.sample, value)
+        if block == 0:
+            return 0
+        begin = (block - 1) * SAMPLED_OF
+        return begin + self._below(self._read(run, begin, min(begin + SAMPLED_OF, run.n_ids)), value)
 
     def numbers(self, run: int) -> np.ndarray:
         """Return the number of each id of a run, (n,) uint32 ascending; only after `merge`."""
@@ -79,17 +101,21 @@ class Runs(ABC):
     def merge(self, first_number: int) -> int:
         """Number all different ids from `first_number` on, and return how many they are; `_append` gets them."""
         threads = usable_cores()
-        self._numbers = [self._spill.reserve(np.dtype(np.uint32), len(run)) for run in self._runs]
+        self._numbers = [self._spill.reserve(np.dtype(np.uint32), run.n_ids) for run in self._runs]
         samples = sorted(value for run in self._runs for value in run.sample)
         step = max(1, self._memory_bytes // (_MERGED_BYTES * SAMPLED_OF * (threads + 3)))
         limits = sorted(set(samples[step::step]))
         with ThreadPoolExecutor(threads) as pool:
-            bounds = list(pool.map(lambda run: [0, *map(run.position, limits), len(run)], self._runs))
+            bounds = list(
+                pool.map(
+                    lambda run: [0, *(self._position(run, limit) for limit in limits), run.n_ids], self._runs
+                )
+            )
         n = 0
         for i, (unique, places) in enumerate(
             map_in_order(
                 lambda i: self._merged(
-                    [run.read(b[i], b[i + 1]) for run, b in zip(self._runs, bounds, strict=True)]
+                    [self._read(run, b[i], b[i + 1]) for run, b in zip(self._runs, bounds, strict=True)]
                 ),
                 iter(range(len(limits) + 1 if self._runs else 0)),
                 threads,
@@ -103,6 +129,15 @@ class Runs(ABC):
             n += len(unique)
         self._runs = []
         return n
+
+    @abstractmethod
+    def _read(self, run: _Run, first: int, last: int) -> Any:
+        """Return the ids [first, last) of a run."""
+
+    @staticmethod
+    @abstractmethod
+    def _below(block: Any, value: Any) -> int:
+        """Return how many ids of `block` are smaller than `value`."""
 
     @abstractmethod
     def _merged(self, pieces: list[Any]) -> tuple[Any, np.ndarray]:
@@ -122,7 +157,7 @@ class IntegerRuns(Runs):
 
     def add(self, unique: np.ndarray) -> int:
         """Keep the ids of a chunk, ascending and different; return the number of their run."""
-        return self._keep(_IntegerRun(self._spill.keep(unique), unique[::SAMPLED_OF].tolist()))
+        return self._keep(len(unique), [unique], unique[::SAMPLED_OF].tolist())
 
     def holds(self, n: int) -> bool:
         """Return whether `n` ids at once fit the memory of the table."""
@@ -135,6 +170,13 @@ class IntegerRuns(Runs):
     def table(self) -> pa.Array:
         """Return the ids that were appended and merged, int64."""
         return arrow_array(self._column.array())
+
+    def _read(self, run: _Run, first: int, last: int) -> np.ndarray:
+        return run.columns[0].read(first, last)
+
+    @staticmethod
+    def _below(block: np.ndarray, value: int) -> int:
+        return int(np.searchsorted(block, value))
 
     def _merged(self, pieces: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         return unique_integers(np.concatenate(pieces))
@@ -153,9 +195,8 @@ class StringRuns(Runs):
 
     def add(self, unique: pa.Array) -> int:
         """Keep the ids of a chunk, ascending and different; return the number of their run."""
-        ends, content = buffers_of(unique)
         sample = unique.take(pa.array(np.arange(0, len(unique), SAMPLED_OF))).to_pylist()
-        return self._keep(_StringRun(self._spill.keep(ends), self._spill.keep(content), sample))
+        return self._keep(len(unique), buffers_of(unique), sample)
 
     def table(self) -> pa.Array:
         """Return the ids that were merged, large_string."""
@@ -166,6 +207,15 @@ class StringRuns(Runs):
         for i in range(0, n, 1 << 20):
             begins.append(ends[i : i + (1 << 20)])
         return strings_of(begins.array(), self._content.array())
+
+    def _read(self, run: _Run, first: int, last: int) -> pa.Array:
+        bounds, content = run.columns
+        of_range = bounds.read(first, last + 1)
+        return strings_of(of_range - of_range[0], content.read(int(of_range[0]), int(of_range[-1])))
+
+    @staticmethod
+    def _below(block: pa.Array, value: str) -> int:
+        return bisect_left(range(len(block)), value, key=lambda i: block[i].as_py())
 
     def _merged(self, pieces: list[pa.Array]) -> tuple[pa.Array, np.ndarray]:
         return unique_strings(pa.concat_arrays(pieces))
@@ -189,58 +239,3 @@ def buffers_of(strings: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 def strings_of(bounds: np.ndarray, content: np.ndarray) -> pa.Array:
     """Return the large_string array with the bounds (n + 1,) int64 from 0 and the bytes (B,) uint8."""
     return pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(content))
-
-
-class _Run(ABC):
-    #: Its first id, and each `SAMPLED_OF`-th after that.
-    sample: Sequence[Any]
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def read(self, first: int, last: int) -> Any:
-        """Return the ids [first, last)."""
-
-    def position(self, value: Any) -> int:
-        """Return how many ids are smaller than `value`."""
-        block = bisect_left(self.sample, value)
-        if block == 0:
-            return 0
-        begin = (block - 1) * SAMPLED_OF
-        return begin + self._below(self.read(begin, min(begin + SAMPLED_OF, len(self))), value)
-
-    @staticmethod
-    @abstractmethod
-    def _below(block: Any, value: Any) -> int: ...
-
-
-class _IntegerRun(_Run):
-    def __init__(self, ids: Kept, sample: list[int]) -> None:
-        self._ids, self.sample = ids, sample
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def read(self, first: int, last: int) -> np.ndarray:
-        return self._ids.read(first, last)
-
-    @staticmethod
-    def _below(block: np.ndarray, value: int) -> int:
-        return int(np.searchsorted(block, value))
-
-
-class _StringRun(_Run):
-    def __init__(self, bounds: Kept, content: Kept, sample: list[str]) -> None:
-        self._bounds, self._content, self.sample = bounds, content, sample
-
-    def __len__(self) -> int:
-        return len(self._bounds) - 1
-
-    def read(self, first: int, last: int) -> pa.Array:
-        bounds = self._bounds.read(first, last + 1)
-        return strings_of(bounds - bounds[0], self._content.read(int(bounds[0]), int(bounds[-1])))
-
-    @staticmethod
-    def _below(block: pa.Array, value: str) -> int:
-        return bisect_left(range(len(block)), value, key=lambda i: block[i].as_py())

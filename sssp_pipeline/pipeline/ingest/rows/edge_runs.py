@@ -20,7 +20,7 @@ from sssp_pipeline.kernels.host.xxh64 import are_parts_whole, sums_of_parts
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, IdCollector
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
-from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
+from sssp_pipeline.pipeline.ingest.spill import Readable, Spill, SpilledArray
 from sssp_pipeline.pipeline.ingest.weight_types import WeightType
 
 
@@ -28,11 +28,9 @@ from sssp_pipeline.pipeline.ingest.weight_types import WeightType
 class EdgeRun:
     """The edges of a chunk, in groups by ascending source; in each group they have the order of the input."""
 
-    #: (n,) uint32; codes of `IdCollector`, or vertices.
-    src: Readable
-    dst: Readable
-    #: (n,), or None if the chunk has no weights.
-    weights: Readable | None
+    #: Sources and targets (n,) uint32, which are codes of `IdCollector` or vertices; and the weights (n,), if there are
+    #: any.
+    columns: tuple[Readable, ...]
     #: (G,) int64 ascending; no source of a group is smaller.
     limits: np.ndarray
     #: (G + 1,) int64; the edges of group `g` are `starts[g]:starts[g + 1]`.
@@ -43,9 +41,13 @@ class EdgeRun:
     sums: tuple[np.ndarray | None, ...]
 
     @property
-    def columns(self) -> tuple[Readable, ...]:
-        """Sources, targets, and the weights if there are any."""
-        return (self.src, self.dst) if self.weights is None else (self.src, self.dst, self.weights)
+    def n_edges(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def weight_dtype(self) -> np.dtype | None:
+        """The type of the weights; None if there are none."""
+        return self.columns[2].dtype if len(self.columns) > 2 else None
 
     def read(self, column: int) -> np.ndarray:
         """Return a whole column, which the caller does not change.
@@ -78,7 +80,7 @@ def keep_run(
     add_reverses: bool,
     scratch: Scratch,
 ) -> tuple[EdgeRun, int]:
-    """Keep the edges of a chunk as a run, and return it with the number of self-loops; raises as `Spill.keep`.
+    """Keep the edges of a chunk as a run, and return the run and the number of self-loops.
 
     Parameters
     ----------
@@ -90,13 +92,18 @@ def keep_run(
         Whether self-loops are left out, and whether the reverse of each other edge is added.
     scratch
         Memory for edges that go to disk.
+
+    Raises
+    ------
+    InputError
+        The disk is full.
     """
     given = np.empty(0, np.uint8) if weights is None else weights
     if given.dtype == np.float16:
         given = given.astype(np.float32)  # compiled loops have no type of 2 bytes with decimals
     most = 2 * len(ends[0]) if add_reverses else len(ends[0])
     sizes = (np.dtype(np.uint32), most), (np.dtype(np.uint32), most), (given.dtype, most if len(given) else 0)
-    kept = src, dst, values = tuple(spill.reserve(*size) for size in sizes)
+    kept = tuple(spill.reserve(*size) for size in sizes)
     # Edges are grouped where they stay: their memory is new, and to fill it twice would take as long as all else.
     room = [
         scratch.array(f"column {i}", *reversed(size)) if column.memory is None else column.memory
@@ -113,15 +120,15 @@ def keep_run(
             sums[-1] = group_sums([edges], starts)[0]
         column.shorten(len(edges))
     limits = int(low) + (np.arange(len(starts) - 1) << int(shift))
-    stored = None if weights is None else values
-    return EdgeRun(src, dst, stored, limits, starts, ends[2], tuple(sums[: 2 + (stored is not None)])), loops
+    n_columns = 2 if weights is None else 3
+    return EdgeRun(kept[:n_columns], limits, starts, ends[2], tuple(sums[:n_columns])), loops
 
 
 def with_vertices(run: EdgeRun, ids: IdCollector) -> EdgeRun:
     """Return a run whose codes are replaced, in their place, by vertices; raises as `Spill.keep` and `EdgeRun.read`."""
     sums = list(run.sums)
-    for column, kept in enumerate((run.src, run.dst)):
-        assert isinstance(kept, Kept), "the run is on this machine"
+    for column, kept in enumerate(run.columns[:2]):
+        assert isinstance(kept, SpilledArray), "the run is on this machine"
         vertices = ids.vertices(run.read(column), run.chunk)
         kept.write(0, vertices)
         if kept.memory is None:
@@ -141,8 +148,8 @@ def limits_between(runs: list[EdgeRun], edges_a_range: int) -> np.ndarray:
     return found[found > 0]
 
 
-class RunTable:
-    """All runs, of which compiled loops read the edges of a range: a loop of Python would take longer on many cores."""
+class EdgeRuns:
+    """All runs. Compiled loops read the edges of a range, since a loop of Python would take longer on many cores."""
 
     def __init__(self, runs: list[EdgeRun]) -> None:
         self._runs = runs
@@ -158,7 +165,7 @@ class RunTable:
         self._scratch = Scratch()
         for r, run in enumerate(runs):
             for c, kept in enumerate(run.columns):
-                assert isinstance(kept, Kept), "the run is on this machine"
+                assert isinstance(kept, SpilledArray), "the run is on this machine"
                 if kept.memory is not None:
                     self._addresses[c, r] = kept.memory.ctypes.data
                 else:
@@ -166,8 +173,8 @@ class RunTable:
                     assert of_groups is not None, "a file has checksums"
                     on_disk.append((c, r, kept.dtype.itemsize, *kept.on_disk))
                     sums.append(of_groups)
-            if run.weights is not None:
-                self._of_dtype.setdefault(run.weights.dtype, []).append(r)
+            if run.weight_dtype is not None:
+                self._of_dtype.setdefault(run.weight_dtype, []).append(r)
         #: (D, 5) for each column on disk: which it is, its run, the bytes of an item, the file and the offset there.
         self._on_disk = np.array(on_disk, np.int64).reshape(-1, 5)
         #: The checksums of all groups of these columns, one column after the other.
@@ -236,8 +243,8 @@ def _find_groups(
 ) -> int:
     """Find the groups of each run that may have sources in [first, last), and return the number of their edges.
 
-    `places` (5, R) gets the first of these edges in each run, their number, the number of those in the runs before, the
-    first of these groups in each run, and their number.
+    `places` (5, R) gets for each run: the index of its first such edge, how many such edges it has, how many the runs
+    before it have together, the index of its first such group, and how many such groups it has.
     """
     total = 0
     for r in range(len(groups) - 1):
@@ -268,7 +275,7 @@ def _read_from_disk(
     """Read the edges of the columns `on_disk` to the address `to`, and check their groups.
 
     Return the first column that is not what was written, or -1. Each copy begins at a multiple of 8, so it takes up to
-    7 bytes more. `addresses` and `begins` (3, R) of these columns become those of the copies.
+    7 bytes more. `addresses` and `begins` (3, R) then lead to the copies of these columns.
     """
     sums_before = np.int64(0)
     for i in range(len(on_disk)):
@@ -313,7 +320,7 @@ def _gather(
     factor: float,
     out: np.ndarray,
 ) -> None:
-    """Copy the edges of the runs `which` to their places in `out`; their type at `addresses` is that of `like`.
+    """Copy the edges of the runs `which` to their places in `out`. At `addresses` they have the type of `like`.
 
     A `factor` other than 1 multiplies them; the products are within rounding of integers of at most 2^52.
     """

@@ -1,4 +1,4 @@
-"""Grouping: the edges of a chunk are grouped by ranges of sources, so that those of any range are read together."""
+"""Grouping: the edges of a chunk are grouped by ranges of sources, so that the edges of a range are read together."""
 
 from __future__ import annotations
 

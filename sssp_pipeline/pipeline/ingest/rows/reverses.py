@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of
-
-
-def row_ranges(row_offsets: np.ndarray, pieces: int) -> list[tuple[int, int]]:
-    """Return at most `pieces` half-open ranges that cover all rows, with about equally many edges."""
-    targets = np.linspace(0, row_offsets[-1], pieces + 1)[1:-1]
-    bounds = [0, *np.searchsorted(row_offsets, targets).tolist(), len(row_offsets) - 1]
-    return [(a, b) for a, b in pairwise(bounds) if a < b]
-
-
-def in_parallel(function: Callable, row_offsets: np.ndarray, threads: int, *args: np.ndarray) -> list:
-    """Call `function(row_offsets, first, last, *args)` on several threads, for ranges that cover all rows."""
-    with ThreadPoolExecutor(threads) as pool:
-        return list(
-            pool.map(lambda r: function(row_offsets, *r, *args), row_ranges(row_offsets, 8 * threads))
-        )
 
 
 @njit(nogil=True, inline="always")
@@ -36,18 +19,13 @@ def _less(col_a: int, weight_a: float, col_b: int, weight_b: float) -> bool:
 
 @njit(nogil=True)
 def first_one_way(
-    row_offsets: np.ndarray,
-    first: int,
-    last: int,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
-    first_vertex: int = 0,
+    row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray, first_vertex: int = 0
 ) -> int:
-    """Return the index of the first edge in the rows [first, last) without a reverse of the same weight, or -1.
+    """Return the index of the first edge in sorted rows without a reverse of the same weight, or -1.
 
-    Row 0 is that of `first_vertex`. Edges to vertices without a row are not looked at.
+    The first row belongs to `first_vertex`. Edges to vertices without a row are not looked at.
     """
-    for u in range(first, last):
+    for u in range(len(row_offsets) - 1):
         for e in range(row_offsets[u], row_offsets[u + 1]):
             v = np.intp(col_indices[e]) - first_vertex
             if v < 0 or v >= len(row_offsets) - 1:
@@ -72,7 +50,7 @@ def random_keys() -> np.ndarray:
 def reverse_difference(
     first: int, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray, keys: np.ndarray
 ) -> int:
-    """Return the sum of the hashes of the edges in sorted rows, minus those of their reverses, modulo 2^64.
+    """Return the sum of the hashes of the edges in sorted rows, minus the hashes of their reverses, modulo 2^64.
 
     If every edge has a reverse of the same weight, the sum over all rows is 0. Otherwise it is 0 by a chance of 2^-64.
     Equal edges count once.
@@ -90,6 +68,16 @@ def reverse_difference(
         # Zero may have a sign, which is in its bits, not in its value.
         weights = weights + weights.dtype.type(0)
     return int(_difference(first, row_offsets, col_indices, bits_of(weights), keys))
+
+
+def sum_of_differences(differences: Iterable[int | None]) -> int | None:
+    """Return the `reverse_difference` of all rows; None if an edge without a reverse is known."""
+    total = 0
+    for each in differences:
+        if each is None:
+            return None
+        total = (total + each) % 2**64
+    return total
 
 
 @njit(nogil=True)

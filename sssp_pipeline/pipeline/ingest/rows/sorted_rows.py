@@ -85,7 +85,7 @@ def rows_between(
 
     Edges (E,) from other vertices are left out, and with `lightest` all but the lightest of the edges with equal ends.
     The row offsets (last - first + 1,) int64 begin with 0. What is computed meanwhile is in the memory of `scratch`.
-    Without `bounds` they are those of the edges.
+    Without `bounds`, the bounds of the edges are computed.
     """
     scratch = scratch or Scratch()
     bounds = bounds or Bounds.of_edges(dst, weights)
@@ -204,7 +204,7 @@ def unpack_weights(
     col_indices: np.ndarray,
     placed: np.ndarray,
 ) -> int:
-    """Write the edges of sorted `keys`, and count those of each row; return how many there are.
+    """Write the edges of sorted `keys`, and count the edges of each row; return how many edges there are.
 
     With `lightest`, only the first of the edges with equal ends is written.
     """
@@ -260,7 +260,7 @@ def unpack_edges(
     col_indices: np.ndarray,
     placed: np.ndarray,
 ) -> int:
-    """Write the edges of sorted `keys`, and count those of each row; return how many there are.
+    """Write the edges of sorted `keys`, and count the edges of each row; return how many edges there are.
 
     Edges with equal ends are sorted by weight, or with `lightest` only the first, lightest one is written.
     """

@@ -1,1 +1,1 @@
-"""Tasks: an ingest whose steps are noted when they are done, so that the next one goes on after a kill."""
+"""Tasks: an ingest that records each step when it is done, so that the next ingest goes on after a kill."""

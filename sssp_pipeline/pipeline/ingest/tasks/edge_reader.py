@@ -1,13 +1,14 @@
 """Who reads the edges of an ingest: this process as a whole, tasks in its threads, or tasks on workers.
 
 Tasks leave their work in a folder of the store. A killed ingest leaves this folder, and the next one goes on with it
-(`notes.py`). A graph that fits memory is ingested again in less time than that would take.
+(`task_notes.py`). A graph that fits memory is ingested again in less time than that would take.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from sssp_pipeline.base.errors import InputError, SsspError
@@ -20,10 +21,10 @@ from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.input import open_input
 from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.ingest.reading import read_edges
+from sssp_pipeline.pipeline.ingest.reading import WholeInput, read_edges
 from sssp_pipeline.pipeline.ingest.tasks.in_threads import InThreads, Threads
-from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, digest_of
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import OnWorkers
+from sssp_pipeline.pipeline.ingest.tasks.task_notes import Notes, digest_of
 from sssp_pipeline.pipeline.ingest.tasks.tasks import TaskPool
 from sssp_pipeline.storage import files
 
@@ -51,7 +52,7 @@ class IngestWorkers(Protocol):
         ...
 
 
-#: A function like `reading.read_edges`.
+#: `reading.read_edges` with a way to read.
 EdgeReader = Callable[..., AbstractContextManager[ReadEdges]]
 
 
@@ -87,10 +88,10 @@ def edge_reader(
     else:
         by_tasks = True
     if not by_tasks:
-        yield read_edges
+        yield partial(read_edges, WholeInput)
         return
     check_held()
-    files.remove_temporaries(store, but=name)  # those of another graph may be as large as this one
+    files.remove_temporaries(store, but=name)  # the folder of another graph may be as large
     notes = Notes(folder)
     if notes.any and not _has_plans(notes, given):
         place = files.redacted(folder)
@@ -100,15 +101,16 @@ def edge_reader(
     try:
         files.write_atomic(files.join(folder, "here"), b"")
         if workers is None:
-            yield InThreads(Threads.of(given[0].spec.memory), folder, notes).read
+            threads = Threads.of(given[0].spec.memory)
+            yield partial(read_edges, partial(InThreads, threads, folder, notes))
         else:
             inputs = [each for one in given for each in zip(one.urls, one.inputs, strict=False)]
             with workers.pool(folder, inputs) as pool:
                 if isinstance(pool, str):
                     say(pool)
-                    yield read_edges
+                    yield partial(read_edges, WholeInput)
                 else:
-                    yield OnWorkers(pool, folder, notes).read
+                    yield partial(read_edges, partial(OnWorkers, pool, folder, notes))
     except BaseException as error:
         if isinstance(error, DamagedFileError):
             check_held()
@@ -124,14 +126,14 @@ def edge_reader(
                 folder=place,
             )
             raise
-        check_held()  # or else the folder is that of the process that took over the store
+        check_held()  # otherwise the folder belongs to the process that took over the store
         files.remove(folder)
         raise
     files.remove(folder)
 
 
 def _has_plans(notes: Notes, given: list[Given]) -> bool:
-    """Return whether each note of a plan is valid, and there is one of the graph that is read first."""
+    """Return whether each note of a plan is valid, and the graph that is read first has one."""
     graphs = [digest_of([one]) for one in given]
     return notes.has(graphs[0]) and all(notes.has_plan(graph) for graph in graphs if notes.has(graph))
 

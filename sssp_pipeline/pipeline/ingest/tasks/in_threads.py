@@ -18,20 +18,20 @@ import numpy as np
 
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.ingest.edges import ReadEdges
+from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds
+from sssp_pipeline.pipeline.ingest.job import Job
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, group_sums
-from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
-from sssp_pipeline.pipeline.ingest.tasks.read_by_tasks import ByTasks, Found
+from sssp_pipeline.pipeline.ingest.spill import Readable, Spill, SpilledArray
+from sssp_pipeline.pipeline.ingest.tasks.read_by_tasks import ByTasks
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
 from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     EdgesRead,
-    Fault,
     ReadTask,
     Result,
-    Settings,
     Task,
+    TaskFault,
     read_edges_of,
 )
 from sssp_pipeline.storage import files
@@ -63,64 +63,56 @@ class Threads:
 
 
 class InThreads(ByTasks):
-    """Reads edges by tasks in threads, and makes their rows as an ingest without tasks."""
+    """Reads edges by tasks in threads, and makes their rows as an ingest without tasks.
 
-    def block_bytes(self, memory: Memory, settings: Settings) -> int:
-        # A thread does one task, so all tasks have as many blocks as an ingest without tasks.
-        return memory.block_bytes
+    A thread does one task, so all tasks have as many blocks as an ingest without tasks.
+    """
 
-    def read_work(self, resources: ExitStack) -> Callable[[ReadTask], EdgesRead | Fault]:
-        url = files.join(self.folder, f"edges-{uuid.uuid4().hex[:12]}")
-        edges = resources.enter_context(Spill(0, files.filesystem(url)[1]))
+    def task_function(self) -> Callable[[ReadTask], EdgesRead | TaskFault]:
+        url = files.join(self.settings.folder, f"edges-{uuid.uuid4().hex[:12]}")
+        edges = self.resources.enter_context(Spill(0, files.filesystem(url)[1]))
 
-        def read(task: ReadTask) -> EdgesRead | Fault:
+        def read(task: ReadTask) -> EdgesRead | TaskFault:
             with Spill(task.settings.memory.spill_bytes) as ids:
                 return read_edges_of(task, ids, edges, partial(_stored_runs, url))
 
         return read
 
-    def edges(self, found: Found, resources: ExitStack) -> ReadEdges:
-        job, runs = found.job, [run for part in found.parts for run in part.runs]
-        if found.codes:
+    def edges(self, job: Job, facts: EdgeFacts) -> ReadEdges:
+        runs = [run for part in self.parts for run in part.runs]
+        if self.codes:
             with ThreadPoolExecutor(job.threads) as pool:
-                parts = pool.map(partial(_numbered, found), range(len(found.parts)))
+                parts = pool.map(partial(self._numbered, job), range(len(self.parts)))
                 runs = [run for part in parts for run in part]
-            job = replace(job, ids=DeclaredIds(found.vertex_ids.n_vertices, 0))
-        opened = _OpenedFiles(resources, job.spill)
-        return ReadEdges(job, found.given, [opened.run(run) for run in runs], *found.facts)
+            job = replace(job, ids=DeclaredIds(facts.vertex_ids.n_vertices, 0))
+        opened = _OpenedFiles(self.resources, job.spill)
+        return ReadEdges(job, self.given, [opened.run(run) for run in runs], *facts)
+
+    def _numbered(self, job: Job, part: int) -> list[EdgeRun]:
+        """Return the runs of a part with vertices in place of codes. The part itself stays as it was recorded."""
+        numbers = self.vertices(job, part) if part in self.codes else None
+
+        def vertices(codes: np.ndarray) -> np.ndarray:
+            return job.ids.vertices(codes, EVERYWHERE) if numbers is None else numbers[codes]
+
+        def with_vertices(run: EdgeRun) -> EdgeRun:
+            ends = [vertices(run.read(column)) for column in (0, 1)]
+            columns = (*map(job.spill.keep, ends), *run.columns[2:])
+            limits = vertices(run.limits.astype(np.uint32)).astype(np.int64)
+            sums = (*group_sums(ends, run.starts), *run.sums[2:])
+            return replace(run, columns=columns, limits=limits, sums=sums)
+
+        return [with_vertices(run) for run in self.parts[part].runs]
 
 
 def _stored_runs(url: str, runs: list[EdgeRun]) -> list[EdgeRun]:
     """Return runs that were kept on disk, in the file `url`, as runs that another process can read."""
 
     def stored(column: Readable) -> Stored:
-        assert isinstance(column, Kept), "the run is on this machine"
+        assert isinstance(column, SpilledArray), "the run is on this machine"
         return Stored(url, column.on_disk[1], len(column), column.dtype, None)
 
-    return [_with_columns(run, stored) for run in runs if run.starts[-1]]
-
-
-def _with_columns(run: EdgeRun, change: Callable[[Readable], Readable]) -> EdgeRun:
-    weights = None if run.weights is None else change(run.weights)
-    return replace(run, src=change(run.src), dst=change(run.dst), weights=weights)
-
-
-def _numbered(found: Found, part: int) -> list[EdgeRun]:
-    """Return the runs of a part with vertices in place of codes; the part itself is noted, and stays as it is."""
-    ids, spill = found.job.ids, found.job.spill
-    numbers = found.vertices(part) if part in found.codes else None
-
-    def vertices(codes: np.ndarray) -> np.ndarray:
-        return ids.vertices(codes, EVERYWHERE) if numbers is None else numbers[codes]
-
-    def with_vertices(run: EdgeRun) -> EdgeRun:
-        ends = [vertices(run.read(column)) for column in (0, 1)]
-        src, dst = map(spill.keep, ends)
-        limits = vertices(run.limits.astype(np.uint32)).astype(np.int64)
-        sums = (*group_sums(ends, run.starts), *run.sums[2:])
-        return replace(run, src=src, dst=dst, limits=limits, sums=sums)
-
-    return [with_vertices(run) for run in found.parts[part].runs]
+    return [replace(run, columns=tuple(map(stored, run.columns))) for run in runs if run.n_edges]
 
 
 class _OpenedFiles:
@@ -135,7 +127,7 @@ class _OpenedFiles:
 
     def run(self, run: EdgeRun) -> EdgeRun:
         """Return a run whose stored columns are opened until `resources` end; raises as `_kept`."""
-        return _with_columns(run, self._kept)
+        return replace(run, columns=tuple(map(self._kept, run.columns)))
 
     def _kept(self, column: Readable) -> Readable:
         if not isinstance(column, Stored):
@@ -148,4 +140,4 @@ class _OpenedFiles:
             self._descriptors[column.url] = descriptor
             self._resources.callback(os.close, descriptor)
         descriptor = self._descriptors[column.url]
-        return Kept(None, column.dtype, len(column), descriptor, column.begin, place=column.place)
+        return SpilledArray(None, column.dtype, len(column), descriptor, column.begin, place=column.place)

@@ -6,8 +6,8 @@ The rows are divided by ranges of vertices. This process cuts the parts of the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,33 +15,33 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
-from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout, WrittenEdges
+from sssp_pipeline.pipeline.graph_store.writing.edges_files import WantedParts, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
-from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows
+from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, Range, ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds, IntegerIds, Numbering
-from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.job import Job
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.rows.reverses import sum_of_differences
 from sssp_pipeline.pipeline.ingest.spill import Spill
-from sssp_pipeline.pipeline.ingest.tasks.notes import NotedTasks
-from sssp_pipeline.pipeline.ingest.tasks.read_by_tasks import TASKS_EACH, ByTasks, Found
+from sssp_pipeline.pipeline.ingest.tasks.read_by_tasks import TASKS_EACH, ByTasks
 from sssp_pipeline.pipeline.ingest.tasks.stored_parts import write_stored_edges
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import NUMBERED, part_of, store_arrays, store_bits
+from sssp_pipeline.pipeline.ingest.tasks.task_notes import TasksWithNotes
 from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     ByFirstId,
     ByMarks,
     EdgesRead,
-    Fault,
     NumberTask,
     ReadTask,
     RowsMade,
     RowsTask,
     Settings,
+    TaskFault,
     TaskPool,
     edges_of,
     number_task,
     read_edges_task,
     rows_task,
-    sum_of_differences,
 )
 
 #: The fewest edges of the rows of a task.
@@ -51,47 +51,47 @@ _FEWEST_ROW_EDGES = 1 << 18
 class OnWorkers(ByTasks):
     """Reads edges and makes their rows by tasks on workers."""
 
-    def block_bytes(self, memory: Memory, settings: Settings) -> int:
-        return settings.memory.block_bytes
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.block_bytes = self.settings.memory.block_bytes
 
-    def read_work(self, resources: ExitStack) -> Callable[[ReadTask], EdgesRead | Fault]:
+    def task_function(self) -> Callable[[ReadTask], EdgesRead | TaskFault]:
         return read_edges_task
 
-    def edges(self, found: Found, resources: ExitStack) -> ReadEdges:
-        numbering, runs = _numbered(found)
-        job = replace(found.job, ids=DeclaredIds(found.vertex_ids.n_vertices, 0))
-        edges_made = EdgesOnWorkers(job, found.given, runs, *found.facts)
-        edges_made.make_rows(found.settings, found.tasks, numbering)
+    def edges(self, job: Job, facts: EdgeFacts) -> ReadEdges:
+        numbering, runs = self._numbered(job, facts.vertex_ids)
+        job = replace(job, ids=DeclaredIds(facts.vertex_ids.n_vertices, 0))
+        edges_made = EdgesOnWorkers(job, self.given, runs, *facts)
+        edges_made.make_rows(self.settings, self.tasks, numbering)
         return edges_made
 
+    def _numbered(self, job: Job, vertex_ids: VertexIds) -> tuple[Numbering, list[EdgeRun]]:
+        """Have workers replace the codes of parts; return the vertices of other codes, and all runs.
 
-def _numbered(found: Found) -> tuple[Numbering, list[EdgeRun]]:
-    """Have workers replace the codes of parts; return the vertices of other codes, and all runs.
+        The limits of these runs are vertices.
+        """
+        ids, settings = job.ids, self.settings
+        keys = [(part, len(self.parts)) for part in self.codes]
 
-    The limits of these runs are vertices.
-    """
-    ids, settings = found.job.ids, found.settings
-    keys = [(part, len(found.parts)) for part in found.codes]
+        def task(number: int) -> NumberTask:
+            part = keys[number][0]
+            stored = store_arrays(settings.folder, "numbers", self.vertices(job, part))[0]
+            return NumberTask(settings, number, self.parts[part].runs, stored)
 
-    def task(number: int) -> NumberTask:
-        part = keys[number][0]
-        stored = store_arrays(settings.folder, "numbers", found.vertices(part))[0]
-        return NumberTask(settings, number, found.parts[part].runs, stored)
-
-    anew, fault = found.tasks.results("parts were numbered", number_task, keys, task)
-    if fault is not None:
-        raise fault.error
-    runs = [run for runs in anew for run in runs]
-    for number, part in enumerate(found.parts):
-        if number not in found.codes:
-            for run in part.runs:
-                limits = ids.vertices(run.limits.astype(np.uint32), EVERYWHERE)
-                runs.append(replace(run, limits=limits.astype(np.int64)))
-    numbering: Numbering = ByFirstId(found.vertex_ids.mapping.first_id)
-    if found.vertex_ids.table is not None and any(run.chunk != NUMBERED for run in runs):
-        assert isinstance(ids, IntegerIds)
-        numbering = ByMarks(store_bits(settings.folder, ids.marked))
-    return numbering, runs
+        anew, fault = self.tasks.results("parts were numbered", number_task, keys, task)
+        if fault is not None:
+            raise fault.error
+        runs = [run for runs in anew for run in runs]
+        for number, part in enumerate(self.parts):
+            if number not in self.codes:
+                for run in part.runs:
+                    limits = ids.vertices(run.limits.astype(np.uint32), EVERYWHERE)
+                    runs.append(replace(run, limits=limits.astype(np.int64)))
+        numbering: Numbering = ByFirstId(vertex_ids.mapping.first_id)
+        if vertex_ids.table is not None and any(run.chunk != NUMBERED for run in runs):
+            assert isinstance(ids, IntegerIds)
+            numbering = ByMarks(store_bits(settings.folder, ids.marked))
+        return numbering, runs
 
 
 class EdgesOnWorkers(ReadEdges):
@@ -100,11 +100,11 @@ class EdgesOnWorkers(ReadEdges):
     _made: list[RowsMade]
     _pool: TaskPool
 
-    def make_rows(self, settings: Settings, tasks: NotedTasks, numbering: Numbering) -> None:
+    def make_rows(self, settings: Settings, tasks: TasksWithNotes, numbering: Numbering) -> None:
         """Have the workers make all rows; raises as `ReadEdges.rows`."""
         self._pool, plan = tasks.pool, tasks.plan
         job, n_vertices = self.job, self.vertex_ids.n_vertices
-        total = sum(int(run.starts[-1]) for run in self.runs)
+        total = sum(run.n_edges for run in self.runs)
         n_edges = max(_FEWEST_ROW_EDGES, total // (TASKS_EACH * plan.n_threads))
         n_edges = min(n_edges, plan.row_edges)
         # Only this process knows the ids.
@@ -126,7 +126,7 @@ class EdgesOnWorkers(ReadEdges):
                 settings,
                 number,
                 without_edges,
-                [part for run in self.runs if (part := part_of(run, *between)).starts[-1]],
+                [part for run in self.runs if (part := part_of(run, *between)).n_edges],
                 numbering,
                 numbers,
                 Range(between, between),
@@ -159,10 +159,10 @@ class EdgesOnWorkers(ReadEdges):
         assert within is None, "rows are made once"
         return map_in_order(RowsMade.rows, iter(self._made), 2)
 
-    def write(self, writer: StoreWriter, layout: Layout) -> WrittenEdges:
+    def write(self, writer: StoreWriter, wanted: WantedParts) -> WrittenEdges:
         """Have the workers write all rows to a store; raises as `cut.write_edges`."""
         threads = self.job.memory.parts_in_flight
-        return write_stored_edges(writer, self._made, layout, threads, self._pool)
+        return write_stored_edges(writer, self._made, wanted, threads, self._pool)
 
 
 def _read_nothing(_: int) -> Iterator[EdgeChunk]:

@@ -7,42 +7,34 @@ the same as without tasks.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.base.vertex_ids import VertexIds
-from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeList
-from sssp_pipeline.pipeline.ingest.edges import ReadEdges
-from sssp_pipeline.pipeline.ingest.ids.id_mapping import IntegerIds, collector
-from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions
+from sssp_pipeline.pipeline.formats.edge_list import EdgeList
+from sssp_pipeline.pipeline.ingest.ids.id_mapping import IntegerIds
+from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES
 from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.ingest.reading import (
-    check_all_have_weights,
-    check_vertex_count,
-    coordinates_of,
-    read_runs,
-)
-from sssp_pipeline.pipeline.ingest.spill import Kept, Spill
-from sssp_pipeline.pipeline.ingest.tasks.notes import NotedTasks, Notes, Plan, digest_of
+from sssp_pipeline.pipeline.ingest.reading import EdgesSeen, Work, read_runs
+from sssp_pipeline.pipeline.ingest.spill import Spill, SpilledArray
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds
+from sssp_pipeline.pipeline.ingest.tasks.task_notes import Notes, Plan, TasksWithNotes, digest_of
 from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     FEWEST_EDGES,
     EdgesRead,
-    Fault,
     ReadTask,
     Settings,
+    TaskFault,
     TaskPool,
     job_of,
     joined,
 )
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 
 #: Tasks for each thread. With several, all threads end at about the same time.
 TASKS_EACH = 4
@@ -50,158 +42,96 @@ TASKS_EACH = 4
 _MOST_TASK_BYTES, _FEWEST_TASK_BYTES = 256 << 20, 4 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What is known when tasks have read all edges."""
-
-    job: Job
-    given: Given
-    settings: Settings
-    tasks: NotedTasks
-    #: What became of the tasks, in the order of the input.
-    parts: list[EdgesRead]
-    #: The codes of all ids of a part, by its number, and the chunk of the collector of `job` in which they are valid.
-    #: It lacks the parts whose ids are their own codes.
-    codes: dict[int, list[tuple[Kept, int]]]
-    vertex_ids: VertexIds
-    #: The arguments of `ReadEdges` that follow the runs.
-    facts: tuple[WeightRange, int, list[tuple], VertexIds, WeightType, Coordinates | None]
-
-    def vertices(self, part: int) -> np.ndarray:
-        """Return the vertex (n,) uint32 of each code of a part that has `codes`."""
-        ids = self.job.ids
-        return np.concatenate([ids.vertices(kept.read(), chunk) for kept, chunk in self.codes[part]])
-
-
-@dataclass(frozen=True, eq=False)
-class ByTasks(ABC):
-    """Reads edges by the tasks of `pool`, which are noted in `folder`."""
-
-    pool: TaskPool
-    folder: str
-    notes: Notes
-
-    @contextmanager
-    def read(self, given: Given, progress: Progress, *, with_positions: bool = True) -> Iterator[ReadEdges]:
-        """Read the edges as `reading.read_edges`; raises as it does."""
-        spec, task_bytes = given.spec, self.pool.task_bytes
-        memory = Memory.of(spec.memory, usable_cores())
-        if spec.memory != "auto":
-            task_bytes = min(task_bytes, memory.n_bytes)
-        settings = Settings(self.folder, spec, task_bytes, min(memory.n_bytes, task_bytes))
-        row_edges = min(settings.most_edges, max(FEWEST_EDGES, memory.n_bytes // 64))
-        plan = Plan.new(self.pool.n_threads, settings.id_bytes, row_edges)
-        plan = self.notes.plan(plan, digest_of([given]))
-        settings = replace(settings, id_bytes=plan.id_bytes)
-        tasks = NotedTasks(self.pool, self.notes, plan, progress)
-        edge_list = open_input(spec, given.urls, self.block_bytes(memory, settings), spec.max_line_bytes)
-        if edge_list.n_vertices is not None:
-            check_vertex_count(edge_list.n_vertices)
-        with ExitStack() as resources:
-            spill = resources.enter_context(Spill(memory.spill_bytes))
-            ids = collector(
-                edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id, spill, settings.id_bytes
-            )
-            job = Job(spec, edge_list, ids, spill, memory, progress)
-            positions = open_positions(spec, edge_list) if with_positions else None
-            progress.stage("read edges")
-            read = _Reading(job, given, settings, tasks, self.read_work(resources))
-            read.read()
-            check_all_have_weights(read.seen)
-            weight_type = read.seen.type_of(spec.weights, edge_list.weight_dtype, job.input_name, given.wider)
-            progress.stage("build rows")
-            codes = _collected(job, read.parts)
-            vertex_ids = ids.finish()
-            check_vertex_count(vertex_ids.n_vertices)
-            coordinates = coordinates_of(job, positions, vertex_ids) if with_positions else None
-            facts = read.seen, read.n_loops, read.sample, vertex_ids, weight_type, coordinates
-            yield self.edges(
-                Found(job, given, settings, tasks, read.parts, codes, vertex_ids, facts), resources
-            )
-
-    @abstractmethod
-    def block_bytes(self, memory: Memory, settings: Settings) -> int:
-        """Return the bytes of the input that a task reads at a time; `memory` is that of this process."""
-
-    @abstractmethod
-    def read_work(self, resources: ExitStack) -> Callable[[ReadTask], EdgesRead | Fault]:
-        """Return the function that does a task; `resources` end when all edges were written to the store."""
-
-    @abstractmethod
-    def edges(self, found: Found, resources: ExitStack) -> ReadEdges:
-        """Return the edges, which can make their rows."""
-
-
-def _collected(job: Job, parts: list[EdgesRead]) -> dict[int, list[tuple[Kept, int]]]:
-    """Give the collector of `job` all ids, and return the `codes` of `Found`."""
-    codes: dict[int, list[tuple[Kept, int]]] = {}
-    for number, part in enumerate(parts):
-        if isinstance(part.ids, StoredBits):
-            assert isinstance(job.ids, IntegerIds)
-            job.ids.mark(part.ids.read())
-        elif isinstance(part.ids, StoredIds):
-            codes[number] = []
-            for block in part.ids.blocks():
-                found, _, chunk = job.ids.add(block, block[:0])
-                codes[number].append((job.spill.keep(found), chunk))
-    return codes
-
-
-class _Reading:
-    """What the tasks that read edges have found, in the order of the input."""
+class ByTasks(Work):
+    """Reads edges by the tasks of `pool`, whose results are recorded in `folder`."""
 
     def __init__(
         self,
-        job: Job,
+        pool: TaskPool,
+        folder: str,
+        notes: Notes,
         given: Given,
-        settings: Settings,
-        tasks: NotedTasks,
-        work: Callable[[ReadTask], EdgesRead | Fault],
+        memory: Memory,
+        progress: Progress,
+        resources: ExitStack,
     ) -> None:
-        self._work = work
-        self._job, self._settings, self._tasks = job, settings, tasks
-        self._groups = _grouped(given, job.edge_list.pieces, tasks.plan.n_threads)
+        super().__init__(given, memory, progress, resources)
+        spec, task_bytes = given.spec, pool.task_bytes
+        if spec.memory != "auto":
+            task_bytes = min(task_bytes, memory.n_bytes)
+        settings = Settings(folder, spec, task_bytes, min(memory.n_bytes, task_bytes))
+        row_edges = min(settings.most_edges, max(FEWEST_EDGES, memory.n_bytes // 64))
+        plan = Plan.new(pool.n_threads, settings.id_bytes, row_edges)
+        plan = notes.plan(plan, digest_of([given]))
+        self.id_bytes = plan.id_bytes
+        self.settings = replace(settings, id_bytes=plan.id_bytes)
+        self.tasks = TasksWithNotes(pool, notes, plan, progress)
+        #: What became of the tasks, in the order of the input.
         self.parts: list[EdgesRead] = []
-        self.seen, self.n_loops = WeightRange(), 0
-        self.sample: list[tuple] = []
+        #: The codes of all ids of a part, by its number, and the chunk of the collector in which they are valid. A part
+        #: whose ids are their own codes has no entry.
+        self.codes: dict[int, list[tuple[SpilledArray, int]]] = {}
 
-    def read(self) -> None:
-        """Read all edges; raises as `reading.read_runs`."""
+    @abstractmethod
+    def task_function(self) -> Callable[[ReadTask], EdgesRead | TaskFault]:
+        """Return the function that does a task."""
+
+    def read(self, job: Job) -> EdgesSeen:
+        groups = _grouped(self.given, job.edge_list.pieces, self.tasks.plan.n_threads)
+        seen, n_loops = WeightRange(), 0
+        sample: list[tuple] = []
         n_edges = 0
 
         def task(number: int) -> ReadTask:
-            return ReadTask(self._settings, number, self._groups[number].pieces)
+            return ReadTask(self.settings, number, groups[number].pieces)
 
         def advance(done: EdgesRead) -> None:
             nonlocal n_edges
             n_edges += done.seen.n_edges
-            self._job.progress.advance(n_edges, None, "edges")
+            job.progress.advance(n_edges, None, "edges")
 
-        keys = [(number, len(self._groups)) for number in range(len(self._groups))]
-        self.parts, fault = self._tasks.results("parts were read", self._work, keys, task, advance)
+        keys = [(number, len(groups)) for number in range(len(groups))]
+        work = self.task_function()
+        self.parts, fault = self.tasks.results("parts were read", work, keys, task, advance)
         for part in self.parts:
-            self.sample += part.sample[: SAMPLE_EDGES - len(self.sample)]
-            self.seen.merge(part.seen)
-            self.seen.n_edges += part.seen.n_edges
-            self.seen.n_weighted += part.seen.n_weighted
-            self.n_loops += part.n_loops
-            self._job.edge_list.skipped.add(part.skipped.count, part.skipped.lines)
+            sample += part.sample[: SAMPLE_EDGES - len(sample)]
+            seen.merge(part.seen)
+            seen.n_edges += part.seen.n_edges
+            seen.n_weighted += part.seen.n_weighted
+            n_loops += part.n_loops
+            job.edge_list.skipped.add(part.skipped.count, part.skipped.lines)
         if fault is not None:
-            self._read_again(self._groups[len(self.parts)])
+            self._read_again(job, groups)
             raise fault.error  # only that worker could not read it
-        if not self.seen.n_edges:
-            for _ in self._job.edge_list.chunks():
+        if not seen.n_edges:
+            for _ in job.edge_list.chunks():
                 raise AssertionError("an edge appeared")
+        return EdgesSeen(seen, n_loops, sample)
 
-    def _read_again(self, group: _Group) -> None:
-        """Raise the error of a group that has a fault: here, the number of the edges and lines before it is known."""
-        pieces, before = group.pieces, self.seen.n_edges
+    def _read_again(self, job: Job, groups: list[_Group]) -> None:
+        """Raise the error of the first group with a fault: here, the edges and lines before the group are counted."""
+        group = groups[len(self.parts)]
+        pieces, before = group.pieces, self.parts
         if group.is_part:
-            pieces = (self._job.edge_list.pieces[group.file],)
-            read = zip(self._groups, self.parts, strict=False)
-            before = sum(part.seen.n_edges for other, part in read if other.file < group.file)
-        with Spill(self._job.memory.spill_bytes) as spill:
-            read_runs(job_of(self._settings, joined(pieces), spill), before)
+            pieces = (job.edge_list.pieces[group.file],)
+            before = [part for other, part in zip(groups, before, strict=False) if other.file < group.file]
+        with Spill(job.memory.spill_bytes) as spill:
+            read_runs(job_of(self.settings, joined(pieces), spill), sum(part.seen.n_edges for part in before))
+
+    def collect_ids(self, job: Job) -> None:
+        for number, part in enumerate(self.parts):
+            if isinstance(part.ids, StoredBits):
+                assert isinstance(job.ids, IntegerIds)
+                job.ids.mark(part.ids.read())
+            elif isinstance(part.ids, StoredIds):
+                self.codes[number] = []
+                for block in part.ids.blocks():
+                    found, _, chunk = job.ids.add(block, block[:0])
+                    self.codes[number].append((job.spill.keep(found), chunk))
+
+    def vertices(self, job: Job, part: int) -> np.ndarray:
+        """Return the vertex (n,) uint32 of each code of a part that has `codes`."""
+        return np.concatenate([job.ids.vertices(kept.read(), chunk) for kept, chunk in self.codes[part]])
 
 
 @dataclass(frozen=True, eq=False)

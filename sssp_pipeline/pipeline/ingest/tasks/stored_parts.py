@@ -14,13 +14,13 @@ from sssp_pipeline.pipeline.graph_store.writing.cut import Cut
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import (
     EdgesFiles,
     EdgesPart,
-    Layout,
+    WantedParts,
     WrittenEdges,
 )
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
-from sssp_pipeline.pipeline.ingest.tasks.tasks import Fault, RowsMade, TaskPool
+from sssp_pipeline.pipeline.ingest.tasks.tasks import RowsMade, TaskFault, TaskPool
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.retries import mark_reachable
 
@@ -30,7 +30,7 @@ class PartTask:
     """Write a part of the edges."""
 
     writer: StoreWriter
-    layout: Layout
+    wanted: WantedParts
     number: int
     #: The first vertex, and the first one behind the part.
     vertices: tuple[int, int]
@@ -39,7 +39,7 @@ class PartTask:
     columns: list[tuple[Stored, Stored]]
 
 
-def part_task(task: PartTask) -> EdgesPart | Fault:
+def part_task(task: PartTask) -> EdgesPart | TaskFault:
     """Write the part of a task to the store, and return it. Another attempt writes the same bytes.
 
     A damaged file of rows is a fault.
@@ -58,9 +58,9 @@ def part_task(task: PartTask) -> EdgesPart | Fault:
         try:
             col_indices[here], weights[here] = (piece.read() for piece in pieces)
         except DamagedFileError as error:
-            return Fault(error)
+            return TaskFault(error)
         at = here.stop
-    opened = EdgesFiles(task.writer, task.layout, task.number, (col_indices, weights))
+    opened = EdgesFiles(task.writer, task.wanted, task.number, (col_indices, weights))
     try:
         return opened.finish(task.vertices, n)
     except BaseException:
@@ -84,26 +84,26 @@ class _StoredCut(Cut):
     def _write_edges(self) -> None:
         pieces, self._pieces = self._pieces, []
         task = PartTask(
-            self._writer, self._layout, self._next_number("edges"), self._next_rows(), self._dtype, pieces
+            self._writer, self._wanted, self._next_number("edges"), self._next_rows(), self._dtype, pieces
         )
         self.tasks.append(task)
 
 
 def write_stored_edges(
-    writer: StoreWriter, made: Iterable[RowsMade], layout: Layout, threads: int, pool: TaskPool
+    writer: StoreWriter, made: Iterable[RowsMade], wanted: WantedParts, threads: int, pool: TaskPool
 ) -> WrittenEdges:
     """Write rows in storage as `cut.write_edges` does; the tasks of `pool` write the edges.
 
     This process reads and writes the row offsets. It raises as `cut.write_edges` and `TaskPool.do`.
     """
     with ThreadPoolExecutor(max(1, threads)) as writing:
-        cut = _StoredCut(writer, layout, writing, threads)
+        cut = _StoredCut(writer, wanted, writing, threads)
         for rows, row_offsets in map_in_order(lambda m: (m, m.row_offsets.read()), iter(made), 2):
             cut.add(row_offsets, rows.col_indices, rows.weights)
         cut.finish_edges()
 
-        def keep(number: int, part: EdgesPart | Fault) -> None:
-            if isinstance(part, Fault):
+        def keep(number: int, part: EdgesPart | TaskFault) -> None:
+            if isinstance(part, TaskFault):
                 raise part.error
             cut.keep(number, part)
 

@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, Numbering
 from sssp_pipeline.pipeline.ingest.ids.id_runs import buffers_of, strings_of
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, group_sums
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
-from sssp_pipeline.pipeline.ingest.spill import Kept, Readable
+from sssp_pipeline.pipeline.ingest.spill import Readable, SpilledArray
 from sssp_pipeline.storage import files
 
 #: A run is grouped by the highest bits of its sources. The more groups, the less is read twice, and by two tasks.
@@ -40,7 +40,7 @@ _BLOCK_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class Stored:
-    """A one-dimensional array in a file in storage; it is read as `spill.Kept`."""
+    """A one-dimensional array in a file in storage; it is read as `spill.SpilledArray`."""
 
     url: str
     #: The first byte of its first block in the file.
@@ -172,7 +172,7 @@ def store_ids(folder: str, name: str, ids: pa.Array) -> StoredIds:
 def store_runs(folder: str, name: str, runs: Sequence[EdgeRun], most_edges: int) -> list[EdgeRun]:
     """Write the edges of `runs`, whose codes are valid in all of them, to new files of `folder`, and return their runs.
 
-    The new runs are few: each has about `most_edges` edges, or those of one run. Raises as `files.open_atomic`.
+    The new runs are few: each has about `most_edges` edges, or all edges of one run. Raises as `files.open_atomic`.
     """
     return [_store_run(folder, name, several) for several in _joined(runs, most_edges)]
 
@@ -183,7 +183,7 @@ def _joined(runs: Sequence[EdgeRun], most_edges: int) -> Iterator[list[EdgeRun]]
     n_edges = 0
     # In the input, integers and decimals may take turns.
     for run in sorted(runs, key=_kind_of_weights):
-        n = int(run.starts[-1])
+        n = run.n_edges
         if several and (n_edges + n > most_edges or _kind_of_weights(run) != _kind_of_weights(several[0])):
             yield several
             several, n_edges = [], 0
@@ -196,14 +196,14 @@ def _joined(runs: Sequence[EdgeRun], most_edges: int) -> Iterator[list[EdgeRun]]
 
 def _kind_of_weights(run: EdgeRun) -> str:
     """Return a word for the types of weights that have a common type without rounding."""
-    if run.weights is None:
+    if run.weight_dtype is None:
         return "none"
-    return "uint64" if run.weights.dtype == np.uint64 else run.weights.dtype.kind.replace("u", "i")
+    return "uint64" if run.weight_dtype == np.uint64 else run.weight_dtype.kind.replace("u", "i")
 
 
 def _store_run(folder: str, name: str, runs: list[EdgeRun]) -> EdgeRun:
     src, dst = (np.concatenate([run.read(column) for run in runs]) for column in (0, 1))
-    has_weights = runs[0].weights is not None
+    has_weights = runs[0].weight_dtype is not None
     values = np.concatenate([run.read(2) for run in runs]) if has_weights else np.empty(0, np.uint8)
     src, dst, bits, starts, low, shift, _ = grouped_by_source(
         src, dst, bits_of(values), False, False, group_bits=_GROUP_BITS
@@ -211,8 +211,7 @@ def _store_run(folder: str, name: str, runs: list[EdgeRun]) -> EdgeRun:
     limits = int(low) + (np.arange(len(starts) - 1) << int(shift))
     columns = [src, dst, bits.view(values.dtype)][: 2 + has_weights]
     stored = store_arrays(folder, name, *columns, in_blocks=False)
-    weights = stored[2] if has_weights else None
-    return EdgeRun(stored[0], stored[1], weights, limits, starts, EVERYWHERE, group_sums(columns, starts))
+    return EdgeRun(tuple(stored), limits, starts, EVERYWHERE, group_sums(columns, starts))
 
 
 def part_of(run: EdgeRun, first: int, last: int) -> EdgeRun:
@@ -221,13 +220,9 @@ def part_of(run: EdgeRun, first: int, last: int) -> EdgeRun:
     end = max(begin, int(np.searchsorted(run.limits, last, "left")))
     starts = run.starts[begin : end + 1]
     edges = int(starts[0]), int(starts[-1])
-    src, dst = _stored(run.src).part(*edges), _stored(run.dst).part(*edges)
-    weights = None if run.weights is None else _stored(run.weights).part(*edges)
     return replace(
         run,
-        src=src,
-        dst=dst,
-        weights=weights,
+        columns=tuple(_stored(column).part(*edges) for column in run.columns),
         limits=run.limits[begin:end],
         starts=starts - starts[0],
         sums=tuple(None if sums is None else sums[begin:end] for sums in run.sums),
@@ -261,15 +256,14 @@ NUMBERED = -2
 def fetched(runs: Sequence[EdgeRun], numbering: Numbering) -> list[EdgeRun]:
     """Return stored runs with their edges in memory, and with vertices in place of codes; raises as `EdgeRun.read`."""
 
-    def kept(array: np.ndarray) -> Kept:
-        return Kept(array, array.dtype, len(array))
+    def kept(array: np.ndarray) -> SpilledArray:
+        return SpilledArray(array, array.dtype, len(array))
 
     def fetch(run: EdgeRun) -> EdgeRun:
-        src, dst, *values = map(run.read, range(len(run.columns)))
+        columns = [run.read(column) for column in range(len(run.columns))]
         if run.chunk != NUMBERED:
-            src, dst = numbering.vertices(src, EVERYWHERE), numbering.vertices(dst, EVERYWHERE)
-        weights = kept(values[0]) if values else None
-        return replace(run, src=kept(src), dst=kept(dst), weights=weights, sums=(None,) * len(run.columns))
+            columns[:2] = (numbering.vertices(codes, EVERYWHERE) for codes in columns[:2])
+        return replace(run, columns=tuple(map(kept, columns)), sums=(None,) * len(columns))
 
     with ThreadPoolExecutor(_REQUESTS) as pool:
         return list(pool.map(fetch, runs))
@@ -281,10 +275,10 @@ def numbered(folder: str, name: str, run: EdgeRun, numbers: np.ndarray) -> EdgeR
     Raises as `store_arrays` and `EdgeRun.read`.
     """
     ends = [numbers[run.read(0)], numbers[run.read(1)]]
-    src, dst = store_arrays(folder, name, *ends, in_blocks=False)
+    stored = store_arrays(folder, name, *ends, in_blocks=False)
     limits = numbers[run.limits].astype(np.int64)
     sums = (*group_sums(ends, run.starts), *run.sums[2:])
-    return replace(run, src=src, dst=dst, limits=limits, chunk=NUMBERED, sums=sums)
+    return replace(run, columns=(*stored, *run.columns[2:]), limits=limits, chunk=NUMBERED, sums=sums)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
-from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows
+from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows, joined_rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
     DeclaredIds,
     IntegerIds,
@@ -119,7 +119,7 @@ class TaskPool(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Fault:
+class TaskFault:
     """Something is wrong with the input, or with a file of an earlier task; another attempt would find the same."""
 
     error: InputError | DamagedFileError
@@ -151,7 +151,7 @@ class EdgesRead:
     skipped: SkippedRows
 
 
-def read_edges_task(task: ReadTask) -> EdgesRead | Fault:
+def read_edges_task(task: ReadTask) -> EdgesRead | TaskFault:
     """Read the edges of a task and keep them in storage.
 
     Raises
@@ -169,21 +169,21 @@ def read_edges_task(task: ReadTask) -> EdgesRead | Fault:
 
 def read_edges_of(
     task: ReadTask, ids_spill: Spill, edges_spill: Spill, keep: Callable[[list[EdgeRun]], list[EdgeRun]]
-) -> EdgesRead | Fault:
+) -> EdgesRead | TaskFault:
     """Read the edges of a task, and `keep` their runs for later; raises as `read_edges_task`."""
     folder, edge_list = task.settings.folder, joined(task.pieces)
     job = replace(job_of(task.settings, edge_list, ids_spill), spill=edges_spill)
     try:
-        runs, seen, n_loops, sample = read_runs(job)
+        runs, found = read_runs(job)
     except InputError as error:
-        return Fault(error)
+        return TaskFault(error)
     ids: StoredBits | StoredIds | None = None
     if isinstance(job.ids, IntegerIds) and not job.ids.has_chunks:
         ids = store_bits(folder, job.ids.marked)
     elif not isinstance(job.ids, DeclaredIds):
         ids = store_ids(folder, "ids", job.ids.finish().column())
         runs = [with_vertices(run, job.ids) for run in runs]
-    return EdgesRead(keep(runs), ids, seen, n_loops, sample, edge_list.skipped)
+    return EdgesRead(keep(runs), ids, found.seen, found.n_loops, found.sample, edge_list.skipped)
 
 
 def joined(pieces: Sequence[EdgeList]) -> EdgeList:
@@ -206,7 +206,7 @@ def joined(pieces: Sequence[EdgeList]) -> EdgeList:
 def job_of(settings: Settings, edge_list: EdgeList, spill: Spill) -> Job:
     """Return the job of a task."""
     given = edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id
-    ids = collector(*given, spill, settings.id_bytes, alone=settings.memory.threads == 1)
+    ids = collector(*given, spill, settings.id_bytes, one_thread=settings.memory.threads == 1)
     return Job(settings.spec, edge_list, ids, spill, settings.memory, Quiet())
 
 
@@ -224,14 +224,14 @@ class NumberTask:
     vertices: Stored
 
 
-def number_task(task: NumberTask) -> list[EdgeRun] | Fault:
+def number_task(task: NumberTask) -> list[EdgeRun] | TaskFault:
     """Return the runs of a task after they were written again; raises as `read_edges_task`."""
     mark_reachable(files.redacted(task.settings.folder))
     try:
         vertices = task.vertices.read()
         return [numbered(task.settings.folder, "vertices", run, vertices) for run in task.runs]
     except DamagedFileError as error:
-        return Fault(error)
+        return TaskFault(error)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class RowsMade:
         return Rows(self.first, *arrays, self.reverse_difference)
 
 
-def rows_task(task: RowsTask) -> RowsMade | Fault:
+def rows_task(task: RowsTask) -> RowsMade | TaskFault:
     """Make the rows of a task, and keep them in storage; raises as `read_edges_task`."""
     settings = task.settings
     mark_reachable(files.redacted(settings.folder))
@@ -310,14 +310,10 @@ def rows_task(task: RowsTask) -> RowsMade | Fault:
         try:
             made = list(edges_of(task, spill).rows(task.within, task.keys))
         except (InputError, DamagedFileError) as error:
-            return Fault(error)
-    differences = [rows.reverse_difference for rows in made]
-    degrees = np.concatenate([np.diff(rows.row_offsets) for rows in made])
-    row_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
-    col_indices = np.concatenate([rows.col_indices for rows in made])
-    weights = np.concatenate([rows.weights for rows in made])
-    places = store_arrays(settings.folder, "rows", row_offsets, col_indices, weights)
-    return RowsMade(made[0].first, places[0], places[1], places[2], sum_of_differences(differences))
+            return TaskFault(error)
+    rows = joined_rows(made)
+    places = store_arrays(settings.folder, "rows", rows.row_offsets, rows.col_indices, rows.weights)
+    return RowsMade(rows.first, places[0], places[1], places[2], rows.reverse_difference)
 
 
 def edges_of(task: RowsTask, spill: Spill) -> ReadEdges:
@@ -328,13 +324,3 @@ def edges_of(task: RowsTask, spill: Spill) -> ReadEdges:
     job = Job(settings.spec, task.edge_list, ids, spill, settings.memory, Quiet())
     given = Given(settings.spec, [], [])
     return ReadEdges(job, given, runs, task.seen, 0, [], task.vertex_ids, task.weight_type, None)
-
-
-def sum_of_differences(differences: Iterable[int | None]) -> int | None:
-    """Return the `reverse_difference` of all rows; None if it is that of some."""
-    total = 0
-    for each in differences:
-        if each is None:
-            return None
-        total = (total + each) % 2**64
-    return total

@@ -8,7 +8,7 @@ import pytest
 
 from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
-from sssp_pipeline.pipeline.ingest.rows.edge_runs import RunTable, keep_run, limits_between
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRuns, keep_run, limits_between
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightType
 
@@ -44,12 +44,12 @@ def kept_runs(spill, types=TYPES, n=4000):
 def test_a_range_has_all_its_edges(memory, types):
     with Spill(memory) as spill:
         runs, edges = kept_runs(spill, types)
-        assert {run.src.memory is not None for run in runs} == {
+        assert {run.columns[0].memory is not None for run in runs} == {
             0: {False},
             100_000: {True, False},
             1 << 30: {True},
         }[memory]
-        table = RunTable(runs)
+        table = EdgeRuns(runs)
         limits = [0, *limits_between(runs, 2000).tolist(), 50_000]
         assert len(limits) >= 8
         for first, last in [*pairwise(limits), (0, 0), (60_000, 70_000)]:
@@ -62,14 +62,14 @@ def test_a_range_has_all_its_edges(memory, types):
 def test_ranges_have_about_as_many_edges_as_asked():
     with Spill(1 << 30) as spill:
         runs = kept_runs(spill)[0]
-        table, ranges = RunTable(runs), pairwise(limits_between(runs, 2000).tolist())
+        table, ranges = EdgeRuns(runs), pairwise(limits_between(runs, 2000).tolist())
         n_edges = [len(table.edges_between(*between, of_type(np.float32), DEFAULT)[0]) for between in ranges]
         # The groups of a range are read whole, and the runs begin at other sources.
         assert max(n_edges) < 2500
 
 
 def test_no_runs_have_no_edges():
-    table = RunTable([])
+    table = EdgeRuns([])
     assert limits_between([], 10).tolist() == []
     assert [len(a) for a in table.edges_between(0, 9, of_type(np.uint32), DEFAULT)] == [0, 0, 0]
 
@@ -77,9 +77,9 @@ def test_no_runs_have_no_edges():
 def test_a_temporary_file_that_was_cut_is_an_error():
     with Spill(0) as spill:
         runs = kept_runs(spill)[0]
-        table = RunTable(runs)
+        table = EdgeRuns(runs)
         os.truncate(spill._file.fileno(), 1000)
         with pytest.raises(DamagedFileError, match=r"temporary file .* is damaged"):
             table.edges_between(0, 1000, of_type(np.uint32), DEFAULT)
         with pytest.raises(DamagedFileError, match=r"temporary file .* is damaged"):
-            runs[0].src.read()
+            runs[0].columns[0].read()

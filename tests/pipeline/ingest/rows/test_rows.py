@@ -126,11 +126,6 @@ def test_weights_at_the_ends_of_their_type_are_sorted(dtype, lightest, spread):
     assert listed(*sorted_rows.rows_between(0, 9, src, dst, weights, lightest=lightest)) == wanted
 
 
-def first_one_way(csr, n=13):
-    found = [e for e in reverses.in_parallel(reverses.first_one_way, csr[0], 2, *csr[1:]) if e >= 0]
-    return found[0] if found else None
-
-
 @settings(deadline=None)
 @given(edges, st.booleans(), st.sampled_from(WEIGHT_DTYPES), st.integers(0, 13))
 def test_symmetry_is_that_of_edges_and_weights(rows, mirror, dtype, cut):
@@ -138,14 +133,14 @@ def test_symmetry_is_that_of_edges_and_weights(rows, mirror, dtype, cut):
         rows += [(v, u, w) for u, v, w in rows]
     csr = build(rows, 13, dtype=dtype)
     symmetric = {(v, u, w) for u, v, w in rows} == set(rows)
-    assert (first_one_way(csr) is None) == symmetric
+    assert (reverses.first_one_way(*csr) < 0) == symmetric
     keys = np.array([0x9E3779B97F4A7C15, 12345], np.uint64)
     total = 0
     for first, last in ((0, cut), (cut, 13)):
         offsets, cols, weights = sorted_rows.rows_between(first, last, *arrays_of(rows, dtype))
         total += reverses.reverse_difference(first, offsets, cols, weights, keys)
         within = [(u, v, w) for u, v, w in rows if first <= u < last and first <= v < last]
-        e = reverses.first_one_way(offsets, 0, last - first, cols, weights, first)
+        e = reverses.first_one_way(offsets, cols, weights, first)
         assert (e < 0) == ({(v, u, w) for u, v, w in within} == set(within))
     assert (total % 2**64 == 0) == symmetric
 
@@ -165,8 +160,8 @@ def test_symmetry_is_that_of_edges_and_weights(rows, mirror, dtype, cut):
 )
 def test_the_first_edge_without_its_reverse(rows, first):
     csr = build(rows, 4)
-    found = first_one_way(csr, 4)
-    assert (None if found is None else listed(*csr)[found][:2]) == first
+    found = reverses.first_one_way(*csr)
+    assert (None if found < 0 else listed(*csr)[found][:2]) == first
 
 
 @pytest.mark.parametrize("pattern", ["random", "sorted", "reversed", "equal", "organ-pipe", "two-values"])
@@ -186,11 +181,3 @@ def test_a_long_row_is_sorted_whatever_its_order(pattern, dtype):
     _, found, sorted_weights = sorted_rows.rows_between(0, 1, np.zeros(n, np.uint32), cols, weights)
     np.testing.assert_array_equal(found, cols[order])
     np.testing.assert_array_equal(sorted_weights, weights[order])
-
-
-def test_ranges_cover_all_rows_once():
-    offsets = np.array([0, 0, 100, 100, 101, 5000, 5000])
-    for pieces in (1, 2, 3, 50):
-        ranges = reverses.row_ranges(offsets, pieces)
-        assert [v for a, b in ranges for v in range(a, b)] == list(range(6))
-    assert reverses.row_ranges(np.array([0]), 4) == []

@@ -16,7 +16,7 @@ from sssp_pipeline import __version__
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers import memory, worker_checks
@@ -43,7 +43,9 @@ def local():
 def needs(tmp_path) -> Needs:
     """A stored graph and a run that has begun."""
     store, run = str(tmp_path / "graph"), str(tmp_path / "run")
-    manifest, _ = ingest(Graph(input="generated:grid?rows=3&cols=4&seed=1", store=store), store, Quiet())
+    manifest = ingest(Graph(input="generated:grid?rows=3&cols=4&seed=1", store=store), store, Quiet())[
+        0
+    ].first
     RunFolder(run).begin({})
     return Needs(store, manifest.content_id, run, "delta-stepping", 1, 0, 0)
 

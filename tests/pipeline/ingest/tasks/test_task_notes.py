@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import json
 import os
 import pickle
 from collections import Counter
@@ -19,15 +18,14 @@ from sssp_pipeline.base.errors import DiskFullError, InputError, SsspError, Stor
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.writing import part_files
-from sssp_pipeline.pipeline.ingest import stage
+from sssp_pipeline.pipeline.ingest import into_store
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
-from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, on_workers, read_by_tasks
-from sssp_pipeline.pipeline.ingest.tasks import notes as task_notes
-from sssp_pipeline.pipeline.ingest.tasks.notes import Notes, Plan
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, on_workers, read_by_tasks, task_notes
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds, store_arrays
+from sssp_pipeline.pipeline.ingest.tasks.task_notes import Notes, Plan
 from sssp_pipeline.pipeline.ingest.tasks.tasks import EdgesRead, RowsMade
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.pipeline.run.inspect import describe
@@ -168,7 +166,7 @@ def stored(store: Path, spec: dict, workers: Workers | Threads | None = None) ->
         workers=workers if isinstance(workers, Workers) else None,
     )
     assert all(path.name[0] != "." for path in store.iterdir())
-    text = json.loads(manifest.model_dump_json())
+    text = manifest.content
     for graph in text.get("graphs", {"": text}).values():
         for folder in ("row_offsets", "edges", "vertices", "edge_weights"):
             for part in graph.get(folder) or ():
@@ -202,6 +200,7 @@ KINDS = {
     "strings": ({"ids": "strings"}, {}),
     "compressed": ({"suffix": "txt.gz"}, {}),
     "some vertices": ({}, {"vertices": "largest-component"}),
+    "one weight with a name": ({"columns": 2}, {"weights": {"several": [{"name": "pm"}]}}),
     "several weights": ({"columns": 2}, {"weights": {"several": [{"name": "am"}, {"name": "pm"}]}}),
 }
 
@@ -269,48 +268,51 @@ def kept(tmp_path: Path, spec: dict) -> Path:
     return folder
 
 
-def test_another_input_starts_afresh(tmp_path):
-    spec = write(tmp_path)
-    folder = kept(tmp_path, spec)
-    path = tmp_path / "edges-1.txt"
+def changed_input(folder: Path, spec: dict, patch) -> dict:
+    path = folder / "edges-1.txt"
     path.write_text(path.read_text() + "7 14 1\n")
-    workers = Workers()
-    alone = stored(tmp_path / "alone", spec)
-    assert stored(tmp_path / "store", spec, workers) == alone
-    assert not workers.noted
-    assert not folder.exists()
+    return spec
 
 
-def test_a_file_that_was_touched_starts_afresh(tmp_path):
-    spec = write(tmp_path)
-    kept(tmp_path, spec)
-    os.utime(tmp_path / "edges-1.txt", (1, 1))
-    workers = Workers()
-    stored(tmp_path / "store", spec, workers)
-    assert not workers.noted
+def touched_input(folder: Path, spec: dict, patch) -> dict:
+    os.utime(folder / "edges-1.txt", (1, 1))
+    return spec
+
+
+def with_options(**options):
+    return lambda folder, spec, patch: spec | options
+
+
+def in_module(name: str, value: object):
+    def change(folder: Path, spec: dict, patch) -> dict:
+        patch.setattr(task_notes, name, value)
+        return spec
+
+    return change
 
 
 @pytest.mark.parametrize(
-    "options", [{"directed": False}, {"duplicates": "keep-all"}, {"weights": {"dtype": "float64"}}]
+    ("change", "task_bytes"),
+    [
+        (changed_input, 1 << 28),
+        (touched_input, 1 << 28),
+        (with_options(directed=False), 1 << 28),
+        (with_options(duplicates="keep-all"), 1 << 28),
+        (with_options(weights={"dtype": "float64"}), 1 << 28),
+        (in_module("__version__", "9.9.9"), 1 << 28),
+        (in_module("_FORMAT", 99), 1 << 28),
+        (with_options(), 1 << 24),
+    ],
+    ids=["input", "touched", "directed", "duplicates", "dtype", "release", "format", "less memory"],
 )
-def test_other_options_start_afresh(tmp_path, options):
-    spec = write(tmp_path)
-    folder = kept(tmp_path, spec)
-    workers = Workers()
-    alone = stored(tmp_path / "alone", spec | options)
-    assert stored(tmp_path / "store", spec | options, workers) == alone
-    assert not workers.noted
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize("release", ["9.9.9", None])
-def test_another_release_starts_afresh(tmp_path, monkeypatch, release):
+def test_what_starts_afresh(tmp_path, monkeypatch, change, task_bytes):
+    """The folder of another graph, release or division into tasks is not used."""
     spec = write(tmp_path)
     kept(tmp_path, spec)
-    name, value = ("__version__", release) if release else ("_FORMAT", 99)
-    monkeypatch.setattr(task_notes, name, value)
-    workers = Workers()
-    stored(tmp_path / "store", spec, workers)
+    changed = change(tmp_path, spec, monkeypatch)
+    workers = Workers(task_bytes=task_bytes)
+    alone = stored(tmp_path / "alone", changed)
+    assert stored(tmp_path / "store", changed, workers) == alone
     assert not workers.noted
 
 
@@ -324,15 +326,6 @@ def test_other_workers_go_on(tmp_path, n_threads, task_bytes):
     assert stored(tmp_path / "store", spec, workers) == alone
     assert workers.noted["parts were read"] >= N_FILES
     assert workers.done["read_edges_task"] == 0
-
-
-def test_workers_with_much_less_memory_start_afresh(tmp_path):
-    spec = write(tmp_path)
-    alone = stored(tmp_path / "alone", spec)
-    kept(tmp_path, spec)
-    workers = Workers(task_bytes=1 << 24)
-    assert stored(tmp_path / "store", spec, workers) == alone
-    assert not workers.noted
 
 
 def damaged_note(path: Path, how: str, notes: dict[Path, bytes]) -> None:
@@ -384,36 +377,6 @@ def test_the_task_of_a_damaged_note_is_done_again(tmp_path, how):
     assert workers.done["read_edges_task"] == 2
     assert workers.done["number_task"] == 0
     assert workers.noted["ranges were made"] == 1
-
-
-@pytest.mark.parametrize("how", ["cut short", "missing"])
-def test_a_task_whose_file_is_cut_short_is_done_again(tmp_path, how):
-    spec = write(tmp_path)
-    alone = stored(tmp_path / "alone", spec)
-    folder = kept(tmp_path, spec)
-    victim = min(folder.glob("edges-*"))
-    if how == "missing":
-        victim.unlink()
-    else:
-        os.truncate(victim, victim.stat().st_size - 1)
-    workers = Workers()
-    assert stored(tmp_path / "store", spec, workers) == alone
-    assert workers.done["read_edges_task"] == 1
-
-
-def test_a_damaged_plan_starts_afresh(tmp_path):
-    """The keys of rows that were made are lost with it: with others, the sum would be that of another graph."""
-    spec = write(tmp_path) | {"vertices": "with-edges"}
-    (tmp_path / "edges-1.txt").write_text(
-        "".join(f"{i} {i + 1} 1\n{i + 1} {i} 1\n" for i in range(0, 700, 7)).replace(" 1\n", " 2\n")
-    )
-    alone = stored(tmp_path / "alone", spec)
-    folder = kept(tmp_path, spec)
-    (plan,) = (path for path in folder.glob("note-*") if b'"Plan"' in path.read_bytes())
-    plan.write_bytes(b"")
-    workers = Workers()
-    assert stored(tmp_path / "store", spec, workers) == alone
-    assert not workers.noted
 
 
 def test_the_keys_are_kept(tmp_path, monkeypatch):
@@ -495,7 +458,7 @@ def test_an_ingest_that_lost_the_store_leaves_the_folder_to_the_other(tmp_path, 
 
         yield check
 
-    monkeypatch.setattr(stage, "exclusive", exclusive)
+    monkeypatch.setattr(into_store, "exclusive", exclusive)
     found: list[dict] = []
     do = first.do
 
@@ -597,7 +560,7 @@ def results(folder: str) -> list:
     src, weights = store_arrays(folder, "edges", np.arange(5, dtype=np.uint32), np.arange(5.0))
     limits, starts = np.array([0, 2**40]), np.array([0, 2, 5])
     sums = np.array([1, 2], np.uint32), None
-    run = EdgeRun(src, src, None, limits, starts, EVERYWHERE, sums)
+    run = EdgeRun((src, src), limits, starts, EVERYWHERE, sums)
     skipped = SkippedRows()
     skipped.add(2, ["line 3: \udcff `é`", "line 4"])
     seen = WeightRange(5, 5, True, -1, np.float64(0.1), 3, 2**63)
@@ -678,20 +641,6 @@ def test_a_killed_ingest_in_threads_goes_on(tmp_path, monkeypatch, kind):
             assert again.n_done == whole.n_done - n_notes
             seen.add(n_notes)
     assert {0, whole.n_done} < seen
-
-
-def test_many_kills_in_threads(tmp_path, monkeypatch):
-    """At each start, a few more parts are read, and then all of them are."""
-    spec = write(tmp_path, "strings")
-    alone = stored(tmp_path / "alone", spec)
-    for _ in range(10):
-        with monkeypatch.context() as patched:
-            Storage(patched, 8)
-            with pytest.raises(Killed):
-                stored(tmp_path / "store", spec, Threads(patched))
-    last = Threads(monkeypatch)
-    assert stored(tmp_path / "store", spec, last) == alone
-    assert last.n_done == 0
 
 
 @pytest.mark.parametrize("ids", ["numbers", "large and small"])

@@ -1,4 +1,3 @@
-import shutil
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,10 +7,10 @@ import pytest
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import DiskFullError, InputError
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow import models as workflow
 
@@ -19,7 +18,7 @@ from sssp_pipeline.workflow import models as workflow
 def ingested(tmp_path: Path, text: str, **graph) -> tuple[Manifest, CsrGraph]:
     (tmp_path / "edges.txt").write_text(text)
     spec = workflow.Graph.model_validate({"input": str(tmp_path / "edges.txt"), **graph})
-    manifest, _ = ingest(spec, str(tmp_path / "graph"), Quiet())
+    manifest = ingest(spec, str(tmp_path / "graph"), Quiet())[0].first
     return manifest, load_graph(str(tmp_path / "graph"), manifest)
 
 
@@ -204,12 +203,6 @@ def test_a_default_that_is_no_weight_is_refused(tmp_path, default, dtype, why, h
     assert listed(ingested(tmp_path, "0 1 7\n", weights=weights)[1]) == [(0, 1, 7)]
 
 
-def test_large_integers_stay_exact_beside_a_negative_one(tmp_path):
-    large = 2**62 + 1
-    manifest, graph = ingested(tmp_path, f"0 1 -1\n1 2 {large}\n")
-    assert (manifest.weights.dtype, graph.weights.tolist()) == ("int64", [-1, large])
-
-
 def test_a_store_of_huge_weights_can_be_read_again(tmp_path):
     manifest, graph = ingested(tmp_path, "0 1 1.5e308\n1 2 1.5e308\n")
     assert read_manifest(str(tmp_path / "graph")) == manifest
@@ -222,33 +215,6 @@ def test_files_with_and_without_weights_are_not_mixed(tmp_path):
     with pytest.raises(InputError):
         ingest(workflow.Graph(input=str(tmp_path / "?.txt")), str(tmp_path / "graph"), Quiet())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "b.txt"]
-
-
-def test_sparse_ids_are_remapped_and_kept(tmp_path):
-    manifest, graph = ingested(tmp_path, "1000 7 1\n7 50 2\n")
-    assert manifest.ids.kind == "table"
-    assert load_ids(str(tmp_path / "graph"), manifest).column().to_pylist() == [7, 50, 1000]
-    assert listed(graph) == [(0, 1, 2), (2, 0, 1)]
-
-
-def test_string_ids_are_remapped_and_kept(tmp_path):
-    manifest, graph = ingested(tmp_path, "Oslo Bergen 463\nBergen Ålesund 420\n")
-    assert manifest.ids.type == "string"
-    assert load_ids(str(tmp_path / "graph"), manifest).column().to_pylist() == ["Bergen", "Oslo", "Ålesund"]
-    assert listed(graph) == [(0, 2, 420), (1, 0, 463)]
-
-
-def test_unchanged_input_is_not_ingested_twice(tmp_path):
-    (tmp_path / "edges.txt").write_text("0 1 5\n")
-    store = str(tmp_path / "graph")
-    spec = workflow.Graph(input=str(tmp_path / "edges.txt"))
-    first, fresh = ingest(spec, store, Quiet())
-    assert fresh
-    assert ingest(spec, store, Quiet()) == (first, False)
-    (tmp_path / "edges.txt").write_text("0 1 50\n")
-    changed, fresh = ingest(spec, store, Quiet())
-    assert fresh
-    assert changed.weights.max == 50
 
 
 def test_a_bad_input_leaves_the_old_store(tmp_path):
@@ -281,50 +247,8 @@ def test_a_bad_input_leaves_the_old_store(tmp_path):
 )
 def test_real_graphs_have_the_known_counts(tmp_path, data_file, name, n_vertices, n_edges, graph):
     spec = workflow.Graph.model_validate({"input": str(data_file(name)), **graph})
-    manifest, _ = ingest(spec, str(tmp_path), Quiet())
+    manifest = ingest(spec, str(tmp_path), Quiet())[0].first
     assert (manifest.n_vertices, manifest.n_edges) == (n_vertices, n_edges)
-
-
-@pytest.mark.medium
-@pytest.mark.data
-def test_coordinates_come_along(tmp_path, data_file):
-    import pyarrow.parquet as pq
-
-    spec = workflow.Graph(
-        input=str(data_file("USA-road-d.NY.gr.gz")), coordinates=str(data_file("USA-road-d.NY.co.gz"))
-    )
-    manifest, _ = ingest(spec, str(tmp_path), Quiet())
-    assert manifest.coordinates
-    table = pq.read_table(tmp_path / manifest.vertices[0].path)
-    assert table.slice(0, 1).to_pylist() == [{"x": -73530767, "y": 41085396}]
-    assert table.num_rows == 264_346
-
-
-@pytest.mark.parametrize(
-    ("content", "weights"),
-    [
-        ("0 1 16777217\n1 2 0.5\n", [16777217.0, 0.5]),
-        ("0 1 16777216\n1 2 0.5\n", [16777216.0, 0.5]),
-        ("0 1 0.1\n1 2 0.2\n", [0.1, 0.2]),
-        ("0 1 0.25\n1 2 1e38\n", [0.25, 1e38]),
-    ],
-)
-def test_decimals_are_floats_of_the_type_that_is_asked_for(tmp_path, content, weights):
-    manifest, graph = ingested(tmp_path, content, weights={"scale": None})
-    assert (manifest.weights.dtype, graph.weights.tolist()) == ("float64", weights)
-    shutil.rmtree(tmp_path / "graph")
-    asked, rounded = ingested(tmp_path, content, weights={"dtype": "float32"})
-    assert asked.weights.dtype == "float32"
-    assert rounded.weights.tolist() == np.array(weights, np.float32).tolist()
-
-
-def test_an_integer_beside_decimals_is_not_rounded_in_silence(tmp_path):
-    content = "0 1 9007199254740993\n" * 5 + "1 2 0.5\n"
-    with pytest.raises(InputError) as caught:
-        ingested(tmp_path, content, duplicates="keep-all")
-    assert "weight `9007199254740993` is an integer that no type holds exactly" in caught.value.message
-    _, graph = ingested(tmp_path, content, weights={"dtype": "float64"})
-    assert graph.weights.tolist() == [9007199254740992.0, 0.5]
 
 
 def test_scaled_weights_are_integers(tmp_path):
@@ -342,13 +266,6 @@ def test_scaled_weights_are_integers(tmp_path):
         for scale, weight in ((None, 10), (10, 1))
     ]
     assert ids[0] != ids[1]
-
-
-@pytest.mark.parametrize("weight", ["0.1234", "0.1230000000000000000000000001", "99999999999999.5", "1e-09"])
-def test_a_weight_that_the_scale_does_not_make_an_integer_is_refused(tmp_path, weight):
-    with pytest.raises(InputError, match=f"weight `?{weight}`? times 1000 is not an integer"):
-        ingested(tmp_path, f"0 1 {weight}\n", weights={"scale": 1000})
-    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
 
 
 def test_reversed_edges_lead_the_other_way(tmp_path):

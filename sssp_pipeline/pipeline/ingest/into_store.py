@@ -17,14 +17,7 @@ from sssp_pipeline.base.errors import DiskFullError, InputError
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
-from sssp_pipeline.pipeline.graph_store.manifest import (
-    FORMAT,
-    VERSION,
-    Manifest,
-    SeveralManifest,
-    StoreManifest,
-    WeightFacts,
-)
+from sssp_pipeline.pipeline.graph_store.manifest import FORMAT, VERSION, Manifest, StoreManifest, WeightFacts
 from sssp_pipeline.pipeline.graph_store.store import (
     SKIPPED,
     is_complete,
@@ -33,16 +26,13 @@ from sssp_pipeline.pipeline.graph_store.store import (
     remove_older_versions,
 )
 from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
-from sssp_pipeline.pipeline.graph_store.writing.edges_files import Layout, WrittenEdges
+from sssp_pipeline.pipeline.graph_store.writing.edges_files import WantedParts, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.cleaning import Edges, cleaned
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.edges import Rows
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
-from sssp_pipeline.pipeline.ingest.input import (
-    input_files,
-    open_input,
-)
+from sssp_pipeline.pipeline.ingest.input import input_files, open_input
 from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
 from sssp_pipeline.pipeline.ingest.tasks.edge_reader import EdgeReader, IngestWorkers, edge_reader
@@ -115,7 +105,7 @@ def ingest(
 
 
 def _stored_if_current(given: dict[str | None, Given], store: str) -> StoreManifest | None:
-    """Return the manifest of the stored graph if it is that of `given` and up to date; raises as `ingest`."""
+    """Return the manifest of the stored graph if it is the graph of `given` and up to date; raises as `ingest`."""
     newest = newest_version(store)
     if newest is None:
         return None
@@ -176,16 +166,11 @@ def _attempt(
         StoreWriter(store) as writer,
         edge_reader(workers, store, given.values(), progress, check_held) as read_edges,
     ):
-        manifest: StoreManifest
-        if None in given:
-            with read_edges(given[None], progress) as read:
-                manifest = _write_graph(cleaned(read), store, writer)
-                skipped = read.job.edge_list.skipped
-        else:
-            manifest, skipped = _write_weights(given, store, writer, progress, read_edges)
+        graphs, skipped = _write_weights(given, store, writer, progress, read_edges)
         _check_unchanged(given)
         _write_skipped(store, skipped)
         check_held()  # a commit by a process that lost the store would remove the files of the new holder
+        manifest = StoreManifest(graphs=graphs)
         writer.commit(manifest)
     return manifest
 
@@ -196,44 +181,35 @@ def _write_weights(
     writer: StoreWriter,
     progress: Progress,
     read_edges: EdgeReader,
-) -> tuple[SeveralManifest, SkippedRows]:
-    """Write the edges once, and then each weight."""
-    graphs: dict[str, Manifest] = {}
+) -> tuple[dict[str | None, Manifest], SkippedRows]:
+    """Write the edges once, and then each further weight; nothing is committed yet.
+
+    Return the manifest with each weight, and the rows of the last input that were left out.
+    """
+    graphs: dict[str | None, Manifest] = {}
     shared: SharedEdges | None = None
     skipped = SkippedRows()
-
-    def add(name: str, one: Given) -> SharedEdges:
-        nonlocal skipped
-        with read_edges(one, progress, with_positions=shared is None) as read:
-            edges = cleaned(read)
-            skipped = read.job.edge_list.skipped
-            if shared is None:
-                first = SharedEdges(name, edges.vertex_ids, edges.job.memory.n_bytes)
-                graphs[name] = _write_graph(edges, store, writer, first)
-                first.finish(edges.counts)
-                return first
-            shared.check_vertices(edges.vertex_ids)
-            layout = Layout(structure=False, several_weights=True)
-            written = _written(edges, writer, layout, shared.check_rows)
-            shared.check_counts(edges.counts)
-            graphs[name] = _manifest(edges, written, graphs[shared.name])
-            return shared
-
     for name, one in given.items():
-        with naming_weight(name):
-            shared = add(str(name), one)
-    return SeveralManifest(graphs=_without_used_columns(graphs)), skipped
+        with naming_weight(name), read_edges(one, progress, with_positions=not graphs) as read:
+            edges = cleaned(read)
+            skipped = edges.job.edge_list.skipped
+            if not graphs:
+                if len(given) > 1:
+                    shared = SharedEdges(str(name), edges.vertex_ids, edges.job.memory.n_bytes)
+                graphs[name] = _write_graph(name, edges, store, writer, shared)
+            else:
+                assert shared is not None, "the first of several weights made it"
+                graphs[name] = _write_weight(edges, writer, shared, next(iter(graphs.values())))
+    return _without_used_columns(graphs), skipped
 
 
-def _without_used_columns(graphs: dict[str, Manifest]) -> dict[str, Manifest]:
-    """Return the manifests, of which none calls the column of another weight unused."""
-    readings = [graph.reading for graph in graphs.values()]
-    used = {read.weight.column for read in readings if read is not None and read.weight is not None}
+def _without_used_columns(graphs: dict[str | None, Manifest]) -> dict[str | None, Manifest]:
+    """Return the manifests after the columns of all weights were removed from the unused columns of each."""
+    used = {graph.reading.weight.column for graph in graphs.values() if graph.reading.weight is not None}
     found = {}
     for name, graph in graphs.items():
-        unused = () if graph.reading is None else graph.reading.unused
-        reading = graph.reading and replace(graph.reading, unused=tuple(c for c in unused if c not in used))
-        found[name] = graph.model_copy(update={"reading": reading})
+        unused = tuple(column for column in graph.reading.unused if column not in used)
+        found[name] = graph.model_copy(update={"reading": replace(graph.reading, unused=unused)})
     return found
 
 
@@ -260,11 +236,11 @@ _WAIT = "ingest it again when no program writes to it"
 
 
 def _written(
-    edges: Edges, writer: StoreWriter, layout: Layout, see: Callable[[Rows], None] | None = None
+    edges: Edges, writer: StoreWriter, wanted: WantedParts, see: Callable[[Rows], None] | None
 ) -> WrittenEdges:
     """Write the rows of all edges; `see` is called with each of them."""
     if see is None and isinstance(edges, EdgesOnWorkers):
-        return edges.write(writer, layout)  # no format that workers read lists both directions
+        return edges.write(writer, wanted)  # no format that workers read lists both directions
 
     def rows() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         for each in edges.rows():
@@ -272,17 +248,17 @@ def _written(
                 see(each)
             yield each.row_offsets, each.col_indices, each.weights
 
-    written = write_edges(writer, rows(), layout, edges.job.memory.parts_in_flight)
+    written = write_edges(writer, rows(), wanted, edges.job.memory.parts_in_flight)
     edges.check_both_listed()
     return written
 
 
 def _write_graph(
-    edges: Edges, store: str, writer: StoreWriter, shared: SharedEdges | None = None
+    name: str | None, edges: Edges, store: str, writer: StoreWriter, shared: SharedEdges | None
 ) -> Manifest:
-    """Write the parts of the graph, and return the manifest that names them; nothing is committed yet.
+    """Write the parts of a graph with its first weight `name`, and return the manifest that names them.
 
-    With `shared`, the store gets several weights. These are the edges of all of them, which `shared` receives.
+    If other weights follow, `shared` receives the edges.
     """
     job, vertex_ids = edges.job, edges.vertex_ids
     job.progress.stage("write graph store")
@@ -290,38 +266,50 @@ def _write_graph(
     columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
     if edges.coordinates is not None:
         columns |= {"x": arrow_array(edges.coordinates[0]), "y": arrow_array(edges.coordinates[1])}
-    layout = Layout(several_weights=shared is not None)
-    with ThreadPoolExecutor(1) as beside:
-        vertices = beside.submit(writer.write_vertices, pa.table(columns)) if columns else None
-        written = _written(edges, writer, layout, None if shared is None else shared.add)
-    # A table is in degrees. A file of DIMACS and a generator do not say what their numbers are.
-    says_nothing = edges.coordinates is None or job.edge_list.read_coordinates
+    wanted = WantedParts(weights_apart=name is not None)
+    with ThreadPoolExecutor(1) as other_thread:
+        vertices = other_thread.submit(writer.write_table, "vertices", pa.table(columns)) if columns else None
+        written = _written(edges, writer, wanted, None if shared is None else shared.add)
+    if shared is not None:
+        shared.finish(edges.counts)
+    # Tables of coordinates are in degrees. DIMACS files and generators do not state a unit.
+    has_no_unit = edges.coordinates is None or job.edge_list.read_coordinates
     return Manifest(
         format=FORMAT,
         version=VERSION,
         n_vertices=written.traits.n_vertices,
         n_edges=written.traits.n_edges,
         degree_skew=written.traits.degree_skew,
-        weights=_weight_facts(written, edges),
-        symmetric=edges.is_symmetric,
         ids=vertex_ids.mapping,
         coordinates=edges.coordinates is not None,
-        coordinates_unit=None if says_nothing else "degrees",
+        coordinates_unit=None if has_no_unit else "degrees",
         counts=edges.counts,
         cleaning=edges.cleaning,
-        inputs=edges.given.inputs,
-        options=options_of(job.spec),
-        reading=edges.reading,
         row_offsets=written.row_offsets,
         edges=written.edges,
         vertices=[] if vertices is None else vertices.result(),
-        edge_weights=written.edge_weights,
+        **_facts_of_weight(edges, written),
     )
 
 
-def _manifest(edges: Edges, written: WrittenEdges, first: Manifest) -> Manifest:
-    """Return the manifest of a further weight of the graph `first`."""
-    own = {
+def _write_weight(edges: Edges, writer: StoreWriter, shared: SharedEdges, first: Manifest) -> Manifest:
+    """Write the parts of a further weight of the graph `first`, and return the manifest that names them.
+
+    Raises
+    ------
+    InputError
+        The edges are not the `shared` ones.
+    """
+    shared.check_vertices(edges.vertex_ids)
+    wanted = WantedParts(structure=False, weights_apart=True)
+    written = _written(edges, writer, wanted, shared.check_rows)
+    shared.check_counts(edges.counts)
+    return first.model_copy(update=_facts_of_weight(edges, written))
+
+
+def _facts_of_weight(edges: Edges, written: WrittenEdges) -> dict[str, Any]:
+    """Return the fields of a manifest in which the weights of a graph differ."""
+    return {
         "weights": _weight_facts(written, edges),
         "symmetric": edges.is_symmetric,
         "inputs": edges.given.inputs,
@@ -329,7 +317,6 @@ def _manifest(edges: Edges, written: WrittenEdges, first: Manifest) -> Manifest:
         "reading": edges.reading,
         "edge_weights": written.edge_weights,
     }
-    return first.model_copy(update=own)
 
 
 def _check_room(edges: Edges, store: str) -> None:

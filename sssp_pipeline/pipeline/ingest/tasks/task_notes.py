@@ -34,19 +34,12 @@ from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
 from sssp_pipeline.pipeline.ingest.rows.reverses import random_keys
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored, StoredBits, StoredIds, check_files
-from sssp_pipeline.pipeline.ingest.tasks.tasks import (
-    EdgesRead,
-    Fault,
-    Result,
-    RowsMade,
-    Task,
-    TaskPool,
-)
+from sssp_pipeline.pipeline.ingest.tasks.tasks import EdgesRead, Result, RowsMade, Task, TaskFault, TaskPool
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.storage import files
 
 #: Raise this number when a task makes other files or returns something else, or the input is divided otherwise.
-_FORMAT = 3
+_FORMAT = 4
 #: What begins the name of a note; no task writes files of this name.
 _NOTE = "note-"
 #: A file of `stored_runs.store_arrays`.
@@ -59,7 +52,7 @@ _MOST_GROWTH = 2
 
 
 def digest_of(given: Iterable[Given]) -> str:
-    """Return a name for all that the results of the tasks depend on, beside how the input is divided into tasks."""
+    """Return a name for all that the results of the tasks depend on, except how the input is divided into tasks."""
     about = [[options_of(one.spec), one.inputs, one.wider] for one in given]
     return _digest([_FORMAT, __version__, about])
 
@@ -103,23 +96,28 @@ class Notes:
         return _NOTE + _digest(key) in self._sizes
 
     def read(self, *key: Any) -> Any:
-        """Return what was noted under `key` before this ingest; None without a valid note.
+        """Return the result in the note under `key` from before this ingest; None without a valid note.
 
         Raises
         ------
         StoreUnavailableError
             The storage does not answer.
         """
-        return self._noted(_NOTE + _digest(key)) if self.has(*key) else None
+        return self._result_in(_NOTE + _digest(key)) if self.has(*key) else None
 
     def discard_damaged(self) -> int:
         """Remove the notes of this folder that are damaged, or tell of damaged files; return how many they were.
 
-        All these files are read; raises as `read` and `files.remove`.
+        All these files are read.
+
+        Raises
+        ------
+        StoreUnavailableError
+            The storage does not answer.
         """
 
         def is_damaged(name: str) -> bool:
-            result = self._noted(name)
+            result = self._result_in(name)
             try:
                 check_files(result)
             except DamagedFileError:
@@ -135,8 +133,8 @@ class Notes:
         files.remove_files(self._folder, found)
         return len(found)
 
-    def _noted(self, name: str) -> Any:
-        """Return what a note tells; None if it is damaged."""
+    def _result_in(self, name: str) -> Any:
+        """Return the result in a note; None if the note is damaged."""
         content = files.read_if_there(files.join(self._folder, name)) or b""
         checksum, _, text = content.partition(b"\n")
         if checksum != _checksum(name, text):
@@ -147,17 +145,17 @@ class Notes:
             return None
 
     def write(self, result: Any, *key: Any) -> None:
-        """Note the result of a task, whose files are complete; raises as `files.open_atomic`."""
+        """Write a note of the result of a task, whose files are complete; raises as `files.open_atomic`."""
         name, text = _NOTE + _digest(key), json.dumps(_encoded(result)).encode()
         files.write_atomic(files.join(self._folder, name), _checksum(name, text) + b"\n" + text)
         self.any = True
 
     def has_plan(self, of: str) -> bool:
-        """Return whether an earlier ingest of the graph `of` has noted a plan, without which no other note is used."""
+        """Return whether there is a note of the plan for the graph `of`. Without it no other note is used."""
         return isinstance(self.read(of), Plan)
 
     def plan(self, new: Plan, of: str) -> Plan:
-        """Return the plan that an earlier ingest of the graph `of` has noted, or else note the `new` one."""
+        """Return the plan of an earlier ingest of the graph `of`; without one, write a note of the `new` plan."""
         kept = self.read(of)
         if isinstance(kept, Plan) and all(
             old <= _MOST_GROWTH * now
@@ -233,8 +231,8 @@ def _checksum(name: str, text: bytes) -> bytes:
 
 
 @dataclass(frozen=True, eq=False)
-class NotedTasks:
-    """Does the tasks of an ingest that no note tells of, and notes their results."""
+class TasksWithNotes:
+    """Does the tasks of an ingest that have no note, and writes notes of their results."""
 
     pool: TaskPool
     notes: Notes
@@ -244,11 +242,11 @@ class NotedTasks:
     def results(
         self,
         step: str,
-        work: Callable[[Task], Result | Fault],
+        work: Callable[[Task], Result | TaskFault],
         keys: Sequence[tuple[int, ...]],
         task: Callable[[int], Task],
         on_done: Callable[[Result], None] = lambda _: None,
-    ) -> tuple[list[Result], Fault | None]:
+    ) -> tuple[list[Result], TaskFault | None]:
         """Return the results of all tasks, and the first fault; with a fault, the results before it.
 
         Parameters
@@ -261,9 +259,9 @@ class NotedTasks:
             Returns a task by its number, which is the place of its key.
         """
         with ThreadPoolExecutor(_REQUESTS) as reading:
-            noted = reading.map(lambda key: self.notes.read(self.plan.name, step, *key), keys)
-            found: dict[int, Result] = {i: result for i, result in enumerate(noted) if result is not None}
-        faults: dict[int, Fault] = {}
+            results = reading.map(lambda key: self.notes.read(self.plan.name, step, *key), keys)
+            found: dict[int, Result] = {i: result for i, result in enumerate(results) if result is not None}
+        faults: dict[int, TaskFault] = {}
         damaged = sum(self.notes.has(self.plan.name, step, *key) for key in keys) - len(found)
         if damaged:
             line = f"{plural(damaged, 'note')} of an interrupted ingest {'is' if damaged == 1 else 'are'} damaged"
@@ -281,8 +279,8 @@ class NotedTasks:
                     return
                 yield task(number)
 
-        def keep(number: int, result: Result | Fault) -> None:
-            if isinstance(result, Fault):
+        def keep(number: int, result: Result | TaskFault) -> None:
+            if isinstance(result, TaskFault):
                 faults[number] = result
                 return
             self.notes.write(result, self.plan.name, step, *keys[number])
