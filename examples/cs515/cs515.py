@@ -132,7 +132,7 @@ def solve_file(given: argparse.Namespace) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="sssp-cs515-") as store:
         # Every edge is kept, because the times are those of the whole file.
         spec = Graph(input=given.input, ids="integer", self_loops="keep", duplicates="keep-all")
-        stored = StoredGraph(store, ingest(spec, store, Quiet())[0])
+        stored = StoredGraph(store, ingest(spec, store, Quiet())[0].first)
         graph, ids = stored.graph(), stored.ids
     sources = np.array(ids.vertices([given.source], "source"))
     solver = chosen_solver(given.method, options, graph.traits, sources)
