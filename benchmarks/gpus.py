@@ -38,7 +38,8 @@ from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.solving.workers import local_cluster
 from sssp_pipeline.workflow.cluster import Cluster
-from sssp_pipeline.workflow.models import Graph, Workflow
+from sssp_pipeline.workflow.graph import Graph
+from sssp_pipeline.workflow.models import Workflow
 
 #: Threads of a worker: as many as `local-cuda` gives it where a call has several batches.
 THREADS = 3

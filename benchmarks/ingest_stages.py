@@ -102,7 +102,7 @@ def main() -> None:
     leave_out_optional_packages()  # as the command line does
     from sssp_pipeline.base.progress import Progress
     from sssp_pipeline.pipeline.ingest import into_store, reading
-    from sssp_pipeline.workflow import models
+    from sssp_pipeline.workflow.graph import Graph
 
     if given.threads:
         reading.usable_cores = lambda: given.threads  # type: ignore[attr-defined]
@@ -118,7 +118,7 @@ def main() -> None:
             phases.append((name, time.perf_counter(), time.process_time()))
 
     options = dict(option.split("=") for option in given.option)
-    graph = models.Graph.model_validate(
+    graph = Graph.model_validate(
         {"input": [str(given.text)], "store": str(given.store), "memory": given.memory} | options
     )
     shutil.rmtree(given.store, ignore_errors=True)

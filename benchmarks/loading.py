@@ -29,7 +29,7 @@ from sssp_pipeline.pipeline.graph_store.machine_cache import GraphCache
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.into_store import ingest
-from sssp_pipeline.workflow.models import Graph
+from sssp_pipeline.workflow.graph import Graph
 
 SOLVER = "delta-stepping"
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from record import record
 
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.workflow.models import Graph
+from sssp_pipeline.workflow.graph import Graph
 
 #: The option of `prctl` with which this process gets the processes whose parents end.
 PR_SET_CHILD_SUBREAPER = 36

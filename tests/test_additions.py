@@ -1,11 +1,15 @@
-"""A format, a solver and an output are each one class or function and one entry in a registry.
+"""A format, a solver and an output are each one new file and one line in a registry.
 
-The three here are toys. A workflow file uses them from the first byte read to the verdict, as it would use any other.
+The three here are toys. The format has a key of its own in `graph`, and the output has one in `output`. A process of
+its own makes the three entries before anything reads the registries, then runs a command as a user does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,45 +17,44 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.base.errors import InputError, RefutedError
-from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.forecast import Forecast
-from sssp_pipeline.kernels.contract.kept import KeptOfRow
-from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
-from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
-from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
-from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.outputs import RowOutput
-from sssp_pipeline.pipeline.run.completed_run import verify_run
-from sssp_pipeline.pipeline.run.conductor import run
-from sssp_pipeline.pipeline.run.inspect import describe
-from sssp_pipeline.pipeline.run.plan_facts import describe_plan
-from sssp_pipeline.storage.files import open_read
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, code_of
-from sssp_pipeline.workflow.yaml_file import load_workflow
 
-# ---- the toy format: `0 -> 1 takes 5` ----
+pytestmark = pytest.mark.medium
 
+#: The format: `0 -> 1 takes 5`, where `graph.arrow` may be another word than `->`.
+ARROWS = '''
+import numpy as np
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges
+from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
+from sssp_pipeline.storage.files import open_read
+from sssp_pipeline.workflow.section import OwnKeys, Text
+
+class ArrowKeys(OwnKeys):
+    """The keys of `graph` that only arrows have."""
+
+    arrow: Text = "->"
+    """The word between source and target."""
 
 def open_arrows(urls, options):
-    del options
     edges = []
     for url in urls:
         with open_read(url) as file:
             edges += [line.split() for line in file.read().decode().splitlines()]
+    assert all(edge[1] == options.own["arrow"] for edge in edges)
 
     def read(n_threads):
-        del n_threads
         source, target, weight = (np.array([int(edge[i]) for edge in edges]) for i in (0, 2, 4))
         yield EdgeChunk(source, target, weight)
 
-    return EdgeList(declared_reading("arrows", "ids are integers"), has_weights=True, read=read)
-
-
-# ---- the toy solver: relax every edge until nothing changes ----
-
+    return InputEdges(declared_reading("arrows", "ids are integers"), has_weights=True, read=read)
+'''
+#: The solver: relax every edge until nothing changes.
+SWEEPS = """
+import numpy as np
+from sssp_pipeline.kernels.contract.forecast import Forecast
+from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
+from sssp_pipeline.kernels.host.search import Search
 
 class Sweeps(Search):
     def __init__(self, graph):
@@ -71,7 +74,6 @@ class Sweeps(Search):
                 return n_sweeps * len(distances), n_sweeps * self._graph.n_edges
             distances[:] = lowered
 
-
 class SweepSolver(CpuSolver):
     name = "sweeps"
     summary = "Relaxes every edge until nothing changes"
@@ -81,15 +83,28 @@ class SweepSolver(CpuSolver):
 
     def forecast(self, traits, n_sources):
         return Forecast(1e-3)
+"""
+#: The output: how many vertices are within `output.radius`.
+NEARBY = '''
+from dataclasses import dataclass
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sssp_pipeline.kernels.contract.kept import KeptOfRow
+from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.outputs import RowOutput
+from sssp_pipeline.workflow.section import OwnKeys, Positive
 
+class RadiusKeys(OwnKeys):
+    """The keys of `output` that only `distances: nearby` has."""
 
-# ---- the toy output: how many vertices are within a distance of 10 ----
-
-RADIUS = 10
-
+    radius: Positive | None = None
+    """Vertices at most this far are counted."""
 
 @dataclass(frozen=True)
 class CountWithin(KeptOfRow):
+    radius: int
+
     def n_columns(self, n_vertices):
         return 1
 
@@ -97,16 +112,31 @@ class CountWithin(KeptOfRow):
         return np.dtype(np.int64)
 
     def reduce(self, row, into):
-        into[0] = np.count_nonzero(row <= RADIUS)
+        into[0] = np.count_nonzero(row <= self.radius)
 
     def on_device(self, n_rows, n_vertices, weight_dtype, lane_bits=0):
         raise NotImplementedError
 
-
+@dataclass(frozen=True, eq=False)
 class Nearby(RowOutput):
+    radius: int = 0
     name = "nearby"
     judged = "number of vertices nearby"
-    kept = CountWithin()
+
+    @classmethod
+    def chosen(cls, form, spec, choose):
+        return cls(form, radius=spec.own["radius"])
+
+    @classmethod
+    def recorded(cls, form, identity, n_targets):
+        return cls(form, radius=identity["radius"])
+
+    def identity(self):
+        return super().identity() | {"radius": self.radius}
+
+    @property
+    def kept(self):
+        return CountWithin(self.radius)
 
     def write(self, handle, sources, solution, ids):
         counts = pa.array(solution.distances[:, 0])
@@ -120,29 +150,51 @@ class Nearby(RowOutput):
     def difference(self, source, stored, true, ids):
         count = int(true.distances[0, 0])
         return None if stored == count else f"source `{source}`: stored {stored} nearby, true {count}"
-
-
-# ---- one entry each ----
-
+'''
+#: The lines, each in the place where the registry has its others.
+PROGRAM = """
+from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, Format, OutputKind
+FORMATS["arrows"] = Format("arrows:open_arrows", own_keys="arrows:ArrowKeys", begins=rb"[0-9]+ \\S+ [0-9]+ takes")
+OUTPUTS["nearby"] = OutputKind("nearby:Nearby", own_keys="nearby:RadiusKeys", example="radius: 10")
+from sssp_pipeline.kernels import SOLVERS
+from sweeps import SweepSolver
+SOLVERS["sweeps"] = SweepSolver()
+from sssp_pipeline.cli import main
+main()
+"""
+RADIUS = 10
 EDGES = "\n".join(
-    f"{v} -> {w} takes {4 + (7 * v + w) % 9}" for v in range(40) for w in (v + 1, (3 * v) % 40) if w < 40
+    f"{v} => {w} takes {4 + (7 * v + w) % 9}" for v in range(40) for w in (v + 1, (3 * v) % 40) if w < 40
 )
-WORKFLOW = """\
-graph: {input: edges.arrows, format: arrows, store: graph}
-sources: {all: true}
-solve: {solver: sweeps, batch: 7}
-output: {path: run, distances: nearby}
+WORKFLOW = f"""\
+graph: {{input: edges.arrows, arrow: "=>", store: graph}}
+sources: {{all: true}}
+solve: {{solver: sweeps, batch: 7}}
+output: {{path: run, distances: nearby, radius: {RADIUS}}}
 """
 
 
 @pytest.fixture
-def toys(monkeypatch, tmp_path):
-    monkeypatch.setitem(FORMATS, "arrows", f"{__name__}:open_arrows")
-    monkeypatch.setitem(SOLVERS, "sweeps", SweepSolver())
-    monkeypatch.setitem(OUTPUTS, "nearby", f"{__name__}:Nearby")
+def toys(tmp_path, monkeypatch):
+    """A function that runs a command with the toys and returns its exit code, its output and its messages."""
     monkeypatch.chdir(tmp_path)
-    Path("edges.arrows").write_text(EDGES)
-    Path("w.yaml").write_text(WORKFLOW)
+    files = {"arrows.py": ARROWS, "sweeps.py": SWEEPS, "nearby.py": NEARBY, "program.py": PROGRAM}
+    for name, text in {**files, "edges.arrows": EDGES, "w.yaml": WORKFLOW}.items():
+        Path(name).write_text(text)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        command = [sys.executable, "program.py", *words]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env=os.environ | {"NO_COLOR": "1", "COLUMNS": "400"},
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return run
 
 
 def true_counts() -> list[int]:
@@ -157,55 +209,55 @@ def true_counts() -> list[int]:
     return np.count_nonzero(distances <= RADIUS, axis=1).tolist()
 
 
-@pytest.mark.usefixtures("toys")
-def test_a_toy_format_solver_and_output_run_end_to_end(recorded_anew):
-    workflow = load_workflow("w.yaml")
-    plan = describe_plan(workflow, 0, Quiet())
-    assert (plan["solver"], plan["batches"], plan["written_bytes"]) == ("sweeps", 6, 40 * 8)
-    folder, record = run(workflow, Quiet())
-    assert record["identity"]["output"] == "nearby"
+def test_a_toy_format_solver_and_output_run_end_to_end(toys, recorded_anew):
+    code, _, told = toys("run", "w.yaml")
+    assert code == 0, told
+    record = json.loads(Path("run/run.json").read_text())
+    assert (record["identity"]["output"], record["identity"]["radius"]) == ("nearby", RADIUS)
     assert (record["solver"], record["verify"]["refuted"]) == ("sweeps", None)
     stored = pq.read_table("run/distances").to_pydict()
     assert stored == {"source": list(range(40)), "nearby": true_counts()}
-    assert describe("run")["sources"] == 40
     assert "number of vertices nearby" in Path("run/report.html").read_text()
-    assert run(workflow, Quiet())[1] == record  # nothing is left to do
+    code, _, told = toys("run", "w.yaml")  # nothing is left to do
+    assert code == 0, told
+    assert json.loads(Path("run/run.json").read_text()) == record
 
-    table = pq.read_table(folder.batch_path(0))
-    wrong = table.set_column(1, "nearby", pa.array([c + 1 for c in table["nearby"].to_pylist()]))
-    pq.write_table(wrong, folder.batch_path(0))
-    recorded_anew(folder)
+    (file, *_) = sorted(Path("run/distances").iterdir())
+    table = pq.ParquetFile(file).read()
+    pq.write_table(
+        table.set_column(1, "nearby", pa.array([c + 1 for c in table["nearby"].to_pylist()])), file
+    )
+    recorded_anew(RunFolder("run"))
     first = true_counts()[0]
-    with pytest.raises(RefutedError, match=f"^source `0`: stored {first + 1} nearby, true {first}$"):
-        verify_run("run", None, "sample", Quiet())
+    code, _, told = toys("verify", "run")
+    assert code == 3, told
+    assert f"source `0`: stored {first + 1} nearby, true {first}" in told
 
 
-@pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize(
-    "setting", ["verify=certificate", "solve.predecessors=true", "output.targets={ids: [1]}"]
+    ("setting", "text"),
+    [
+        ("verify=certificate", "which `output.distances: nearby` does not write"),
+        ("solve.predecessors=true", "`output.distances: nearby` leaves no place for predecessors"),
+        (
+            "output.targets={ids: [1]}",
+            "`output.targets` goes with `output.distances: full`, not with `nearby`",
+        ),
+        ("output.layout=wide", "`output.layout` goes with `output.distances: full`, not with `nearby`"),
+        ("output.radius=null", "`output.distances: nearby` needs `output.radius`"),
+        ("output.distances=full", "`output.radius` goes with `output.distances: nearby`, not with `full`"),
+        ("output.radius=-1", "`output.radius` is `-1`, wanted an integer above 0 or `null`"),
+        ("graph.format=csv", "`graph.arrow` belongs to format `arrows`, not `csv`"),
+        ("graph.header=true", "`graph.header` belongs to formats `text`, `csv` and `matrix`, not `arrows`"),
+    ],
 )
-def test_what_needs_whole_rows_is_refused_for_a_toy_output(setting):
-    with pytest.raises(InputError, match=r"`output\.distances"):
-        load_workflow("w.yaml", [setting])
-
-
-@pytest.mark.medium
-@pytest.mark.usefixtures("toys")
-def test_an_interrupted_run_of_a_toy_output_goes_on(monkeypatch):
-    workflow = load_workflow("w.yaml")
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("sssp_pipeline.pipeline.run.conductor.finish_run", failing)
-        run(workflow, Quiet())
-    Path("run/distances/batch-00002.parquet").unlink()
-    _, record = run(workflow, Quiet())
-    assert record["verify"]["refuted"] is None
-    assert pq.read_table("run/distances")["nearby"].to_pylist() == true_counts()
-
-
-def failing(*_, **__):
-    raise RuntimeError("the power failed")
+def test_what_does_not_go_together(toys, setting, text):
+    code, _, told = toys("run", "w.yaml", "--set", setting)
+    assert code == 2, told
+    assert text in told
 
 
 def test_every_entry_names_code_that_is_there():
-    assert all(callable(code_of(entry)) for entry in FORMATS.values())
-    assert all(code_of(entry).name == name for name, entry in OUTPUTS.items())
+    assert all(callable(code_of(known.opens)) for known in FORMATS.values())
+    assert all(callable(code_of(known.sniffs)) for known in FORMATS.values() if known.sniffs)
+    assert all(code_of(kind.stores).name == name for name, kind in OUTPUTS.items())

@@ -30,7 +30,8 @@ from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow.models import Graph, Solve
+from sssp_pipeline.workflow.graph import Graph
+from sssp_pipeline.workflow.models import Solve
 
 SOLVERS = {"bmf": "bellman-ford", "tpe": "work-efficient"}
 SYNC = {"incore": "in-core", "outcore": "out-of-core"}

@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.reduced import Reduced
 from sssp_pipeline.pipeline.results.table_output import NearestVertices, TableOutput
 from sssp_pipeline.pipeline.results.vertex_table import PerVertex
-from sssp_pipeline.workflow.answers import ReducedValue, VertexValue, answer_contradictions
+from sssp_pipeline.workflow.reduce import ReducedValue, VertexValue, reduce_contradictions
 
 #: What others call some of the values.
 _OTHER_NAMES = {"eccentricity": "max_distance"}
@@ -287,8 +287,7 @@ def _check_numbers(name: str, numbers: Sequence[Any], most: float, hint: str) ->
 
 def _check_together(reduce: dict[str, Any], cutoff: float | None) -> None:
     """Raise `InputError` for what a workflow with the section `reduce` would refuse."""
-    output = {"distances": "reduced", "reduce": reduce}
-    for _, text, hint in answer_contradictions(output, {"cutoff": cutoff}):
+    for _, text, hint in reduce_contradictions(reduce, cutoff):
         message = text.replace("`output.reduce.per_vertex`", "`reduce_per_vertex`")
         message = re.sub(r"`(?:output\.reduce|solve)\.(?:per_vertex\.)?(\w+)`", r"`\1`", message)
         raise InputError(message.replace("output.reduce", "reduce"), hint=hint)

@@ -33,7 +33,7 @@ from sssp_pipeline.pipeline.ingest.ids.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
-from sssp_pipeline.workflow.models import Dtype, Weights
+from sssp_pipeline.workflow.graph import Dtype, Weights
 
 
 @dataclass(frozen=True, eq=False)

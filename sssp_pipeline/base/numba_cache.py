@@ -45,7 +45,10 @@ HELPERS = (
         )
     ),
     *(f"kernels/hierarchy/{name}.py" for name in ("lanes", "subtrees", "tiles")),
-    *(f"pipeline/formats/parsing/{name}.py" for name in ("line_blocks", "numbers_in_text", "plain_rows")),
+    *(
+        f"pipeline/formats/parsing/{name}.py"
+        for name in ("faults", "line_blocks", "numbers_in_text", "plain_rows")
+    ),
 )
 
 _PACKAGE = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sssp_pipeline.kernels.contract.tunable import Value
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 from sssp_pipeline.workflow.section import Positive, Section, Text
 from sssp_pipeline.workflow.vertices import RandomVertices, Sources
 
@@ -38,7 +38,7 @@ class BenchGraph(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", examples=["grid-2048"])]
     """Name in lines and tables, and of the folder in which its graph store is kept."""
 
-    graph: workflow.Graph | None = None
+    graph: Graph | None = None
     """The input, as the [`graph` section of a workflow](workflow.md#graph)."""
 
     store: Text | None = None

@@ -1,14 +1,15 @@
-"""The `cluster` section of the workflow: where the workers run, how many there are, and what each gets."""
+"""The section `cluster` of the workflow: where workers run, how many, what each gets, and what contradicts that."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.workflow.section import Auto, Positive, Section, Text
+from sssp_pipeline.workflow.section import Auto, Contradiction, Positive, Section, Text
 
 #: The kinds whose number of workers can change during a run.
 ELASTIC_KINDS = ("slurm", "kubernetes")
@@ -160,3 +161,65 @@ def address_fault(address: str) -> tuple[str, str] | None:
     if re.fullmatch(r"\w+://.+:[0-9]+", address):
         return None
     return f"`{address}` is no address of a scheduler", "give protocol, host and port: `tcp://host:8786`"
+
+
+_STARTED_KINDS = ("auto", "local-cpu", "local-cuda", *ELASTIC_KINDS)
+#: Keys of the cluster section that only some kinds use.
+_KINDS_OF_KEYS: dict[str, tuple[str, ...]] = {
+    "address": ("address",),
+    "slurm": ("slurm",),
+    "kubernetes": ("kubernetes",),
+    "workers": _STARTED_KINDS,
+    "threads_per_worker": _STARTED_KINDS,
+    "memory_limit": _STARTED_KINDS,
+    "tls": _STARTED_KINDS,
+    "dashboard_host": ELASTIC_KINDS,
+}
+
+
+def cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[Contradiction]:
+    """Yield the contradictions of a `cluster` section, given as plain values."""
+    kind, address = cluster.get("kind", "auto"), cluster.get("address")
+    if kind not in KINDS:
+        return
+    for key, kinds in _KINDS_OF_KEYS.items():
+        if kind not in kinds and cluster.get(key) not in (None, False, "auto"):
+            if len(kinds) == 1:
+                hint = f"set `cluster.kind: {kinds[0]}`, or remove it"
+            elif kind == "address":
+                hint = "remove it: the workers of that cluster run already"
+            else:
+                hint = "remove it"
+            yield Contradiction(("cluster", key), f"`cluster.{key}` is not used with kind `{kind}`", hint)
+    if isinstance(cluster.get("workers"), Mapping):
+        yield from _range_contradictions(kind, cluster["workers"])
+    if kind == "address" and address is None:
+        text, hint = "kind `address` needs `cluster.address`", "add `address: tcp://host:8786`"
+        yield Contradiction(("cluster", "kind"), text, hint)
+    elif kind == "address" and isinstance(address, str) and (fault := address_fault(address)) is not None:
+        yield Contradiction(("cluster", "address"), *fault)
+    if kind in ELASTIC_KINDS and cluster.get("memory_limit", "auto") == "auto":
+        yield Contradiction(
+            ("cluster", "kind"),
+            f"kind `{kind}` needs `cluster.memory_limit`: the memory of each worker",
+            "add `memory_limit: 16GB`, or what `sssp-pipeline plan` says a worker needs",
+        )
+    if kind == "kubernetes" and not isinstance(cluster.get("kubernetes"), Mapping):
+        yield Contradiction(
+            ("cluster", "kind"),
+            "kind `kubernetes` needs an image with sssp-pipeline",
+            "add `kubernetes: {image: registry/sssp-pipeline:0.1.0}`",
+        )
+
+
+def _range_contradictions(kind: str, workers: Mapping[str, Any]) -> Iterator[Contradiction]:
+    low, high = workers.get("minimum", 1), workers.get("maximum")
+    if kind not in ELASTIC_KINDS:
+        yield Contradiction(
+            ("cluster", "workers"),
+            f"kind `{kind}` has a fixed number of workers, not a range",
+            "give a number, or set `cluster.kind: slurm` or `kubernetes`",
+        )
+    elif isinstance(low, int) and isinstance(high, int) and low > high:
+        text = f"`minimum` is `{low}`, above `maximum`, which is `{high}`"
+        yield Contradiction(("cluster", "workers"), text, "exchange them")

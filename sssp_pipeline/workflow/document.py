@@ -29,7 +29,7 @@ _FLOAT = re.compile(
 
 
 @dataclass(frozen=True)
-class Fault:
+class Mistake:
     """One thing that the user is to correct."""
 
     #: The key with the fault.
@@ -52,7 +52,7 @@ class Document:
     #: The strings with a value of the environment, as the file has them.
     unexpanded: dict[Path, str] = field(default_factory=dict)
     #: The nodes that have no value. The value is None there.
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Mistake] = field(default_factory=list)
 
     def read(self, text: str, path: Path, place: Callable[[int], str]) -> Any:
         """Return the value of the YAML `text`, which is at `path`; `place` names a line, counted from 1."""
@@ -110,7 +110,9 @@ class Document:
     def _value(self, node: yaml.Node, path: Path, place: Callable[[int], str]) -> Any:
         here = place(node.start_mark.line + 1)
         if node.tag not in _TAGS:
-            self.faults.append(Fault(path, here, f"tag `{node.tag}` is not allowed", "write the plain value"))
+            self.faults.append(
+                Mistake(path, here, f"tag `{node.tag}` is not allowed", "write the plain value")
+            )
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, place)
@@ -129,11 +131,11 @@ class Document:
         for key_node, value_node in node.value:
             here = place(key_node.start_mark.line + 1)
             if not isinstance(key_node, yaml.ScalarNode):
-                self.faults.append(Fault(no_value, here, "a key is not text", "write `key: value`"))
+                self.faults.append(Mistake(no_value, here, "a key is not text", "write `key: value`"))
                 continue
             key = key_node.value
             if key in values:
-                self.faults.append(Fault(no_value, here, f"key `{key}` is given twice", "keep one of them"))
+                self.faults.append(Mistake(no_value, here, f"key `{key}` is given twice", "keep one of them"))
                 continue
             self.places[*path, key] = here
             values[key] = self._value(value_node, (*path, key), place)
@@ -144,7 +146,7 @@ class Document:
         try:
             value, uses_environ = expand(text, self.environ)
         except InputError as error:
-            self.faults.append(Fault(path, here, error.message, error.hint or ""))
+            self.faults.append(Mistake(path, here, error.message, error.hint or ""))
             return None
         if uses_environ:
             self.unexpanded[path] = text

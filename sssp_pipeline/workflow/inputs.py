@@ -62,7 +62,7 @@ def workflow_of(
         is_id = len(inputs) > 1 and next((word for word in inputs[1:] if word.isdecimal()), None)
         hint = f"if it is an id, write `--from {is_id}`" if is_id else "check the path, or the bucket and key"
         check_exists(inputs, hint)
-    from sssp_pipeline.workflow.options import workflow_from_options
+    from sssp_pipeline.workflow.from_command_line import workflow_from_options
     from sssp_pipeline.workflow.yaml_file import load_workflow
 
     if not is_file:

@@ -6,235 +6,17 @@ with the registry.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import posixpath
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from sssp_pipeline.storage.files import join
-from sssp_pipeline.storage.redaction import without_password
-from sssp_pipeline.workflow.answers import Nearest, Reduce
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import contradictions
-from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, NameIn
+from sssp_pipeline.workflow.graph import Graph, without_secrets_in
+from sssp_pipeline.workflow.output import Output
 from sssp_pipeline.workflow.section import Auto, Path, Positive, Section, Text, dotted
-from sssp_pipeline.workflow.vertices import Sources, Vertices
-
-#: What a weight may be called. The name is also that of a folder.
-WEIGHT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
-
-Dtype = Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
-
-
-class Columns(Section):
-    """The columns of a CSV or Parquet input that hold the two vertices of an edge."""
-
-    source: Text = "auto"
-    """Column of the vertex where an edge starts: its name, or its number from 1 if there is no header. `auto` knows the
-    usual names (source, src, from, …)."""
-
-    target: Text = "auto"
-    """Column of the vertex where an edge ends, in the same way (target, dst, to, …)."""
-
-
-class _Weight(Section):
-    """The keys of a weight, both of the only one of a graph and of one of several."""
-
-    column: Positive | Text | None = None
-
-    dtype: Auto | Dtype = "auto"
-    """Type of weights and distances. `auto` takes uint32 or int32 if every weight is an integer, or a 64-bit type if
-    one is too large. Decimals that `scale` does not make integers are float64. A float column of a typed format, such
-    as Parquet, keeps its type."""
-
-    scale: (
-        Auto
-        | Literal[10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000]
-        | None
-    ) = "auto"
-    """Multiply every weight by this and compute with integers, whose sums are exact: 1000 takes decimals of at most
-    three places and refuses others. Distances stay in the input's unit. `auto` chooses it if the weights are numbers in
-    text with at most nine places and about 15 digits. `null` computes decimals in float64, and rounds sums."""
-
-    default: int | float = 1
-    """Weight of every edge if the input has no weights."""
-
-    unit: Text | None = None
-    """Unit of the weights. It is copied to the graph store and the results, and changes nothing."""
-
-
-class Coordinates(Section):
-    """The file with the positions of all vertices, and the names of its columns."""
-
-    file: Text
-    """URL of a CSV file with a header, or of a Parquet, GeoParquet or Arrow file."""
-
-    id: Text | None = None
-    """Column of the vertex ids. `null` takes the one named `id`."""
-
-    lon: Text | None = None
-    """Column of the longitudes, in degrees. `null` takes the geometry of GeoParquet, or else the column named `lon`,
-    `lng` or `longitude`."""
-
-    lat: Text | None = None
-    """Column of the latitudes, in degrees. `null` takes the geometry of GeoParquet, or else the column named `lat` or
-    `latitude`."""
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The columns that are named, by their keys."""
-        return self.model_dump(exclude={"file"}, exclude_none=True)
-
-
-def _without_empty_names(given: str | Coordinates | None) -> str | Coordinates | None:
-    """Return the file alone if no column is named: both spellings mean the same graph."""
-    return given.file if isinstance(given, Coordinates) and not given.names else given
-
-
-class NamedWeight(_Weight):
-    """One of several weights."""
-
-    name: Annotated[str, Field(pattern=WEIGHT_NAME, examples=["time"])]
-    """Name of the weight: letters, digits, `_`, `-` and `.`. Its results are in a folder of this name in
-    `output.path`."""
-
-    column: Positive | Text | None = None
-    """Name of the column, or its number from 1. `null` means the column that is called like the weight. `auto` takes
-    the only column that can hold weights. `none` gives every edge the weight `default`."""
-
-    input: Text | Annotated[tuple[Text, ...], Field(min_length=1, strict=False)] | None = None
-    """Files with the same edges and this weight, in the format of `graph.input`. `null` means `graph.input`."""
-
-
-class Weights(_Weight):
-    """The column and the type of the weights, or several weights of the same edges."""
-
-    column: Positive | Text = "auto"
-    """Name of the column, or its number from 1. `auto` works if exactly one column can hold weights. `none` ignores
-    weights."""
-
-    several: Annotated[tuple[NamedWeight, ...], Field(min_length=1, strict=False)] | None = None
-    """Several weights, such as the distance and the time of each edge. They take the place of the other keys of this
-    section. A run solves each of them."""
-
-
-class Graph(Section):
-    """The input, how to read it, and the place of the graph store."""
-
-    input: Text | Annotated[tuple[Text, ...], Field(min_length=1, strict=False)]
-    """One URL, a list of URLs, or a glob. A local path without a scheme starts at the current folder."""
-
-    format: Annotated[str, NameIn(FORMATS, "auto")] = "auto"
-    """Format of the input; `auto` looks at the content."""
-
-    encoding: Text = "auto"
-    """Encoding of a text or CSV input, such as `latin-1`; `auto`: UTF-8, or UTF-16 with a byte order mark."""
-
-    delimiter: Literal["auto", ",", ";", "|", "tab"] = "auto"
-    """What separates the columns of a CSV input. `auto` works if exactly one delimiter fits."""
-
-    header: Auto | bool = "auto"
-    """Whether the first row of a text or CSV input names the columns. `auto` works if exactly one reading fits."""
-
-    decimal: Literal["point", "comma"] = "point"
-    """What separates the decimals of a weight in a text or CSV input: `comma` reads `1,5` as 1.5."""
-
-    columns: Columns = Columns()
-    """Columns of a CSV or Parquet input."""
-
-    coordinates: Annotated[Text | Coordinates | None, AfterValidator(_without_empty_names)] = None
-    """URL of the positions of all vertices: a CSV, Parquet or GeoParquet file with the columns `id`, `lon` and `lat`,
-    or the `.co` file of a DIMACS graph. `{file: URL, id: NAME, lon: NAME, lat: NAME}` names other columns."""
-
-    layer: Text = "auto"
-    """Layer of a GeoPackage. `auto` works if exactly one layer holds lines."""
-
-    profile: Literal["auto", "car", "bicycle", "foot"] = "auto"
-    """Who travels on the roads of OpenStreetMap: which ways are open, in which directions, and how fast. `auto` means
-    `car`. See [OpenStreetMap](../guides/openstreetmap.md)."""
-
-    directed: bool | Literal["reversed"] = True
-    """Whether an edge leads one way only. `false` adds the reverse of every edge. `reversed` reverses every edge."""
-
-    weights: Weights = Weights()
-    """Weights of the edges."""
-
-    ids: Literal["auto", "integer", "string"] = "auto"
-    """Type of the vertex ids in the input. `auto` looks at the first rows. Digits with a leading zero are strings."""
-
-    unreadable: Literal["error", "skip"] = "error"
-    """What to do with rows of text, CSV and Parquet that hold no edge: an id is missing, null or not a number. `error`
-    stops at the first such row. `skip` leaves them out, counts them, and keeps the first 1,000 in `skipped.txt` of the
-    graph store."""
-
-    max_line_bytes: Annotated[int, Field(ge=2**24, le=2**30)] = 2**24
-    """The longest line of a text input, in bytes. Raise it for a METIS graph with a vertex of millions of neighbours.
-    Reading a line takes several times its size in memory."""
-
-    duplicates: Literal["keep-min", "keep-all", "error"] = "keep-min"
-    """What to do with edges between the same two vertices: keep the lightest, keep all, or stop with an error."""
-
-    self_loops: Literal["drop", "keep", "error"] = "drop"
-    """What to do with an edge from a vertex to itself."""
-
-    vertices: Literal["all", "with-edges", "largest-component"] = "all"
-    """Which vertices to keep: all, those with an edge, or those of the largest component, which ignores directions. Ids
-    stay as they are. Applies after `self_loops` and `duplicates`."""
-    memory: (
-        Auto
-        | Annotated[str, Field(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15})? ?([kMGT]i?)?B$", examples=["2GiB"])]
-    ) = "auto"
-    """How much memory ingest may take, about: at least `256MiB`. Edges that do not fit are kept on disk meanwhile: in
-    the graph store if the input is larger than the memory, otherwise in the temporary folder. `auto` is half of what is
-    free. The graph store is the same with any memory. On the workers of a cluster it limits each of their threads,
-    too."""
-
-    store: Text | None = None
-    """Folder of the graph store; it may contain `{name}`. `null` means `output.path` with `-graph-` and eight digits
-    added. The digits depend on the input and the options of this section."""
-
-    @property
-    def digest(self) -> str:
-        """Eight hexadecimal digits of the input and of every option that is not its default."""
-        options = self.model_dump(
-            mode="json", exclude={"input", "store", "max_line_bytes", "memory"}, exclude_defaults=True
-        )
-        options["input"] = [url if "://" in url else posixpath.normpath(url) for url in self.inputs]
-        plain = json.dumps(_without_secrets(options, (), {}), sort_keys=True)
-        return hashlib.sha256(plain.encode()).hexdigest()[:8]
-
-    @property
-    def inputs(self) -> list[str]:
-        """The URLs of `input` as a list, globs not yet expanded."""
-        return [self.input] if isinstance(self.input, str) else list(self.input)
-
-    @property
-    def positions(self) -> Coordinates | None:
-        """`coordinates` as a section."""
-        given = self.coordinates
-        return Coordinates(file=given) if isinstance(given, str) else given
-
-    @property
-    def all_inputs(self) -> list[str]:
-        """The `inputs` of all weights, each once."""
-        return list(dict.fromkeys(url for graph in self.by_weight.values() for url in graph.inputs))
-
-    @property
-    def by_weight(self) -> dict[str | None, Graph]:
-        """The graph with each of its weights alone, by the name of the weight; None names an only weight."""
-        if self.weights.several is None:
-            return {None: self}
-        return {weight.name: self._with(weight) for weight in self.weights.several}
-
-    def _with(self, weight: NamedWeight) -> Graph:
-        """Return the section of a graph that has this weight alone."""
-        shared = weight.model_dump(include={"dtype", "scale", "default", "unit"})
-        column = weight.name if weight.column is None else weight.column
-        given = {"weights": Weights(**shared, column=column), "input": weight.input or self.input}
-        return self.model_copy(update=given)
+from sssp_pipeline.workflow.vertices import Sources
 
 
 class Solve(Section):
@@ -276,39 +58,6 @@ class Solve(Section):
 
     retries: Annotated[int, Field(ge=0)] = 2
     """How many times a failed batch is tried again."""
-
-
-class Output(Section):
-    """The place and the layout of the results."""
-
-    path: Text
-    """Folder of the results; it may contain `{date}` (YYYY-MM-DD), `{time}` (HHMMSS) and `{name}`. A second run of the
-    same workflow continues where the first one stopped."""
-
-    distances: Annotated[str, NameIn(OUTPUTS)] = "full"
-    """`full` writes the distances from every source to every vertex, or to the `targets`. `none` writes only metrics:
-    for each source the number of vertices reached, the largest distance and the mean. `reached` writes the distances to
-    reached vertices, and no rows for the others. `reduced` writes the numbers that `reduce` asks for. `nearest` writes
-    the nearest vertices of each source."""
-
-    targets: Vertices | None = None
-    """Write only the distances to these vertices. They keep the order given. `random` and `top_degree` give ascending
-    order. `null` means every vertex."""
-
-    reduce: Reduce | None = None
-    """Numbers made of all distances of a source. It goes with `distances: reduced`."""
-
-    nearest: Nearest | None = None
-    """The nearest vertices of each source. It goes with `distances: nearest`."""
-
-    layout: Literal["long", "wide"] = "long"
-    """`long` has a row per source and vertex. `wide` has a row per vertex and a column per source."""
-
-    unreached: int | float | None = None
-    """Number written as the distance of an unreached vertex. `null` writes NULL."""
-
-    compression: Literal["none", "zstd", "snappy", "lz4"] = "none"
-    """Compression of the Parquet files."""
 
 
 class Storage(Section):
@@ -382,18 +131,18 @@ class Workflow(Section):
 
     @property
     def weights(self) -> list[str | None]:
-        """The names of the weights to solve; None is that of an only weight."""
+        """The names of the weights to solve; None stands for an only weight."""
         return [*self.solve.weights] if self.solve.weights is not None else [*self.graph.by_weight]
 
     def with_weight(self, name: str | None) -> Workflow:
-        """Return the workflow for one of `weights` alone, whose results are in a folder of its own."""
+        """Return the workflow for only one of `weights`; its results are in a folder of their own."""
         if name is None:
             return self
         graph = self.graph.by_weight[name].model_copy(update={"store": self.store})
         output = self.output.model_copy(update={"path": join(self.output.path, name)})
-        alone = self.model_copy(update={"graph": graph, "output": output})
-        alone._weight, alone._of_all = name, self
-        return alone
+        chosen = self.model_copy(update={"graph": graph, "output": output})
+        chosen._weight, chosen._of_all = name, self
+        return chosen
 
     @property
     def weight(self) -> str | None:
@@ -410,7 +159,7 @@ class Workflow(Section):
             of_all = self._of_all.resolved()
             of_all["output"]["path"] = join(of_all["output"]["path"], str(self._weight))
             return of_all
-        plain: dict[str, Any] = _without_secrets(self.model_dump(mode="json"), (), self._unexpanded)
+        plain: dict[str, Any] = without_secrets_in(self.model_dump(mode="json"), (), self._unexpanded)
         plain["graph"]["store"] = plain["graph"]["store"] or default_store(
             plain["output"]["path"], self.graph
         )
@@ -418,16 +167,5 @@ class Workflow(Section):
 
 
 def default_store(output_path: str, graph: Graph) -> str:
-    """Return the folder of the graph store for a workflow without `graph.store`: beside the results."""
+    """Return the folder of the graph store for a workflow without `graph.store`: next to the results."""
     return f"{output_path.rstrip('/')}-graph-{graph.digest}"
-
-
-def _without_secrets(value: Any, path: Path, unexpanded: Mapping[Path, str]) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_secrets(item, (*path, key), unexpanded) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_secrets(item, (*path, i), unexpanded) for i, item in enumerate(value)]
-    if isinstance(value, str):
-        value = unexpanded.get(path, value)
-        return without_password(value)
-    return value

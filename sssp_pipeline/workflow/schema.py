@@ -41,6 +41,8 @@ def _meanings(section: type[Section]) -> dict[str, str]:
     """Return the docstring of each field of `section`: the text below it in the source."""
     found: dict[str, str] = {}
     for owner in reversed(section.__mro__[: section.__mro__.index(Section)]):
+        if "__annotations__" not in vars(owner):
+            continue  # it only joins the fields of others
         (body,) = ast.parse(inspect.getsource(owner)).body
         assert isinstance(body, ast.ClassDef)
         for field, text in pairwise(body.body):

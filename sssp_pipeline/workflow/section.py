@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +15,16 @@ Positive = Annotated[int, Field(gt=0)]
 Path = tuple[str | int, ...]
 
 
+class Contradiction(NamedTuple):
+    """A value that another value of the same file rules out."""
+
+    #: The key that the user is to change.
+    path: Path
+    #: What is wrong, and what to do.
+    text: str
+    hint: str
+
+
 class Section(BaseModel):
     """The base of all sections: unknown keys are refused, and no value is converted to another type."""
 
@@ -21,6 +32,24 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+class OwnKeys(Section):
+    """The keys of `graph` or `output` that belong to one format or one kind of output."""
+
+    @classmethod
+    def own_contradictions(
+        cls, section: Mapping[str, Any], solve: Mapping[str, Any]
+    ) -> Iterator[Contradiction]:
+        """Yield the contradictions of these keys in `section`, with each other and with the section `solve`."""
+        del section, solve
+        return iter(())
+
+
 def dotted(path: Path) -> str:
     """Return `path` as a user writes it: `graph.input[1]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names in words: "`a`, `b` and `c`"."""
+    *others, last = (f"`{name}`" for name in names)
+    return f"{', '.join(others)} and {last}" if others else last

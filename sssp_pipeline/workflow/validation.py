@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.storage.redaction import without_password
-from sssp_pipeline.workflow.document import Document, Fault, value_at
+from sssp_pipeline.workflow.document import Document, Mistake, value_at
 from sssp_pipeline.workflow.schema import choices, properties, schema_at, wanted
 from sssp_pipeline.workflow.section import Path, Section, dotted
 
@@ -36,7 +36,7 @@ def validated(
     except ValidationError as error:
         faults += _model_faults(error, data, document, where, model)
     faults += [
-        Fault(path, document.place(path) or where, document.as_written(text, data), hint)
+        Mistake(path, document.place(path) or where, document.as_written(text, data), hint)
         for path, text, hint in contradictions(data)
         if not document.is_broken(path)
     ]
@@ -53,7 +53,7 @@ def _place_of(key: str, whole: dict[str, Any]) -> str:
 
 def _model_faults(
     error: ValidationError, data: dict[str, Any], document: Document, where: str, model: type[Section]
-) -> Iterator[Fault]:
+) -> Iterator[Mistake]:
     """Yield one fault for each key that the models refuse; pydantic gives one for each alternative of a union."""
     problems: dict[Path, str] = {}
     for detail in error.errors(include_url=False, include_context=False):
@@ -67,12 +67,12 @@ def _model_faults(
         in_section = f" in `{dotted(section)}`" if section else ""
         if problem == "missing":
             hint = f"add `{path[-1]}`: {_meaning(schema_at(path, model))}"
-            yield Fault(path, place, f"no key `{path[-1]}`{in_section}", hint)
+            yield Mistake(path, place, f"no key `{path[-1]}`{in_section}", hint)
         elif problem == "extra_forbidden":
             known = list(properties(schema_at(section, model)))
             hint = _place_of(str(path[-1]), schema_at((), model)) if not section else ""
             hint = (hint or did_you_mean(str(path[-1]), known)) + "Keys: " + ", ".join(known)
-            yield Fault(path, place, f"unknown key `{path[-1]}`{in_section}", hint)
+            yield Mistake(path, place, f"unknown key `{path[-1]}`{in_section}", hint)
         else:
             part, value = schema_at(path, model), value_at(data, path)
             given = value_text(document.unexpanded.get(path, value))
@@ -80,7 +80,9 @@ def _model_faults(
             if not close and isinstance(value, str | int | float) and wanted(part) == "a list":
                 close = f"write a list: `[{given.strip('`')}]`"
             meaning = f"correct `{dotted(path)}`: {_meaning(part) or 'write ' + wanted(part)}"
-            yield Fault(path, place, f"`{dotted(path)}` is {given}, wanted {wanted(part)}", close or meaning)
+            yield Mistake(
+                path, place, f"`{dotted(path)}` is {given}, wanted {wanted(part)}", close or meaning
+            )
 
 
 def _meaning(part: dict[str, Any]) -> str:
@@ -100,7 +102,7 @@ def _data_path(loc: tuple[str | int, ...], data: Any, problem: str) -> Path:
     return (*path, loc[-1]) if problem == "missing" else path
 
 
-def combined(faults: Sequence[Fault], where: str) -> InputError:
+def combined(faults: Sequence[Mistake], where: str) -> InputError:
     """Return the error that lists `faults` in the order of their lines; `where` names the file."""
     if len(faults) == 1:
         return InputError(f"{faults[0].place}: {faults[0].text}", hint=faults[0].hint)

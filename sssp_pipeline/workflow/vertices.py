@@ -1,12 +1,13 @@
-"""The choice of vertices: `sources` and `output.targets` of the workflow."""
+"""The choice of vertices, such as `sources` and `output.targets` of the workflow, and what contradicts it."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sssp_pipeline.workflow.section import Positive, Section, Text
+from sssp_pipeline.workflow.section import Contradiction, Path, Positive, Section, Text, dotted, listed
 
 VertexId = Annotated[int, Field(ge=0)] | Text
 
@@ -99,3 +100,46 @@ class Sources(Vertices):
 
     order: Literal["ascending", "given"] = "ascending"
     """Order of the sources in the results: by vertex, or the order of `ids`, `file` or `points`."""
+
+
+#: Keys that only some choices of vertices use: the default, and these choices.
+_USED_BY: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "column": (None, ("file",)),
+    "header": (None, ("file",)),
+    "unknown": ("error", ("file", "ids")),
+    "order": ("ascending", ("file", "ids", "points")),
+}
+
+
+def vertices_contradictions(
+    path: Path, given: Any, section: type[Vertices] = Vertices
+) -> Iterator[Contradiction]:
+    """Yield the contradictions of `given`, the `section` at `path`: it must choose vertices in exactly one way."""
+    if not isinstance(given, Mapping):
+        return
+    kinds = [kind for kind in section.KINDS if given.get(kind) is not None]
+    name = dotted(path)
+    if len(kinds) > 1:
+        both = " and ".join(f"`{kind}`" for kind in kinds)
+        hint = f"keep one; `--set '{name}={{…}}'` replaces all"
+        yield Contradiction((*path, kinds[1]), f"`{name}` has {both}", hint)
+    elif not kinds and not given.keys() - section.model_fields.keys():
+        known = ", ".join(f"`{kind}`" for kind in section.KINDS)
+        text = f"`{name}` {'chooses no vertices' if given else 'is empty'}"
+        yield Contradiction(path, text, f"give one of {known}")
+    elif kinds:
+        yield from _unused_keys(path, given, kinds[0])
+
+
+def _unused_keys(path: Path, given: Mapping[str, Any], kind: str) -> Iterator[Contradiction]:
+    """Yield the keys that have no effect in a section that chooses vertices by `kind`."""
+    for key, (default, kinds) in _USED_BY.items():
+        if kind not in kinds and given.get(key) not in (None, default):
+            text = f"`{dotted((*path, key))}` goes with {listed(kinds)}, not with `{kind}`"
+            yield Contradiction((*path, key), text, f"remove `{key}`")
+    if isinstance(given.get("column"), str) and given.get("header") is False:
+        yield Contradiction(
+            (*path, "column"),
+            f"`{dotted((*path, 'column'))}` names a column, and `header: false` says that columns have no names",
+            "give the number of the column, from 1, or remove `header`",
+        )

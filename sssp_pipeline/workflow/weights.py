@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from sssp_pipeline.base.errors import SsspError, did_you_mean
-from sssp_pipeline.workflow.section import Path
+from sssp_pipeline.workflow.section import Contradiction, Path
 
-#: Path, text and hint of a contradiction.
-Fault = tuple[Path, str, str]
 #: Keys of the only weight of a graph, with their defaults. Each of several weights has its own.
 _KEYS_OF_ONE_WEIGHT = {"column": "auto", "dtype": "auto", "scale": "auto", "default": 1, "unit": None}
 
@@ -30,22 +28,22 @@ def naming_weight(name: str | None) -> Iterator[None]:
         raise
 
 
-def weight_contradictions(graph: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[Fault]:
+def weight_contradictions(graph: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[Contradiction]:
     """Yield the contradictions of the section `weights` of a section `graph`, given as plain values."""
     yield from _contradictions_of_one(("graph", "weights"), weights)
     yield from _contradictions_of_several(graph, weights)
 
 
-def _contradictions_of_one(path: Path, weight: Mapping[str, Any]) -> Iterator[Fault]:
+def _contradictions_of_one(path: Path, weight: Mapping[str, Any]) -> Iterator[Contradiction]:
     default, dtype, scale = weight.get("default", 1), weight.get("dtype"), weight.get("scale", "auto")
     if isinstance(scale, int) and dtype in ("float32", "float64"):
-        yield (
+        yield Contradiction(
             (*path, "scale"),
             f"`scale` computes with integers, and `dtype` is `{dtype}`",
             "remove one of them",
         )
     if type(default) in (int, float) and not isinstance(scale, int) and not _fits(default, dtype):
-        yield (
+        yield Contradiction(
             (*path, "default"),
             f"default weight `{default}` is no `{dtype}`",
             "change `default` or `dtype`",
@@ -61,14 +59,16 @@ def several_weights(graph: Any) -> list[tuple[Path, Mapping[str, Any]]]:
     return [((*path, i), weight) for i, weight in entries if isinstance(weight, Mapping)]
 
 
-def _contradictions_of_several(graph: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[Fault]:
+def _contradictions_of_several(
+    graph: Mapping[str, Any], weights: Mapping[str, Any]
+) -> Iterator[Contradiction]:
     several = several_weights(graph)
     if not several:
         return
     for key, default in _KEYS_OF_ONE_WEIGHT.items():
         if weights.get(key, default) != default:
             text = f"`graph.weights.{key}` belongs to a single weight, and `several` has {len(several)}"
-            yield (("graph", "weights", key), text, f"give each weight its own `{key}`")
+            yield Contradiction(("graph", "weights", key), text, f"give each weight its own `{key}`")
     names: list[Any] = []
     columns: list[Any] = []
     for path, weight in several:
@@ -76,37 +76,37 @@ def _contradictions_of_several(graph: Mapping[str, Any], weights: Mapping[str, A
         name = weight.get("name")
         column = weight.get("input"), str(weight.get("column") or name)
         if name is not None and name in names:
-            yield ((*path, "name"), f"two weights are called `{name}`", "give each its own name")
+            yield Contradiction((*path, "name"), f"two weights are called `{name}`", "give each its own name")
         elif column in columns and column[1] != "none":
             text = (
                 f"the weights `{names[columns.index(column)]}` and `{name}` are the same column `{column[1]}`"
             )
-            yield (path, text, "remove one of them, or name another column")
+            yield Contradiction(path, text, "remove one of them, or name another column")
         names.append(name)
         columns.append(column)
     if graph.get("duplicates") == "keep-all":
-        yield (
+        yield Contradiction(
             ("graph", "duplicates"),
             "`keep-all` keeps parallel edges, and of several weights each has its own lightest edge",
             "set `keep-min`, which keeps the least of each weight, or `error`",
         )
 
 
-def chosen_contradictions(graph: Mapping[str, Any], chosen: Any) -> Iterator[Fault]:
+def chosen_contradictions(graph: Mapping[str, Any], chosen: Any) -> Iterator[Contradiction]:
     """Yield the names in `solve.weights` that the graph lacks."""
     names = [weight.get("name") for _, weight in several_weights(graph)]
     for i, name in enumerate(chosen if isinstance(chosen, list | tuple) else ()):
         path: Path = ("solve", "weights", i)
         if not names:
             text = "`solve.weights` chooses among several weights, and the graph has one"
-            yield (path, text, "remove it, or list the weights in `graph.weights.several`")
+            yield Contradiction(path, text, "remove it, or list the weights in `graph.weights.several`")
             return
         if name not in names:
             known = [str(each) for each in names]
             hint = f"{did_you_mean(str(name), known)}Weights: {', '.join(known)}"
-            yield (path, f"`solve.weights` has `{name}`, which the graph lacks", hint)
+            yield Contradiction(path, f"`solve.weights` has `{name}`, which the graph lacks", hint)
         elif name in chosen[:i]:
-            yield (path, f"`solve.weights` has `{name}` twice", "name it once")
+            yield Contradiction(path, f"`solve.weights` has `{name}` twice", "name it once")
 
 
 def _fits(value: int | float, dtype: Any) -> bool:

@@ -15,7 +15,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.storage.files import STANDARD_INPUT, open_read, reading, redacted
 from sssp_pipeline.storage.pipes import is_of_process
 from sssp_pipeline.workflow.contradictions import contradictions, files_read
-from sssp_pipeline.workflow.document import Document, Fault, decoded
+from sssp_pipeline.workflow.document import Document, Mistake, decoded
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.section import dotted
 from sssp_pipeline.workflow.validation import Contradictions, Model, validated, value_text
@@ -149,7 +149,7 @@ def _fill_in_folder(
         is_secret = f"{{{name}}}" not in document.unexpanded.get(path, text)
         fault = f"`{dotted(path)}` has `{{{'…' if is_secret else name}}}`, which is not a known name"
         known = ", ".join(f"`{{{name}}}`" for name in values)
-        document.faults.append(Fault(path, document.place(path) or where, fault, f"known here: {known}"))
+        document.faults.append(Mistake(path, document.place(path) or where, fault, f"known here: {known}"))
         return
     data[section] = {**data[section], key: fill_in(text, values)}
     if path in document.unexpanded:  # run.json has this text

@@ -86,8 +86,8 @@ def test_every_fault_is_reported_at_once_with_its_line(load):
         "line 2: correct `graphs[0].name`: Name in lines and tables, and of the folder in which its "
         "graph store is kept.",
         "line 4: did you mean `directed`? Keys: input, format, encoding, delimiter, header, decimal, columns, "
-        "coordinates, layer, profile, directed, weights, ids, unreadable, max_line_bytes, duplicates, self_loops, "
-        "vertices, memory, store",
+        "coordinates, directed, weights, ids, unreadable, max_line_bytes, duplicates, self_loops, "
+        "vertices, memory, store, layer, profile",
         "line 5: give each a name of its own",
     ]
     assert "line 12: it is `auto` or a multiple of 2, 2 to 64" in hints

@@ -16,7 +16,7 @@ import pytest
 from distributed import Client
 
 from sssp_pipeline.pipeline.solving.workers import dask_workers
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.models import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -128,7 +128,7 @@ def test_a_scheduler_that_does_not_answer_is_waited_for(cluster, monkeypatch):
     monkeypatch.setattr(dask_workers, "LOOK_S", 0)
     cluster.start_workers(3)
     with Client(cluster.address, set_as_default=False) as client:
-        workers = dask_workers.DaskWorkers(client, workflow.Cluster(kind="address", address=cluster.address))
+        workers = dask_workers.DaskWorkers(client, Cluster(kind="address", address=cluster.address))
         cluster.scheduler.send_signal(signal.SIGSTOP)
         assert workers.watch() == ["0 workers: 3 gone"]
         cluster.scheduler.send_signal(signal.SIGCONT)

@@ -184,9 +184,8 @@ for each, (file, write, first_id) in DECLARED.items():
         f"columns of a format without columns: {each}",
         file,
         write(rows),
-        "from",
-        hint="columns",
-        names_file=False,
+        "`graph.columns` belongs to formats",
+        hint="remove `graph.columns`",
         columns={"source": "from"},
     )
 good("no weights: text", "e.txt", "1 2\n2 3\n", [(1, 2, 1), (2, 3, 1)], "uint32")

@@ -12,7 +12,7 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.ingest.into_store import ingest
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 
 @dataclass
@@ -25,9 +25,9 @@ class Stored:
     manifest: Manifest
 
 
-def graph_spec(path: Path | str, graph: dict) -> workflow.Graph:
+def graph_spec(path: Path | str, graph: dict) -> Graph:
     """Return the `graph` section that reads `path`."""
-    return workflow.Graph.model_validate({"input": str(path), **graph})
+    return Graph.model_validate({"input": str(path), **graph})
 
 
 def ingested(path: Path | str, graph: dict, store: Path) -> Stored:

@@ -16,8 +16,8 @@ from sssp_pipeline.pipeline.ingest.tasks.task_notes import Notes
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow import models as workflow
 from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.graph import Graph
 
 N_FILES, N = 5, 400
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def write(place: str, ids: str) -> None:
 
 def stored(place: str, workers: ClusterForIngest | None, heard: Progress) -> dict:
     """Ingest the files at `place`, and return the parts of the graph store without their names."""
-    spec = workflow.Graph.model_validate({"input": f"{place}/edges-*.txt"})
+    spec = Graph.model_validate({"input": f"{place}/edges-*.txt"})
     manifest, _ = ingest(spec, f"{place}/graph", heard, workers=workers)
     text = manifest.content
     return {

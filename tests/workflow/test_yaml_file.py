@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.workflow import yaml_file
@@ -15,6 +16,14 @@ from sssp_pipeline.workflow.yaml_file import MAX_FILE_BYTES, load_workflow
 
 LEAST = "graph:\n  input: edges.txt\nsources: {all: true}\noutput:\n  path: out\n"
 WORKFLOWS = Path(__file__).parents[2] / "workflows"
+
+
+FAULTS = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
+
+
+def table(key: str) -> list[tuple]:
+    """Return a table of faults: what has the fault, the message and the hint."""
+    return [tuple(case.values()) for case in FAULTS[key]]
 
 
 @pytest.fixture
@@ -102,81 +111,7 @@ verify: of
     )
 
 
-@pytest.mark.parametrize(
-    ("added", "message", "hint"),
-    [
-        (
-            "clustr: {}\n",
-            "`road.yaml` line 6: unknown key `clustr`",
-            "did you mean `cluster`? Keys: "
-            "version, name, graph, sources, solve, cluster, output, storage, verify, report",
-        ),
-        (
-            "cluster: {adress: a}\n",
-            "`road.yaml` line 6: unknown key `adress` in `cluster`",
-            "did you mean `address`? Keys: "
-            "kind, address, workers, threads_per_worker, memory_limit, in_flight, "
-            "wait_s, tls, dashboard_host, slurm, kubernetes",
-        ),
-        (
-            "cluster: {kind: pbs}\n",
-            "`road.yaml` line 6: `cluster.kind` is `pbs`, wanted `auto`, `local-cpu`, `local-cuda`, "
-            "`address`, `slurm` or `kubernetes`",
-            None,
-        ),
-        (
-            "solve:\n  batch: many\n",
-            "`road.yaml` line 7: `solve.batch` is `many`, wanted `auto` or an integer above 0",
-            None,
-        ),
-        (
-            "solve: {delta: .nan}\n",
-            "`road.yaml` line 6: `solve.delta` is `nan`, wanted `auto` or a number above 0",
-            None,
-        ),
-        (
-            "solve: {retries: true}\n",
-            "`road.yaml` line 6: `solve.retries` is `true`, wanted an integer of at least 0",
-            None,
-        ),
-        (
-            "solve: {trace_every_us: 0.5}\n",
-            "`road.yaml` line 6: `solve.trace_every_us` is `0.5`, wanted an integer from 1 to 1,000,000 or `null`",
-            None,
-        ),
-        (
-            "solve: {deadline_s: 0}\n",
-            "`road.yaml` line 6: `solve.deadline_s` is `0`, wanted a number above 0",
-            None,
-        ),
-        (
-            "solve: {retries: 1.5}\n",
-            "`road.yaml` line 6: `solve.retries` is `1.5`, wanted an integer of at least 0",
-            None,
-        ),
-        (
-            "solve:\n",
-            "`road.yaml` line 6: `solve` is empty, wanted a section with "
-            "`weights`, `solver`, `hierarchy`, `options`, `delta`, `batch`, `cutoff`, `predecessors`, "
-            "`trace_every_us`, `deadline_s`, `retries`",
-            None,
-        ),
-        ("report: [yes]\n", "`road.yaml` line 6: `report` is a list, wanted `true` or `false`", None),
-        ("name: {a: 1}\n", "`road.yaml` line 6: `name` is a section, wanted text", None),
-        (
-            "cluster: {memory_limit: 4}\n",
-            "`road.yaml` line 6: `cluster.memory_limit` is `4`, wanted `auto` or text such as `4GB`",
-            None,
-        ),
-        ("verify: off\nverify: off\n", "`road.yaml` line 7: key `verify` is given twice", "keep one of them"),
-        ("? [a]\n: b\n", "`road.yaml` line 6: a key is not text", "write `key: value`"),
-        (
-            "name: !!python/name:os.system\n",
-            "`road.yaml` line 6: tag `tag:yaml.org,2002:python/name:os.system` is not allowed",
-            "write the plain value",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("added", "message", "hint"), table("added"))
 def test_one_fault(load, added, message, hint):
     error = refused(load, LEAST + added)
     assert error.message == message
@@ -239,58 +174,7 @@ def test_a_long_value_is_cut(load):
     assert f"is `{'x' * 60}…`, wanted" in error.message
 
 
-@pytest.mark.parametrize(
-    ("content", "message", "hint"),
-    [
-        ("", "`road.yaml` is empty", "`sssp-pipeline init` writes a workflow to start from"),
-        ("# nothing\n", "`road.yaml` is empty", "`sssp-pipeline init` writes a workflow to start from"),
-        (
-            "- a\n",
-            "`road.yaml` holds a list, wanted keys and values",
-            "`sssp-pipeline init` writes a workflow to start from",
-        ),
-        (
-            "a line\n",
-            "`road.yaml` holds `a line`, wanted keys and values",
-            "`sssp-pipeline init` writes a workflow to start from",
-        ),
-        (
-            b"version: 1\nname: \xff\n",
-            "`road.yaml` line 2: byte 0xff is not UTF-8",
-            "save the file as UTF-8",
-        ),
-        (
-            "graph:\n\tinput: a\n",
-            "`road.yaml` line 2: not valid YAML: found character '\\t' that cannot start any token",
-            "indent with spaces",
-        ),
-        (
-            "a: [\n",
-            "`road.yaml` line 2: not valid YAML: expected the node content, but found '<stream end>'",
-            "check indentation, quotes and brackets there",
-        ),
-        (
-            "a: 1\nb: \x01\n",
-            "`road.yaml` line 2: not valid YAML: character U+0001 is not allowed",
-            "check indentation, quotes and brackets there",
-        ),
-        (
-            "a: &x 1\nb: *x\n",
-            "`road.yaml` line 2: not valid YAML: alias `*x` is not allowed",
-            "check indentation, quotes and brackets there",
-        ),
-        (
-            "a: {b: ${C}}\n",
-            "`road.yaml` line 1: not valid YAML: expected ',' or '}', but got '{'",
-            "inside `{ }` YAML reads the brace of `${NAME}`: give that value a line of its own",
-        ),
-        (
-            "[" * 5000,
-            "`road.yaml` line 1: nested too deeply",
-            "check its brackets: a workflow has four levels",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("content", "message", "hint"), table("content"))
 def test_what_is_no_workflow_at_all(load, content, message, hint):
     error = refused(load, content)
     assert error.message == message
@@ -298,6 +182,12 @@ def test_what_is_no_workflow_at_all(load, content, message, hint):
 
 
 @pytest.mark.medium
+def test_what_is_nested_too_deeply(load):
+    error = refused(load, "[" * 5000)
+    assert error.message == "`road.yaml` line 1: nested too deeply"
+    assert error.hint == "check its brackets: a workflow has four levels"
+
+
 def test_a_file_that_is_no_workflow_is_not_read_to_its_end(load):
     long = "# " + "x" * (MAX_FILE_BYTES - len(LEAST) - 3) + "\n"
     assert len(long + LEAST) == MAX_FILE_BYTES
@@ -438,33 +328,7 @@ def test_an_override_may_use_the_environment(load):
     assert load(LEAST, ["graph.input=${ROAD}"], ROAD="road.gr").graph.inputs == ["road.gr"]
 
 
-@pytest.mark.parametrize(
-    ("override", "message", "hint"),
-    [
-        ("solve.delta", "`--set solve.delta` has no value", "write `--set solve.delta=VALUE`"),
-        (
-            "solve.delta=[",
-            "`--set solve.delta`: not valid YAML: expected the node content, but found '<stream end>'",
-            "check indentation, quotes and brackets there",
-        ),
-        (
-            "verify=sampl",
-            "`--set verify`: `verify` is `sampl`, wanted `off`, `sample` or `certificate`",
-            "did you mean `sample`?",
-        ),
-        (
-            "name.first=x",
-            "`--set name.first`: `name` is a section, wanted text",
-            "correct `name`: Name in logs and in the report. "
-            "The default is the name of the workflow file without its extension.",
-        ),
-        (
-            "sources.ids=[1]",
-            "`road.yaml` line 4: `sources` has `ids` and `all`",
-            "keep one; `--set 'sources={…}'` replaces all",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("override", "message", "hint"), table("override"))
 def test_faults_of_overrides(load, override, message, hint):
     error = refused(load, "name: road\n" + LEAST, [override])
     assert error.message == message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sssp_pipeline.workflow.options import workflow_from_options
+from sssp_pipeline.workflow.from_command_line import workflow_from_options
 from sssp_pipeline.workflow.yaml_file import load_workflow
 from sssp_pipeline.workflow.yaml_text import workflow_yaml
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
@@ -23,7 +23,7 @@ Coordinates: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read an edge list. Users set these values in `workflow.Graph`, which explains each of them."""
+    """How to read an edge list. Users set these values in `graph` of a workflow, which explains each of them."""
 
     format: str = "auto"
     encoding: str = "auto"
@@ -43,10 +43,8 @@ class ReadOptions:
     ids: str = "auto"
     unreadable: str = "error"
     coordinates: str | None = None
-    #: "auto", or the name of a layer; only for a GeoPackage.
-    layer: str = "auto"
-    #: "auto", or a key of `openstreetmap.rules.PROFILES`; only for OpenStreetMap.
-    profile: str = "auto"
+    #: The keys that belong to one format, such as "layer".
+    own: Mapping[str, Any] = field(default_factory=dict)
     max_line_bytes: int = MAX_LINE_BYTES
     #: The number of bytes of text, or of an array, that are read into one chunk.
     block_bytes: int = 16 << 20
@@ -62,10 +60,6 @@ class ReadOptions:
     def exact_scale(self) -> int:
         """The factor that must make every weight an integer: 1 for an integer type, 0 if decimals are allowed."""
         return self.scale or (1 if "int" in self.weight_dtype else 0)
-
-    def first_set(self, *names: str) -> str | None:
-        """Return the first of the options `names` that does not have its default; None if all of them have."""
-        return next((name for name in names if getattr(self, name) != getattr(ReadOptions, name)), None)
 
     @property
     def skips(self) -> bool:
@@ -124,12 +118,12 @@ class EdgeChunk:
         return replace(self, src=src, dst=dst, weights=None if self.weights is None else self.weights.copy())
 
 
-def _undivided(_: Sequence[int]) -> tuple[EdgeList, ...]:
+def _undivided(_: Sequence[int]) -> tuple[InputEdges, ...]:
     return ()
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeList:
+class InputEdges:
     """An edge list whose beginning was read and checked; `chunks` gives its edges."""
 
     #: How the input was understood. The fields that need all edges are still missing.
@@ -163,10 +157,10 @@ class EdgeList:
     skipped: SkippedRows = field(default_factory=SkippedRows)
     #: The edges of each file, in order, as edge lists that can be pickled and read on their own. Empty if the format
     #: can only be read as a whole.
-    pieces: tuple[EdgeList, ...] = ()
+    pieces: tuple[InputEdges, ...] = ()
     #: Of a piece, a function that divides it at some bytes of its file, which ascend; it returns nothing if the file
     #: can only be read from its beginning. The parts name wrong lines in messages: only the piece knows its lines.
-    divide: Callable[[Sequence[int]], tuple[EdgeList, ...]] = _undivided
+    divide: Callable[[Sequence[int]], tuple[InputEdges, ...]] = _undivided
 
     def chunks(self, n_threads: int = 1) -> Iterator[EdgeChunk]:
         """Give all edges in file order; `n_threads` threads parse them, and another thread decompresses the file.
@@ -182,7 +176,7 @@ class EdgeList:
         return self.read(n_threads)
 
     def map_chunks(self, work: Callable[[EdgeChunk], Result], n_threads: int) -> Iterator[Result]:
-        """Give `work(chunk)` for each chunk in file order, made by `n_threads` threads; raises as `chunks`.
+        """Give `work(chunk)` for each chunk in file order, made by `n_threads` threads; raise what `chunks` raises.
 
         `work` may not keep the arrays of the chunk: the memory is used again.
         """

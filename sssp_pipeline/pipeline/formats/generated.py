@@ -14,8 +14,9 @@ import numpy as np
 
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.generators import GENERATORS
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
+from sssp_pipeline.pipeline.formats.misplaced import refuse_misplaced
+from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.storage import files
 
 SCHEME = "generated:"
@@ -26,7 +27,7 @@ def is_generated(url: str) -> bool:
     return url.startswith(SCHEME)
 
 
-def open_generated(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_generated(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list of the generator that the only URL in `urls` names.
 
     Raises
@@ -49,7 +50,7 @@ def open_generated(urls: list[str], options: ReadOptions) -> EdgeList:
             "but a generated edge list has its own or none",
             hint="remove `graph.coordinates`",
         )
-    refuse_columns(options, "a generated graph has")
+    refuse_misplaced(options, urls[0], "generated")
     name, _, query = urls[0].removeprefix(SCHEME).partition("?")
     if name not in GENERATORS:
         raise InputError(
@@ -69,7 +70,7 @@ def open_generated(urls: list[str], options: ReadOptions) -> EdgeList:
                 None if weights is None else weights[part],
             )
 
-    return EdgeList(
+    return InputEdges(
         declared_reading("generated", "the generator numbers its vertices from 0"),
         weights is not None,
         read,

@@ -16,7 +16,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import READER
 from sssp_pipeline.storage import files as storage
 from sssp_pipeline.storage.redaction import without_secrets
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 #: Options in a manifest that do not belong to the identity of the graph.
 _NOT_OF_THE_GRAPH = ("reader", "max_line_bytes")
@@ -24,7 +24,7 @@ _NOT_OF_THE_GRAPH = ("reader", "max_line_bytes")
 _URLS = ("input", "coordinates", "coordinates.file")
 
 
-def options_of(spec: workflow.Graph) -> dict[str, Any]:
+def options_of(spec: Graph) -> dict[str, Any]:
     """Return the options of `spec` for a manifest: its options and its input without secrets, and the `READER`."""
     options = spec.model_dump(mode="json", exclude={"store", "memory"})
     options["input"] = [storage.redacted(url) for url in spec.inputs]
@@ -45,7 +45,7 @@ def is_up_to_date(manifest: Manifest, inputs: list[dict[str, Any]]) -> bool:
     return manifest.inputs == inputs and manifest.options.get("reader") == READER
 
 
-def check_same_graph(store: str, manifest: StoreManifest, specs: dict[str | None, workflow.Graph]) -> None:
+def check_same_graph(store: str, manifest: StoreManifest, specs: dict[str | None, Graph]) -> None:
     """Raise `InputError` if the stored graph is another one than in `specs`; the message names the differing options.
 
     `specs` has the section of the graph with each of its weights, by the name of the weight.
@@ -72,7 +72,7 @@ def _names_text(by_weight: Mapping[str | None, Any]) -> str:
     return f"the weights {', '.join(names)}" if names else "one weight without a name"
 
 
-def _different_options(manifest: Manifest, spec: workflow.Graph) -> list[tuple[str, Any, Any]]:
+def _different_options(manifest: Manifest, spec: Graph) -> list[tuple[str, Any, Any]]:
     """Return key, stored value and value in `spec` of each option that differs."""
     old, new = _flat(manifest.options), _flat(options_of(spec))
     return [

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import (
@@ -20,7 +20,7 @@ from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import (
 )
 from sssp_pipeline.storage import files as storage
 from sssp_pipeline.storage.redaction import without_secrets
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 #: The number of edges in a sample.
 SAMPLE_EDGES = 3
@@ -28,7 +28,7 @@ SAMPLE_EDGES = 3
 _PREVIEW_BYTES = 1 << 18
 
 
-def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
+def input_files(spec: Graph) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the URLs to read, and their fingerprints.
 
     Raises
@@ -43,7 +43,7 @@ def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
     return urls, [storage.fingerprint(url) for url in read]
 
 
-def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int, table_row_bytes: int = 0) -> EdgeList:
+def open_input(spec: Graph, urls: list[str], block_bytes: int, table_row_bytes: int = 0) -> InputEdges:
     """Return the edge list in the files `urls`, with the options of `spec`.
 
     A table of coordinates is not opened: `open_positions` does that.
@@ -70,8 +70,7 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int, table_ro
         ids=spec.ids,
         unreadable=spec.unreadable,
         coordinates=co,
-        layer=spec.layer,
-        profile=spec.profile,
+        own=spec.own,
         max_line_bytes=spec.max_line_bytes,
         block_bytes=block_bytes,
         table_row_bytes=table_row_bytes,
@@ -87,7 +86,7 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int, table_ro
     return edge_list
 
 
-def open_positions(spec: workflow.Graph, edge_list: EdgeList) -> VertexPositions | None:
+def open_positions(spec: Graph, edge_list: InputEdges) -> VertexPositions | None:
     """Return the table with the coordinates of the vertices; None if `spec` names none.
 
     Raises
@@ -106,7 +105,7 @@ def open_positions(spec: workflow.Graph, edge_list: EdgeList) -> VertexPositions
     return VertexPositions.read(spec.positions)
 
 
-def _has_position_table(spec: workflow.Graph) -> bool:
+def _has_position_table(spec: Graph) -> bool:
     """Return whether the coordinates are a table; raise `InputError` if columns of a DIMACS file are named."""
     if spec.positions is None or not is_dimacs_coordinates(spec.positions.file):
         return spec.positions is not None
@@ -119,20 +118,20 @@ def _has_position_table(spec: workflow.Graph) -> bool:
     return False
 
 
-def chunks_of(edge_list: EdgeList, spec: workflow.Graph, n_threads: int) -> Iterator[EdgeChunk]:
-    """Give all edges, reversed if `spec` asks for that; raises as `EdgeList.chunks` does."""
+def chunks_of(edge_list: InputEdges, spec: Graph, n_threads: int) -> Iterator[EdgeChunk]:
+    """Give all edges, reversed if `spec` asks for that; raises as `InputEdges.chunks` does."""
     for chunk in edge_list.chunks(n_threads):
         yield chunk.reversed() if spec.directed == "reversed" else chunk
 
 
-def adds_reverses(edge_list: EdgeList, spec: workflow.Graph) -> bool:
+def adds_reverses(edge_list: InputEdges, spec: Graph) -> bool:
     """Return whether ingest adds the reverse of every edge."""
     return edge_list.symmetric == "mirror" or (
         spec.directed is False and edge_list.symmetric != "both-listed"
     )
 
 
-def preview(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
+def preview(spec: Graph) -> tuple[Reading, list[dict[str, Any]]]:
     """Return how the input would be read, and the fingerprints of its files; reads only the beginning of the files.
 
     Raises
@@ -156,7 +155,7 @@ def preview(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
     return complete_reading(edge_list, spec, sample, weights), files
 
 
-def complete_reading(edge_list: EdgeList, spec: workflow.Graph, sample: list[tuple], weights: str) -> Reading:
+def complete_reading(edge_list: InputEdges, spec: Graph, sample: list[tuple], weights: str) -> Reading:
     """Return the reading of `edge_list`, completed with a sample and the type of the weights."""
     if not edge_list.has_weights:
         weights = f"every edge weighs {spec.weights.default}"
@@ -170,7 +169,7 @@ def complete_reading(edge_list: EdgeList, spec: workflow.Graph, sample: list[tup
     return replace(edge_list.reading, **known)
 
 
-def _directions(edge_list: EdgeList, spec: workflow.Graph) -> str:
+def _directions(edge_list: InputEdges, spec: Graph) -> str:
     if edge_list.symmetric == "mirror":
         return "both ways, as the file says"
     if edge_list.symmetric == "both-listed":

@@ -40,7 +40,7 @@ from sssp_pipeline.pipeline.ingest.tasks.on_workers import EdgesOnWorkers
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.storage.redaction import without_secrets
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 from sssp_pipeline.workflow.weights import naming_weight
 
 #: The most files whose beginnings are read before the folder of the store is created, and the bytes of each. Ingest
@@ -49,7 +49,7 @@ _MOST_CHECKED, _CHECKED_BYTES = 100, 1 << 18
 
 
 def ingest(
-    spec: workflow.Graph,
+    spec: Graph,
     store: str,
     progress: Progress,
     *,

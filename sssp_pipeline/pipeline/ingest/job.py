@@ -7,20 +7,20 @@ from typing import Any
 
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.scratch import Scratch
-from sssp_pipeline.pipeline.formats.edge_list import EdgeList
+from sssp_pipeline.pipeline.formats.edge_list import InputEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import IdCollector
 from sssp_pipeline.pipeline.ingest.input import adds_reverses
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """What ingest reads for one weight: the section of the graph, its URLs, and their fingerprints."""
 
-    spec: workflow.Graph
+    spec: Graph
     urls: list[str]
     inputs: list[dict[str, Any]]
     #: The type that a path of the graph needs, if `auto` chose a narrower one before; None otherwise.
@@ -31,8 +31,8 @@ class Given:
 class Job:
     """What the steps of one ingest share."""
 
-    spec: workflow.Graph
-    edge_list: EdgeList
+    spec: Graph
+    edge_list: InputEdges
     ids: IdCollector
     spill: Spill
     memory: Memory

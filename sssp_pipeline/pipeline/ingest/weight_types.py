@@ -21,7 +21,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Weights
 
 #: The largest scaled weight. Up to it, different decimals with the same number of places have different float64.
 _LARGEST_SCALED = 2**52
@@ -112,7 +112,7 @@ class WeightRange:
 
     def type_of(
         self,
-        spec: workflow.Weights,
+        spec: Weights,
         typed: np.dtype | None,
         place: str = "the input",
         wider: str | None = None,
@@ -236,7 +236,7 @@ def scaled(chunk: EdgeChunk, before: int, scale: int, place: str) -> np.ndarray:
     return whole.astype(np.int64)
 
 
-def default_weight(spec: workflow.Weights) -> np.ndarray:
+def default_weight(spec: Weights) -> np.ndarray:
     """Return `graph.weights.default`, (1,), with the type that it would have as a weight in text.
 
     Raises

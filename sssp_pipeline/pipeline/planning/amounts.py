@@ -16,7 +16,7 @@ from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile, table_in
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow.answers import Amounts
+from sssp_pipeline.workflow.reduce import Amounts
 
 _KEY = "output.reduce.amounts"
 _WRITE_NUMBERS = "write a number in each row; a vertex without a row has the amount 0"

@@ -15,8 +15,8 @@ from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
-from sssp_pipeline.workflow.answers import Amounts
 from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.reduce import Amounts
 
 
 @dataclass(frozen=True, eq=False)

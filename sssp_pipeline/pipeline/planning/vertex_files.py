@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile, shortened
-from sssp_pipeline.workflow.answers import Amounts
+from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Vertices
 
 #: Names of columns with ids. A first line with one of them is a header.

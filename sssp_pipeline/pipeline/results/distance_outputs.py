@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
-    from sssp_pipeline.workflow.models import Output
+    from sssp_pipeline.workflow.output import Output
 
 
 class VertexDistances(RowOutput):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
     from sssp_pipeline.pipeline.results.vertex_table import PerVertex
-    from sssp_pipeline.workflow.answers import Amounts
-    from sssp_pipeline.workflow.models import Output
+    from sssp_pipeline.workflow.output import Output
+    from sssp_pipeline.workflow.reduce import Amounts
     from sssp_pipeline.workflow.vertices import Vertices
 
 
@@ -256,7 +256,7 @@ def output_of(form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
 
 
 def _kind(name: str) -> type[RowOutput]:
-    kind: type[RowOutput] = code_of(OUTPUTS[name])
+    kind: type[RowOutput] = code_of(OUTPUTS[name].stores)
     return kind
 
 

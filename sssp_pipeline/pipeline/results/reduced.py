@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
-    from sssp_pipeline.workflow.models import Output
+    from sssp_pipeline.workflow.output import Output
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Reduced(TableOutput):
 
     @classmethod
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
-        asked = spec.reduce
+        asked = spec.own["reduce"]
         assert asked is not None, "checked as a contradiction"
         output = cls(form, weights=choose.weight_dtype.name, values=asked.values, within=asked.within)
         output = replace(output, histogram=asked.histogram or (), quantiles=asked.quantiles or ())

@@ -27,7 +27,7 @@ from sssp_pipeline.storage.file_sums import write_parquet
 if TYPE_CHECKING:
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.kernels.contract.solver import Solution
-    from sssp_pipeline.workflow.models import Output
+    from sssp_pipeline.workflow.output import Output
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class NearestVertices(TableOutput):
 
     @classmethod
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
-        asked = spec.nearest
+        asked = spec.own["nearest"]
         assert asked is not None, "checked as a contradiction"
         words = None
         if asked.of is not None:

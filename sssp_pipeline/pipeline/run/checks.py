@@ -26,7 +26,8 @@ from sssp_pipeline.pipeline.solving.workers.local import check_gpus
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import files_read
-from sssp_pipeline.workflow.models import Dtype, Solve, Workflow
+from sssp_pipeline.workflow.graph import Dtype
+from sssp_pipeline.workflow.models import Solve, Workflow
 
 _LOCAL_KINDS = ("auto", "local-cpu", "local-cuda")
 

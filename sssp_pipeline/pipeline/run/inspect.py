@@ -14,7 +14,7 @@ from sssp_pipeline.workflow.weights import naming_weight
 
 if TYPE_CHECKING:
     from sssp_pipeline.pipeline.graph_store.manifest import Manifest
-    from sssp_pipeline.workflow.models import Graph
+    from sssp_pipeline.workflow.graph import Graph
 
 
 def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
         no edge list.
     """
     if storage.is_file(url):
-        from sssp_pipeline.workflow.options import workflow_from_options
+        from sssp_pipeline.workflow.from_command_line import workflow_from_options
 
         return _input_facts(workflow_from_options([url], ["0"], (), "unused", overrides).graph)
     if overrides:

@@ -10,12 +10,12 @@ import pytest
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import InputEdges, ReadOptions
 
 
 @dataclass
 class WholeEdges:
-    edge_list: EdgeList
+    edge_list: InputEdges
     src: object
     dst: object
     weights: np.ndarray | None

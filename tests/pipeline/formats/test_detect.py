@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import pickle
 import struct
 import time
 
@@ -68,99 +67,9 @@ def test_formats_are_known_by_content(write, name, content, wanted):
     assert detect_format(write(name + ".gz", gzip.compress(raw))) == wanted
 
 
-READ_HINT = (
-    "convert it; what is read: text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), "
-    "matrix (only if named), matrix-market, metis, neo4j, networkx (write_edgelist), osm (PBF and XML), "
-    "parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip or tar"
-)
-
-
-@pytest.mark.parametrize(
-    ("content", "message", "hint"),
-    [
-        (
-            b"<?xml version='1.0'?>\n<gexf>",
-            "`x` is XML of the kind `gexf`, and neither GraphML nor OpenStreetMap's, so it cannot be read",
-            READ_HINT,
-        ),
-        (
-            b"<note",
-            "`x` is XML, and neither GraphML nor OpenStreetMap's, so it cannot be read",
-            READ_HINT,
-        ),
-        (
-            b"\xef\xbb\xbf\n <osmChange>",
-            "`x` is a list of changes to OpenStreetMap, not a map",
-            "apply it to a map: `osmium apply-changes`",
-        ),
-        (
-            b"<!DOCTYPE html>\n<HTML>",
-            "`x` is a web page",
-            "fetch the file again: a server may have sent a message in its place",
-        ),
-    ],
-)
-def test_xml_that_is_no_graph(write, refused, content, message, hint):
-    assert refused(write("x", content)) == (message, hint)
-
-
 @pytest.mark.parametrize("content", ["graph b {}\n", "graph b {'weight': 3}\n", "digraph b {'a': '->'}\n"])
 def test_a_vertex_called_graph(write, content):
     assert detect_format(write("x", content)) == "networkx"
-
-
-@pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", b"\0" * 100])
-def test_what_is_no_known_format(write, refused, content):
-    assert refused(write("x", content)) == ("`x` is in no known format", READ_HINT)
-
-
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"%PDF-1.4\n", "a PDF"),
-        (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-        (b"\xff\xe0\x04o5m2", "an o5m file of OpenStreetMap"),
-        (b"fgb\x03fgb\x00", "a FlatGeobuf file"),
-        (b"graph [\n node [ id 1 ]\n]\n", "GML"),
-        (b'Creator "igraph"\nVersion 1\ngraph\n[\n', "GML"),
-        (b'*Vertices 2\n1 "a"\n2 "b"\n*Arcs\n1 2 3\n', "a Pajek network"),
-        (b"digraph { a -> b; }\n", "a graph in DOT"),
-        (b'strict graph "G" {\n a -- b\n}\n', "a graph in DOT"),
-        (b'\n{"type": "FeatureCollection"}', "JSON"),
-        (b"[[1, 2], [3, 4]]\n", "JSON"),
-        (pickle.dumps([1, 2], 4), "a Python pickle"),
-        (pickle.dumps([1, 2], 5), "a Python pickle"),
-        (b"\x00\x00\x27\x0a\0\0\0\0", "a shapefile"),
-        (b"\x93NUMPY\x01\0v\0", "a NumPy array"),
-        (b"7z\xbc\xaf\x27\x1c", "a 7z file"),
-        (b"Rar!\x1a\x07", "a rar file"),
-    ],
-)
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_what_is_not_read_is_named(write, refused, content, what, pack):
-    assert refused(write("x", pack(content))) == (f"`x` is {what}, which cannot be read", READ_HINT)
-
-
-@pytest.mark.parametrize("order", ["le", "be"])
-def test_utf_16_without_a_mark_is_asked_for(write, refused, order):
-    assert refused(write("x", "1 2\n3 4\n".encode(f"utf-16-{order}"))) == (
-        "`x` may be UTF-16 without a byte order mark",
-        f"set `graph.encoding: utf-16-{order}` if it is",
-    )
-
-
-@pytest.mark.parametrize(
-    ("content", "letter"),
-    [("a 1 2 5\na 2 3 4\n", "a"), ("c hello\na 1 2 5\n", "a"), ("# e\ne 1 2\ne 2 3\n", "e")],
-)
-def test_dimacs_without_its_problem_line(write, refused, content, letter):
-    message, hint = refused(write("x", content))
-    assert message.startswith("`x` line ")
-    assert message.endswith(
-        f": rows begin with `{letter}`, as those of DIMACS, but no line `p sp VERTICES EDGES` precedes them"
-    )
-    kind = {"a": "sp", "e": "edge"}[letter]
-    assert hint.startswith(f"add the line `p {kind} VERTICES EDGES` before them; if these are vertices, set ")
 
 
 def test_rows_of_letters_are_no_dimacs(write, read):
@@ -229,13 +138,6 @@ def test_coordinates_beyond_all_files(write):
     with pytest.raises(InputError) as caught:
         edge_list.coordinates()
     assert caught.value.message.startswith("`r.co` line 1 declares 9999")
-
-
-def test_files_in_two_formats(write, refused):
-    assert refused(write("a", "1 2\n"), write("b", "1,2\n")) == (
-        "`a` is in format text, `b` in format csv",
-        "files read together are in one format; where this is a mistake, set `graph.format`",
-    )
 
 
 def test_a_format_asked_for_is_not_looked_for(write, read):

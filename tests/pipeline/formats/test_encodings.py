@@ -82,22 +82,3 @@ def test_a_byte_that_the_encoding_has_not(write, read, refused, between, n_befor
     assert "cp1252" in message.lower()
     assert "0x81" in message
     assert hint == "set `graph.encoding` to the encoding of the file, or save it as UTF-8"
-
-
-def test_utf_16_cut_in_a_letter(write, refused):
-    message, hint = refused(write("e", "1 2\n3 4\n".encode("utf-16")[:-1]))
-    assert "utf-16" in message
-    assert hint == "set `graph.encoding` to the encoding of the file, or save it as UTF-8"
-
-
-@pytest.mark.parametrize("encoding", ["nonsense", "rot13", "base64", "zlib"])
-def test_what_is_no_encoding_of_text(write, refused, encoding):
-    message, _ = refused(write("e", "1 2\n"), encoding=encoding)
-    assert message == f"`graph.encoding: {encoding}` is not a text encoding that Python knows"
-
-
-@pytest.mark.parametrize("kind", ["dimacs", "matrix-market"])
-def test_formats_that_have_no_encoding(write, refused, kind):
-    message, hint = refused(write("e", CONTENTS[kind][0]), encoding="latin-1")
-    assert message.startswith("`graph.encoding` is set, but ")
-    assert hint == "remove `graph.encoding`"

@@ -182,34 +182,6 @@ def test_good_rows_are_what_they_are_without_the_bad_ones(write, read, name, con
     assert len(found.rows()) == 2
 
 
-@pytest.mark.parametrize(("suffix", "between"), [("txt", " "), ("csv", ",")])
-@pytest.mark.parametrize(
-    ("weight", "options", "why"),
-    [
-        ("1e-400", {}, "is above zero, but float64 would make it zero"),
-        ("9007199254740993", {}, "is an integer that no type holds exactly beside the other weights"),
-        ("0.12345678901234567", {"scale": 1000}, "times 1000 is not an integer"),
-    ],
-)
-def test_numbers_that_would_be_rounded_are_never_left_out(
-    write, refused, suffix, between, weight, options, why
-):
-    rows = ["1 2 0.5", "3 4", f"5 6 {weight}", "7 8 far"]
-    name = write(f"e.{suffix}", "".join(row.replace(" ", between) + "\n" for row in rows))
-    message, hint = refused(name, unreadable="skip", **options)
-    assert message == f"`{name}` line 3: weight `{weight}` {why}"
-    assert hint
-
-
-@BLOCKS
-def test_no_row_is_left(write, refused, block_bytes):
-    name = write("e.csv", "u,v\n1\n2,3,4\n")
-    assert refused(name, unreadable="skip", block_bytes=block_bytes) == (
-        "`e.csv` holds no edges",
-        "check that this is the file you mean",
-    )
-
-
 @pytest.mark.medium
 def test_so_many_rows_are_described(write, read):
     n = SkippedRows.KEPT + 200
@@ -273,13 +245,6 @@ def test_networkx(write, read):
         "`e.nx` line 10: `9` is not an edge as NetworkX writes it: 9",
         "`e.nx` line 11: `-1` is not a vertex id: -1 2 {'weight': 4}",
     ]
-
-
-@pytest.mark.parametrize(("name", "content"), [("g.gr", "p sp 2 1\na 1 2 3\n"), ("m.graph", "2 1\n2\n1\n")])
-def test_formats_that_declare_their_counts_have_no_such_rows(write, refused, name, content):
-    message, hint = refused(write(name, content), unreadable="skip")
-    assert message.startswith("`graph.unreadable` is set, but ")
-    assert hint == "remove `graph.unreadable`"
 
 
 # ---- the rows that a plain filter would keep

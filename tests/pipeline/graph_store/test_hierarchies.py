@@ -32,7 +32,7 @@ from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, make_for_all, make_hierarchy
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow.models import Graph, NamedWeight, Weights
+from sssp_pipeline.workflow.graph import Graph, NamedWeight, Weights
 
 pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 

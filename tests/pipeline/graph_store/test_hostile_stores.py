@@ -19,7 +19,8 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run import conductor as conductor
 from sssp_pipeline.pipeline.run.completed_run import verify_run
-from sssp_pipeline.workflow.models import Graph, Workflow
+from sssp_pipeline.workflow.graph import Graph
+from sssp_pipeline.workflow.models import Workflow
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow.models import Graph, NamedWeight, Weights
+from sssp_pipeline.workflow.graph import Graph, NamedWeight, Weights
 
 
 def make_store(folder: Path, seed: int, edges_a_part: int = 2000) -> str:

@@ -27,19 +27,19 @@ from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 
 @pytest.fixture
 def store(tmp_path):
     (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n10 40 1\n")
     url = str(tmp_path / "graph")
-    ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
+    ingest(Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
     return url
 
 
-def spec_of(tmp_path: Path, **options) -> workflow.Graph:
-    return workflow.Graph.model_validate({"input": str(tmp_path / "edges.txt"), **options})
+def spec_of(tmp_path: Path, **options) -> Graph:
+    return Graph.model_validate({"input": str(tmp_path / "edges.txt"), **options})
 
 
 def parts(store: str) -> list[Path]:
@@ -73,9 +73,7 @@ def test_a_large_graph_is_cut_into_ranges_of_vertices(tmp_path, monkeypatch):
     rows = np.unique(np.column_stack([src, rng.integers(0, 300, 1050)]), axis=0)
     np.savetxt(tmp_path / "edges.txt", rows, "%d")
     url = str(tmp_path / "graph")
-    manifest = ingest(workflow.Graph(input=str(tmp_path / "edges.txt"), self_loops="keep"), url, Quiet())[
-        0
-    ].first
+    manifest = ingest(Graph(input=str(tmp_path / "edges.txt"), self_loops="keep"), url, Quiet())[0].first
     assert len(manifest.edges) > 8
     assert len(manifest.row_offsets) > 3
     assert [p.first for p in manifest.edges] == [0, *(p.last for p in manifest.edges[:-1])]
@@ -87,13 +85,13 @@ def test_a_large_graph_is_cut_into_ranges_of_vertices(tmp_path, monkeypatch):
 def test_equal_graphs_have_equal_content_ids(store, tmp_path):
     other = str(tmp_path / "other")
     (tmp_path / "reordered.txt").write_text("10 40 1\n10 20 5\n20 40 7\n")
-    ingest(workflow.Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
+    ingest(Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
     assert read_manifest(other).content_id == read_manifest(store).content_id
-    typed = workflow.Graph(input=str(tmp_path / "reordered.txt"), weights={"dtype": "int32"})
+    typed = Graph(input=str(tmp_path / "reordered.txt"), weights={"dtype": "int32"})
     manifest = ingest(typed, str(tmp_path / "typed"), Quiet())[0].first
     assert manifest.content_id != read_manifest(store).content_id
     (tmp_path / "reordered.txt").write_text("10 40 2\n10 20 5\n20 40 7\n")
-    ingest(workflow.Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
+    ingest(Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
     assert read_manifest(other).content_id != read_manifest(store).content_id
 
 
@@ -155,7 +153,7 @@ def test_every_altered_byte_is_noticed(store, folder):
 def test_the_row_groups_of_few_parts_are_decoded_side_by_side(tmp_path, monkeypatch):
     monkeypatch.setattr(part_files, "ROW_GROUP_ROWS", 7)
     url = str(tmp_path / "graph")
-    manifest = ingest(workflow.Graph(input="generated:grid?rows=4&cols=5&seed=1"), url, Quiet())[0].first
+    manifest = ingest(Graph(input="generated:grid?rows=4&cols=5&seed=1"), url, Quiet())[0].first
     monkeypatch.setattr(loading, "usable_cores", lambda: 1)
     one_by_one = load_graph(url, manifest)
     monkeypatch.setattr(loading, "usable_cores", lambda: 8)
@@ -255,7 +253,7 @@ def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(st
     for file in (leftover, foreign, temporary):
         file.touch()
     (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n10 40 1\n# the same graph\n")
-    ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), store, Quiet())
+    ingest(Graph(input=str(tmp_path / "edges.txt")), store, Quiet())
     assert (leftover.exists(), temporary.exists(), foreign.exists()) == (False, False, True)
     assert len(parts(store)) == 3
 
@@ -264,7 +262,7 @@ def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch, reseal):
     monkeypatch.setattr(part_files, "PART_EDGES", 2)
     (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 4\n4 0\n")
     url = str(tmp_path / "graph")
-    ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
+    ingest(Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
     file = Path(url, "manifest.json")
     content = json.loads(file.read_text())
     for name, at in (("edges", -1), ("edges", 0), ("edges", 1), ("row_offsets", 0)):
@@ -278,7 +276,7 @@ def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch, reseal):
 
 def test_a_store_with_a_part_gone_is_ingested_again(store, tmp_path):
     Path(parts(store)[0]).unlink()
-    assert ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), store, Quiet())[1]
+    assert ingest(Graph(input=str(tmp_path / "edges.txt")), store, Quiet())[1]
     load_graph(store, read_manifest(store))
 
 
@@ -324,12 +322,12 @@ def test_a_store_holds_one_graph(store, tmp_path, options, differs):
 def test_one_path_written_in_two_ways_is_one_input(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for url in ("edges.txt", "./edges.txt", "../" + tmp_path.name + "/edges.txt"):
-        ingest(workflow.Graph(input=url), store, Quiet())
+        ingest(Graph(input=url), store, Quiet())
     assert older_versions(store, read_manifest(store)) == {}
 
 
 def test_a_new_file_of_a_pattern_is_a_new_version(tmp_path):
-    spec, store = workflow.Graph(input=str(tmp_path / "e-*.txt")), str(tmp_path / "graph")
+    spec, store = Graph(input=str(tmp_path / "e-*.txt")), str(tmp_path / "graph")
     (tmp_path / "e-1.txt").write_text("1 2 3\n")
     first = ingest(spec, store, Quiet())[0].first
     (tmp_path / "e-2.txt").write_text("2 3 4\n")

@@ -19,7 +19,7 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import (
     share_with_tasks,
 )
 from sssp_pipeline.pipeline.ingest.into_store import ingest
-from sssp_pipeline.workflow.models import Graph
+from sssp_pipeline.workflow.graph import Graph
 
 
 @pytest.fixture(autouse=True)

@@ -12,12 +12,12 @@ from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 
 def ingested(tmp_path: Path, text: str, **graph) -> tuple[Manifest, CsrGraph]:
     (tmp_path / "edges.txt").write_text(text)
-    spec = workflow.Graph.model_validate({"input": str(tmp_path / "edges.txt"), **graph})
+    spec = Graph.model_validate({"input": str(tmp_path / "edges.txt"), **graph})
     manifest = ingest(spec, str(tmp_path / "graph"), Quiet())[0].first
     return manifest, load_graph(str(tmp_path / "graph"), manifest)
 
@@ -213,7 +213,7 @@ def test_files_with_and_without_weights_are_not_mixed(tmp_path):
     (tmp_path / "a.txt").write_text("0 1 5\n")
     (tmp_path / "b.txt").write_text("1 2\n")
     with pytest.raises(InputError):
-        ingest(workflow.Graph(input=str(tmp_path / "?.txt")), str(tmp_path / "graph"), Quiet())
+        ingest(Graph(input=str(tmp_path / "?.txt")), str(tmp_path / "graph"), Quiet())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "b.txt"]
 
 
@@ -246,7 +246,7 @@ def test_a_bad_input_leaves_the_old_store(tmp_path):
     ],
 )
 def test_real_graphs_have_the_known_counts(tmp_path, data_file, name, n_vertices, n_edges, graph):
-    spec = workflow.Graph.model_validate({"input": str(data_file(name)), **graph})
+    spec = Graph.model_validate({"input": str(data_file(name)), **graph})
     manifest = ingest(spec, str(tmp_path), Quiet())[0].first
     assert (manifest.n_vertices, manifest.n_edges) == (n_vertices, n_edges)
 

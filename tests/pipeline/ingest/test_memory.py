@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.ingest.ids import id_runs
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 N = 3000
 
@@ -46,9 +46,7 @@ def stored(tmp_path: Path, memory_asked: str, **graph: object) -> dict:
     """Ingest anew, and return the files of the graph store, without the name of the ingest, and its manifest."""
     store = tmp_path / "store" / memory_asked
     shutil.rmtree(store, ignore_errors=True)
-    spec = workflow.Graph.model_validate(
-        {"input": str(tmp_path / "edges.txt"), "memory": memory_asked} | graph
-    )
+    spec = Graph.model_validate({"input": str(tmp_path / "edges.txt"), "memory": memory_asked} | graph)
     manifest, _ = ingest(spec, str(store), Quiet())
     files = {}
     for path in sorted(store.rglob("*")):
@@ -248,11 +246,11 @@ import resource, sys
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 part_files.PART_EDGES = 1 << 20
 peaks = []
 for number, url in enumerate(sys.argv[2:]):
-    ingest(workflow.Graph(input=url, memory="32MiB"), f"{sys.argv[1]}-{number}", Quiet())
+    ingest(Graph(input=url, memory="32MiB"), f"{sys.argv[1]}-{number}", Quiet())
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 print(peaks[1] - peaks[0])
 """

@@ -4,7 +4,7 @@ import pytest
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight, scaled
-from sssp_pipeline.workflow.models import Weights
+from sssp_pipeline.workflow.graph import Weights
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])

@@ -15,7 +15,7 @@ from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.pipeline.planning.amounts import read_amounts
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
-from sssp_pipeline.workflow.answers import Amounts
+from sssp_pipeline.workflow.reduce import Amounts
 
 NUMBERS = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, 4)
 NAMES = VertexIds(

@@ -12,7 +12,7 @@ from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
-from sssp_pipeline.workflow.models import Sources, Vertices
+from sssp_pipeline.workflow.vertices import Sources, Vertices
 
 # A path 0-1-…-9, and 10 to 19 on their own; vertex 4 has edges to all of the path.
 GRAPH = csr_from_edges(

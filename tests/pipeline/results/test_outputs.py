@@ -9,7 +9,7 @@ from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.results.outputs import output_of, recorded_output
-from sssp_pipeline.workflow.models import Output
+from sssp_pipeline.workflow.output import Output
 
 LONG = DistanceFormat("long", None, "none", predecessors=False)
 WIDE = DistanceFormat("wide", None, "none", predecessors=False)

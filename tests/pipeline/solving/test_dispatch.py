@@ -28,7 +28,7 @@ from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.solve_task import SolveTask
 from sssp_pipeline.pipeline.solving.task import TaskDone
 from sssp_pipeline.pipeline.solving.workers.local import WorkerThreads
-from sssp_pipeline.workflow.models import Graph
+from sssp_pipeline.workflow.graph import Graph
 
 OUTPUT = AllDistances(DistanceFormat("long", None, "none", False))
 

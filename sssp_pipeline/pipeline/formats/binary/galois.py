@@ -22,12 +22,8 @@ import numpy as np
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.ordered import read_ahead
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.declared import (
-    common_n_vertices,
-    declared_reading,
-    refuse_columns,
-)
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing.declared import common_n_vertices, declared_reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import move_to, open_decompressed, read_exactly
 from sssp_pipeline.storage import files
 
@@ -49,7 +45,7 @@ class _Header:
         return self.targets_at + 4 * (self.n_edges + self.n_edges % 2)
 
 
-def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_galois(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the Galois files `urls`, which declare the same number of vertices.
 
     Raises
@@ -66,7 +62,6 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
                 f"`{files.redacted(url)}` of {header.weight_bytes}",
                 hint="files read together are of one kind",
             )
-    refuse_columns(options, "Galois files have")
     dtype = None
     if headers[0].weight_bytes and options.weight_column != "none":
         # The format does not say of which type the weights are.
@@ -77,7 +72,7 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
         for url, header in zip(urls, headers, strict=True):
             yield from read_ahead(_read_edges(url, header, dtype, options.block_bytes))
 
-    return EdgeList(
+    return InputEdges(
         declared_reading("galois", "the format numbers its vertices from 0"),
         dtype is not None,
         read,

@@ -17,8 +17,9 @@ from sssp_pipeline.base.csr import MAX_VERTICES
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import in_bytes
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns
+from sssp_pipeline.pipeline.formats.beginning import Beginning, unreadable_error
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.storage import files
 
 #: The arrays of each layout that is read.
@@ -28,25 +29,28 @@ _ARRAYS = {
     "coo": ("row", "col", "data"),
 }
 
-#: Bytes of row, column and place of an entry, and of the sorted places, beside the arrays of the file.
+#: Bytes of row, column and place of an entry, and of the sorted places. The arrays of the file take their own.
 _BYTES_OF_ENTRY = 32
 
 
-def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
+def is_scipy_npz(beginning: Beginning) -> bool:
+    """Return whether a zip file of NumPy arrays holds a matrix of SciPy; raise `InputError` if it holds others."""
+    if {"format.npy", "shape.npy", "data.npy"} <= set(beginning.arrays):
+        return True
+    if beginning.arrays:
+        raise unreadable_error(beginning.url, "is a NumPy archive that `scipy.sparse.save_npz` did not write")
+    return False
+
+
+def open_scipy_npz(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the only file of `urls`.
 
     Raises
     ------
     InputError
-        There are several files; or the file is damaged, is not a square matrix of numbers, has a layout that cannot be
+        The file is damaged, is not a square matrix of numbers, has a layout that cannot be
         read, or has an entry twice, which SciPy would add up.
     """
-    if len(urls) > 1:
-        raise InputError(
-            f"`{files.redacted(urls[0])}` and `{files.redacted(urls[1])}` are matrices, each a whole graph",
-            hint="name one of them",
-        )
-    refuse_columns(options, "SciPy's matrices have")
     n_vertices, row, col, data = _read(urls[0])
     has_weights = data.dtype != np.bool_ and options.weight_column != "none"
     rows = max(1, options.block_bytes // 24)
@@ -64,7 +68,7 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
                 )
             yield EdgeChunk(row[part], col[part], weights)
 
-    return EdgeList(
+    return InputEdges(
         declared_reading("scipy-npz", "rows and columns of a matrix count from 0"),
         has_weights,
         read,

@@ -50,7 +50,7 @@ _NUMBERED = re.compile(r"(?:|f|_c|c|col|column_?)\d+", re.IGNORECASE)
 class EdgeColumns:
     """The 0-based places of source, target and weight in a table, and why each was chosen.
 
-    `names` are those of all columns. `weight` is None without weights.
+    `names` has the name of every column. `weight` is None without weights.
     """
 
     names: tuple[str, ...]
@@ -102,7 +102,7 @@ def choose_columns(
 ) -> EdgeColumns:
     """Return the columns that `options` name, or else the only possible ones.
 
-    `names` are those of all columns, or their numbers. `numeric` are the places of the columns that contain a number.
+    `names` has the name or the number of every column. `numeric` are the places of the columns that contain a number.
     With `by_name` the names say what the columns contain. Otherwise their order does: source, target, weight.
 
     Raises

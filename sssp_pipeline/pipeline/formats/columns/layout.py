@@ -1,4 +1,4 @@
-"""Layout: delimiter, header, columns and type of the ids of a text or a table, from its first 1,000 rows.
+"""RowLayout: delimiter, header, columns and type of the ids of a text or a table, from its first 1,000 rows.
 
 Every later row is checked against this layout. A row that contradicts it is an error.
 """
@@ -53,7 +53,7 @@ _DIGITS = re.compile(r"\+?[0-9]+")
 
 
 @dataclass(frozen=True)
-class Sample:
+class FirstRows:
     """The first rows of a file."""
 
     #: URL of the file.
@@ -74,11 +74,11 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """The layout of the rows of a file."""
 
     #: The rows from which the layout was derived.
-    sample: Sample
+    sample: FirstRows
     #: Whether the first row names the columns.
     has_header: bool
     #: Which columns are read.
@@ -89,8 +89,8 @@ class Layout:
     ids_why: str
 
 
-#: The white space between the cells of a text and around those of a table, as in the scans of `tokenizer`. A no-break
-#: space is not among it.
+#: The white space between the cells of a text and around the cells of a table, as in the scans of `tokenizer`. It has
+#: no no-break space.
 BLANKS = " \t\v\f\r\n"
 _CELLS = re.compile(rf"[^{BLANKS}]+")
 #: The delimiters of columns, and their names.
@@ -112,7 +112,7 @@ def cells_of(row: str, delimiter: str) -> list[str]:
         return row.split(delimiter)
 
 
-def delimiter_of(sample: Sample, options: ReadOptions) -> str | None:
+def delimiter_of(sample: FirstRows, options: ReadOptions) -> str | None:
     """Return the delimiter of a file; None if its rows have no delimiter.
 
     Raises
@@ -142,7 +142,7 @@ def delimiter_of(sample: Sample, options: ReadOptions) -> str | None:
     return possible[0] if possible else None
 
 
-def _refuse_open_quote(sample: Sample) -> None:
+def _refuse_open_quote(sample: FirstRows) -> None:
     """Raise `InputError` if the first row may be the first line of a quoted cell, which would have its delimiters."""
     row = sample.rows[0]
     if (
@@ -156,7 +156,7 @@ def _refuse_open_quote(sample: Sample) -> None:
         )
 
 
-def is_table_of_tabs(sample: Sample) -> bool:
+def is_table_of_tabs(sample: FirstRows) -> bool:
     """Return whether tabs separate the columns, and not any white space: a cell is empty or contains white space.
 
     Raises
@@ -180,7 +180,7 @@ def is_table_of_tabs(sample: Sample) -> bool:
     return True
 
 
-def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Sample:
+def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> FirstRows:
     """Return the first rows of `url` without comments; a table has comments only before its first row.
 
     Raises
@@ -196,7 +196,7 @@ def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Samp
             hint="check that this is the file you mean",
         )
     rows = [row.decode("utf-8", "replace") for _, _, row in found]
-    return Sample(url, rows, [line for line, _, _ in found], *found[0][1:])
+    return FirstRows(url, rows, [line for line, _, _ in found], *found[0][1:])
 
 
 def rows_of(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
@@ -228,7 +228,7 @@ def is_number(cell: str, point: str = ".") -> bool:
     return _NUMBER.fullmatch(cell if point == "." else cell.replace(".", "x").replace(point, ".")) is not None
 
 
-def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: ReadOptions) -> Layout:
+def decide_layout(sample: FirstRows, split: Callable[[str], list[str]], options: ReadOptions) -> RowLayout:
     """Return the layout of a file; `split` splits a row into cells.
 
     Raises
@@ -239,7 +239,7 @@ def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: Re
     place = sample.place
     rows = [[cell.strip(BLANKS) for cell in split(row)] for row in sample.rows]
     first = rows[0]
-    if options.first_set("source_column", "target_column", "weight_column") is None:
+    if options.source_column == options.target_column == options.weight_column == "auto":
         refuse_matrix(place, rows, len(rows) < SAMPLE_ROWS, options.header, options.point)
     equal_length = [row for row in rows if len(row) == len(first)]
     has_header = len(first) > 1 and _has_header(sample, equal_length, options)
@@ -263,10 +263,10 @@ def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: Re
         _refuse_edge_ids(place, body, columns)
     first_edge = line_place(sample.url, sample.lines[has_header]) if len(sample.lines) > has_header else place
     ids, why = _id_kind(first_edge, body, columns, options)
-    return Layout(sample, has_header, columns, ids, why)
+    return RowLayout(sample, has_header, columns, ids, why)
 
 
-def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> bool:
+def _has_header(sample: FirstRows, rows: list[list[str]], options: ReadOptions) -> bool:
     """Return whether the first of `rows`, which are lists of cells of equal length, names the columns."""
     place, excerpt = sample.place, sample.rows[0][:60]
     first, rest = rows[0], rows[1:]
@@ -354,7 +354,7 @@ def _id_kind(
     return "integer", f"all of the first {len(rows):,} rows have whole numbers"
 
 
-def refuse_different(urls: list[str], layouts: list[Layout]) -> None:
+def refuse_different(urls: list[str], layouts: list[RowLayout]) -> None:
     """Raise `InputError` if only some files have a header, or if their columns differ."""
     first = layouts[0]
     for layout in layouts:

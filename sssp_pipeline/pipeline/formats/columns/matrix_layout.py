@@ -47,8 +47,8 @@ def matrix_layout(
 ) -> MatrixLayout | None:
     """Return the layout of `rows`, which hold cells, if they are a matrix; None if they are not one.
 
-    `is_whole` says whether these are all rows of the table. Their number is not compared with that of the columns,
-    except where the header may also be a row.
+    `is_whole` says whether these are all rows of the table. The number of rows is not compared with the number of
+    columns, except where the header may also be a row.
     """
     first, rest = rows[0], rows[1:]
     width = len(rest[0]) if rest else len(first)
@@ -132,7 +132,7 @@ def refuse_matrix(
 
 
 def _may_name_edges(names: Sequence[str]) -> bool:
-    """Return whether the names of columns may be those of an edge list."""
+    """Return whether an edge list may have columns with these names."""
     if len(names) < _LEAST_UNNAMED and all(name.isdecimal() for name in names):
         return True
     has_weight = any(WEIGHT_WORDS & set(words(name)) for name in names)

@@ -149,7 +149,7 @@ def open_geopackage(url: str, layer: str) -> LineTable:
 def _connection(url: str) -> Iterator[sqlite3.Connection]:
     """Give a connection that only reads, and turn SQLite's errors into `InputError`."""
     with local_file(url) as path:
-        # SQLite would write files beside a database that may have a log. If it has none, SQLite must not look for it.
+        # SQLite would write files next to a database that may have a log. If it has none, SQLite must not look for it.
         has_log = any(Path(f"{path}-{log}").exists() for log in ("wal", "journal"))
         uri = f"file:{quote(path)}?mode=ro{'' if has_log else '&immutable=1'}"
         try:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.base.vertex_ids import VertexIds
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
+from sssp_pipeline.pipeline.formats.beginning import Beginning
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     WEIGHT_WORDS,
     EdgeColumns,
@@ -30,7 +30,7 @@ from sssp_pipeline.pipeline.formats.columns.edge_columns import (
 from sssp_pipeline.pipeline.formats.edge_list import (
     Coordinates,
     EdgeChunk,
-    EdgeList,
+    InputEdges,
     ReadOptions,
     SkippedRows,
 )
@@ -44,18 +44,14 @@ from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.tables.parquet import (
     SKIP_HINT,
     is_numeric,
+    record_batches,
     table_of,
     typed_edge_list,
     weight_dtype_of,
 )
 from sssp_pipeline.storage import files
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = LazyModule("pyarrow.compute")
-
-#: What the ends of a line are called beside the columns.
+#: What the ends of a line are called. The names stand before the names of the columns.
 _ENDS = ("first point", "last point")
 #: What is said of a point that has no place, and what to do.
 _OFF = " is not on the globe"
@@ -64,7 +60,7 @@ _DEGREES = "points are longitude and latitude in degrees, in this order: convert
 _LINE_BYTES = 1024
 
 
-def open_lines(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the GeoParquet files or GeoPackages `urls`, one after the other.
 
     Raises
@@ -73,11 +69,6 @@ def open_lines(urls: list[str], options: ReadOptions) -> EdgeList:
         A file is damaged or is not in WGS 84, a GeoPackage has several layers of lines and none is named, more than
         one column could be the weight, or shapely is missing. While the edges are read: a geometry is no line.
     """
-    if key := options.first_set("encoding", "delimiter", "header", "decimal"):
-        raise InputError(
-            f"`{files.redacted(urls[0])}` is a table of lines, and `graph.{key}` is set",
-            hint=f"remove `graph.{key}`",
-        )
     tables = [_open_table(url, options) for url in urls]
     first = tables[0]
     rules = () if first.layer is None else (f"layer `{first.layer}`",)
@@ -113,7 +104,7 @@ def open_lines(urls: list[str], options: ReadOptions) -> EdgeList:
             raise InputError(f"{first.place} holds no lines", hint="check that this is the file you mean")
 
     typed = [lines.weight_dtype for lines in readers if lines.weight_dtype is not None]
-    return EdgeList(
+    return InputEdges(
         Reading(
             format="lines",
             ids="string",
@@ -131,11 +122,12 @@ def open_lines(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _open_table(url: str, options: ReadOptions) -> LineTable:
+    layer = options.own.get("layer", "auto")
     with open_decompressed(url) as stream:
         is_parquet = stream.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
     if not is_parquet:
-        return open_geopackage(url, options.layer)
-    if options.layer != "auto":
+        return open_geopackage(url, layer)
+    if layer != "auto":
         raise InputError(
             f"`graph.layer` is set, and `{files.redacted(url)}` is GeoParquet, which has no layers",
             hint="remove `graph.layer`",
@@ -182,7 +174,7 @@ class _Lines:
 
     @property
     def weight(self) -> str | None:
-        """The column of the weight, or that of the geometry, which stands for the length; None without weights."""
+        """The column of the weight; the column of the geometry stands for the length; None without weights."""
         return None if self.columns.weight is None else self.columns.names[self.columns.weight]
 
     @property
@@ -288,13 +280,18 @@ def _positions_of(ids: VertexIds) -> Coordinates | None:
     return np.asarray(lon), np.asarray(lat)
 
 
-def has_lines(schema: pa.Schema, options: ReadOptions) -> bool:
-    """Return whether the lines of a Parquet file are its edges: it is GeoParquet, and no columns name the ends."""
+def are_lines(beginning: Beginning) -> bool:
+    """Return whether the edges are lines: the file is a GeoPackage, or GeoParquet in which no columns name the ends."""
+    if not beginning.head.startswith(PARQUET_MAGIC):
+        return True
     try:
-        found = primary_geometry(schema.metadata)
+        with record_batches(beginning.url, 1) as (schema, _):
+            found = primary_geometry(schema.metadata)
+    except InputError:
+        return False  # the reader of Parquet says what is wrong with it
     except ValueError:
-        return True  # the error of a damaged description is better than that of missing columns
-    return found is not None and _uses_geometry(schema, found[0], options)
+        return True  # an error about the damaged description says more than one about missing columns
+    return found is not None and _uses_geometry(schema, found[0], beginning.options)
 
 
 def _uses_geometry(schema: pa.Schema, geometry: str, options: ReadOptions) -> bool:

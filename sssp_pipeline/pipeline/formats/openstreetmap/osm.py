@@ -24,7 +24,7 @@ from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import (
     Coordinates,
     EdgeChunk,
-    EdgeList,
+    InputEdges,
     ReadOptions,
     SkippedRows,
 )
@@ -52,23 +52,28 @@ _PER_DEGREE = 10**7
 _KMH = 3.6
 
 
-def open_osm(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_osm(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the roads in the OpenStreetMap files `urls`, which are one graph.
 
     Raises
     ------
     InputError
-        The package osmium is missing, an option does not fit the format, or no weight is named. While the edges are
+        The package osmium is missing, or no weight is named. While the edges are
         read: a file is damaged or a history of changes, it has no open way, or a way has a node that no file has.
     """
     load_osmium(urls[0])
-    name = _DEFAULT_PROFILE if options.profile == "auto" else options.profile
+    asked = options.own.get("profile", "auto")
+    name = _DEFAULT_PROFILE if asked == "auto" else asked
     weight = _weight_of(urls[0], options)
     roads = _Roads(urls, PROFILES[name], name, weight, options)
-    shown = "the default of `graph.profile`" if options.profile == "auto" else "as the workflow says"
+    shown = (
+        "the default of `graph.profile`"
+        if options.own.get("profile", "auto") == "auto"
+        else "as the workflow says"
+    )
     why = f"{WEIGHTS[weight]}, named by the workflow" if weight else "no weight, as the workflow says"
     rules = (f"profile {name}, {shown}", "one-way ways one way", "coordinates of the nodes")
-    return EdgeList(
+    return InputEdges(
         Reading(
             format="osm",
             weight=ColumnRead(column=weight, why=why),
@@ -85,21 +90,8 @@ def open_osm(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _weight_of(url: str, options: ReadOptions) -> str | None:
-    """Return the weight that the workflow names; raise `InputError` for it, or for options that cannot be used."""
+    """Return the weight that the workflow names; raise `InputError` if it names none of them."""
     place = f"`{files.redacted(url)}`"
-    for end, column in (("source", options.source_column), ("target", options.target_column)):
-        if column != "auto":
-            raise InputError(
-                f"unknown column `{column}`: files of OpenStreetMap have no columns",
-                hint=f"remove `graph.columns.{end}`",
-            )
-    if options.ids == "string":
-        raise InputError("files of OpenStreetMap have integer ids, not strings", hint="remove `graph.ids`")
-    if key := options.first_set("encoding", "delimiter", "header", "decimal"):
-        raise InputError(
-            f"`graph.{key}` is set, but files of OpenStreetMap have no text of that kind",
-            hint=f"remove `graph.{key}`",
-        )
     asked = options.weight_column
     if asked == "none":
         return None
@@ -119,7 +111,7 @@ def _weight_of(url: str, options: ReadOptions) -> str | None:
 
 @dataclass(eq=False)
 class _Roads:
-    """The roads of some files, and what is kept while they are read."""
+    """The roads of some files, and the vertices when all were read."""
 
     urls: list[str]
     profile: Profile
@@ -131,7 +123,7 @@ class _Roads:
     vertices: Nodes | None = None
 
     def chunks(self, n_threads: int) -> Iterator[EdgeChunk]:
-        """Give all edges, as `EdgeList.chunks` does; libosmium takes its own threads."""
+        """Give all edges, as `InputEdges.chunks` does; libosmium takes its own threads."""
         del n_threads
         with ExitStack() as stack:
             osm_files = [OsmFile(url, stack.enter_context(local_file(url))) for url in self.urls]
@@ -165,7 +157,7 @@ class _Roads:
                 hint="cut extracts with complete ways; `graph.unreadable: skip` ends a way before such a node",
             )
         self.skipped.add(len(places), texts)
-        # The nodes beside a missing one become vertices, so that the rest of the way ends there.
+        # The nodes next to a missing one become vertices, so that the rest of the way ends there.
         for step in (-1, 1):
             beside = places + step
             is_inside = (beside >= ways.offsets[way_of]) & (beside < ways.offsets[way_of + 1])

@@ -121,7 +121,7 @@ def _table_in(block: _Value) -> bytes:
 
 
 def _has_zero_byte(table: bytes) -> bool:
-    """Return whether a text of the table has a zero byte; that of an empty text is its length."""
+    """Return whether a text of the table has a zero byte; an empty text has one as its length."""
     start = end = 0
     while (zero := table.find(0, start)) >= 0:
         # Up to the text that ends behind the zero byte.

@@ -1,6 +1,6 @@
 """OpenStreetMap rules: for each kind of traveller, which ways are open, in which directions, and how fast.
 
-The tags are those of the wiki of OpenStreetMap. docs/guides/openstreetmap.md lists all rules for users.
+The wiki of OpenStreetMap describes the tags. docs/guides/openstreetmap.md lists all rules for users.
 """
 
 from __future__ import annotations

@@ -36,26 +36,6 @@ def common_n_vertices(urls: list[str], counts: list[int]) -> int:
     return counts[0]
 
 
-def refuse_columns(options: ReadOptions, subject: str) -> None:
-    """Raise `InputError` if an option needs columns, which this format lacks; `subject` is like "DIMACS files have"."""
-    for place, column in (
-        ("columns.source", options.source_column),
-        ("columns.target", options.target_column),
-        ("weights.column", options.weight_column),
-    ):
-        if column != "auto" and (column, place) != ("none", "weights.column"):
-            raise InputError(
-                f"unknown column `{column}`: {subject} no named columns",
-                hint=f"set `graph.{place}: auto`",
-            )
-    if options.ids == "string":
-        raise InputError(f"{subject} integer ids, not strings", hint="remove `graph.ids`")
-    if key := options.first_set("encoding", "delimiter", "header", "decimal", "unreadable"):
-        raise InputError(
-            f"`graph.{key}` is set, but {subject} no columns of that kind", hint=f"remove `graph.{key}`"
-        )
-
-
 def declared_reading(format_: str, ids_why: str) -> Reading:
     """Return the reading of a format in which the places of ids and weights are fixed."""
     return Reading(format=format_, ids="integer", ids_why=ids_why)
@@ -134,7 +114,7 @@ class DeclaredEdges:
     check: Callable[[LineFile, EdgeChunk], None] = lambda file, chunk: None
 
     def read(self, n_threads: int) -> Iterator[EdgeChunk]:
-        """Give the chunks: `EdgeList.read`."""
+        """Give the chunks: `InputEdges.read`."""
         for file, declared in self.files:
             chunks = read_edges([file], self.syntax, self.options.block_bytes, n_threads)
             for chunk in _counted(((len(chunk), chunk) for chunk in chunks), file, declared):
@@ -142,7 +122,7 @@ class DeclaredEdges:
                 yield chunk
 
     def read_and_work(self, work: Callable[[EdgeChunk], Result], n_threads: int) -> Iterator[Result]:
-        """Give `work(chunk)` for each chunk: `EdgeList.read_and_work`."""
+        """Give `work(chunk)` for each chunk: `InputEdges.read_and_work`."""
         for file, declared in self.files:
 
             def checked(chunk: EdgeChunk, file: LineFile = file) -> Result:

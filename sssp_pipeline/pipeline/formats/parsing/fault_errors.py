@@ -1,4 +1,4 @@
-"""Fault errors: the message and the hint for each fault that a scan of lines can stop at."""
+"""FaultAt errors: the message and the hint for each fault that a scan of lines can stop at."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import TextBlock
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.storage import files as storage
 
 
 @dataclass(frozen=True, eq=False)
-class Fault:
-    """Why the scan of a block stopped: a fault code of `numbers_in_text`, and the position of the token."""
+class FaultAt:
+    """Why the scan of a block stopped: a fault code of `faults`, and the position of the token."""
 
     code: int
     position: int
@@ -27,7 +27,7 @@ def line_place(url: str, line: int) -> str:
     return f"`{storage.redacted(url)}` line {line}"
 
 
-def fault_error(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax) -> InputError:
+def fault_error(fault: FaultAt, block: TextBlock, n_lines: int, syntax: LineSyntax) -> InputError:
     """Return the error for a fault in a block that `n_lines` lines of its file precede."""
     before = block.data[: fault.position].tobytes()
     line = n_lines + before.count(b"\n") + 1
@@ -67,6 +67,13 @@ def fault_error(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax
             # Formats that declare their number of vertices have fixed columns, and no rows are skipped.
             return weight_error(place, excerpt, fault.code, syntax.scale, of_table=syntax.min_id == 0)
     return InputError(place + problem, hint=hint)
+
+
+def no_edges_error(url: str) -> InputError:
+    """Return the error for a file without edges."""
+    return InputError(
+        f"`{storage.redacted(url)}` holds no edges", hint="check that this is the file you mean"
+    )
 
 
 def control_error(place: str, byte: int) -> InputError:
@@ -115,7 +122,7 @@ def not_utf8_error(place: str, excerpt: str, as_latin_1: str) -> InputError:
 
 
 def weight_error(place: str, excerpt: str, code: int, scale: int = 0, *, of_table: bool = True) -> InputError:
-    """Return the error for a weight with the fault `code` of `numbers_in_text`; `of_table` means text and CSV."""
+    """Return the error for a weight with the fault `code` of `faults`; `of_table` means text and CSV."""
     match code:
         case faults.NOT_FINITE:
             problem = f"weight `{excerpt}` is not finite"
@@ -163,7 +170,7 @@ def token_at(data: np.ndarray, position: int) -> bytes:
     return line[0] if line else b""
 
 
-def line_of_fault(block: TextBlock, fault: Fault) -> str:
+def line_of_fault(block: TextBlock, fault: FaultAt) -> str:
     """Return the beginning of the line with the fault, as text."""
     data = block.data
     start = data[: fault.position].tobytes().rfind(b"\n") + 1

@@ -1,7 +1,7 @@
 """File parts: the text of files in pieces of whole lines; plain local files are read by the threads that parse them.
 
 One thread cannot read as fast as many cores parse. So a plain local file is cut at multiples of the size of a block,
-and each thread reads the lines that begin in its part. Streams, such as those of compressed files, are read by one
+and each thread reads the lines that begin in its part. Streams, such as compressed files, are read by one
 thread, in blocks.
 """
 
@@ -111,7 +111,7 @@ class FilePart:
 
 
 def read_parts(files: list[LineFile], block_bytes: int) -> Iterator[FilePart | TextBlock]:
-    """Give the rows of all files in order, in parts of about `block_bytes`; raises as `read_blocks`."""
+    """Give the rows of all files in order, in parts of about `block_bytes`; raise `InputError` like `read_blocks`."""
     for file in files:
         descriptor = _plain_file(file)
         if descriptor is None:

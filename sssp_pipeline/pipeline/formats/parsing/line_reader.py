@@ -7,20 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.base.scratch import Scratch
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, Result, SkippedRows
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
-from sssp_pipeline.pipeline.formats.parsing import tokenizer
+from sssp_pipeline.pipeline.formats.parsing import faults, tokenizer
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
-    Fault,
+    FaultAt,
     control_error,
     fault_error,
     line_of_fault,
@@ -30,17 +29,15 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
 )
 from sssp_pipeline.pipeline.formats.parsing.file_parts import FilePart, read_parts
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE, LineFile, TextBlock
-from sssp_pipeline.pipeline.formats.parsing.tokenizer import (
-    FLOAT,
-    INTEGER,
-    UNSIGNED,
-    LineSyntax,
+from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
+    INFINITE_OR_NAN,
+    LARGEST_EXACT,
+    NO_NUMBER,
+    POINT,
+    after_line,
+    scan_decimal,
 )
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = LazyModule("pyarrow.compute")
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import FLOAT, INTEGER, UNSIGNED, LineSyntax
 
 MAX_ID = 2**63 - 1
 
@@ -56,8 +53,8 @@ class Scanned(Generic[Found]):
 
     found: Found
     n_lines: int
-    fault: Fault | None
-    skipped: Sequence[Fault] = ()
+    fault: FaultAt | None
+    skipped: Sequence[FaultAt] = ()
 
 
 def read_edges(
@@ -90,7 +87,7 @@ def work_on_edges(
     n_threads: int,
     skipped: SkippedRows | None = None,
 ) -> Iterator[tuple[int, Result]]:
-    """Give the number of edges and `work(chunk)` for each chunk of `read_edges`, with one task for each; raises as it.
+    """Give the number of edges and `work(chunk)` for each chunk of `read_edges`, with one task for each.
 
     The thread that reads a chunk works on it while it is in its cache. `work` may not keep the arrays of the chunk.
     """
@@ -174,7 +171,7 @@ def scan_block(
     weights = weights if syntax.weight_column >= 0 else weights[:0]
     doubtful = np.empty((2, 0), np.int64)
     mode = INTEGER
-    skipped: list[Fault] = []
+    skipped: list[FaultAt] = []
     begin = (0, 0, 0, 0)
     while True:
         n_rows, n_lines, code, position, n_doubtful = tokenizer.scan_edges(
@@ -182,31 +179,31 @@ def scan_block(
         )
         if code == faults.NEED_FLOAT and skips:
             # A row that is left out must not change how the other weights are read.
-            code = _FAULT_OF_STATUS.get(faults.scan_decimal(data, position, syntax.point)[2], code)
+            code = _FAULT_OF_STATUS.get(scan_decimal(data, position, syntax.point)[2], code)
         if code in (faults.NEED_UNSIGNED, faults.NEED_FLOAT):
             mode, begin = code, (0, 0, 0, 0)
             skipped.clear()
             if mode == FLOAT:
                 doubtful = np.empty((2, most_rows), np.int64)
         elif code and skips:
-            skipped.append(Fault(code, position))
+            skipped.append(FaultAt(code, position))
             while n_doubtful and doubtful[0, n_doubtful - 1] >= n_rows:
                 n_doubtful -= 1  # the doubtful weight belongs to the row that is left out
-            begin = (int(faults.after_line(data, position)), n_rows, n_lines + 1, n_doubtful)
+            begin = (int(after_line(data, position)), n_rows, n_lines + 1, n_doubtful)
         else:
             break
-    fault = Fault(code, position) if code else None
+    fault = FaultAt(code, position) if code else None
     values = weights.view(_WEIGHT_DTYPES[mode])
-    found: list[Fault] = []
+    found: list[FaultAt] = []
     if n_doubtful:
         rows, tokens = doubtful[:, :n_doubtful]
         values[rows], lost = _parse_decimals(data, tokens, syntax)
-        found += [Fault(why, int(tokens[i]) >> 32) for i, why in lost]
+        found += [FaultAt(why, int(tokens[i]) >> 32) for i, why in lost]
     ends: list[np.ndarray | pa.Array] = [src[:n_rows], dst[:n_rows]]
     if syntax.ids_are_strings:
         for k, tokens in enumerate(ends):
             ends[k], not_utf8 = gather_strings(data, tokens)
-            found += [Fault(faults.BAD_UTF8, int(tokens[row]) >> 32) for row in not_utf8]
+            found += [FaultAt(faults.BAD_UTF8, int(tokens[row]) >> 32) for row in not_utf8]
     if skips:
         skipped += [fault for fault in found if fault.code not in _INEXACT]
     if skipped:
@@ -219,13 +216,13 @@ def scan_block(
 
 
 #: The fault of a token that is not a decimal, by its status.
-_FAULT_OF_STATUS = {faults.NO_NUMBER: faults.BAD_WEIGHT, faults.INFINITE_OR_NAN: faults.NOT_FINITE}
+_FAULT_OF_STATUS = {NO_NUMBER: faults.BAD_WEIGHT, INFINITE_OR_NAN: faults.NOT_FINITE}
 #: Faults of weights that are numbers, but cannot be represented exactly. Such rows are never left out.
 _INEXACT = (faults.UNDERFLOW, faults.INEXACT_INTEGER, faults.NOT_SCALED)
 
 
 def _scanned_without(
-    data: np.ndarray, syntax: LineSyntax, n_lines: int, skipped: list[Fault]
+    data: np.ndarray, syntax: LineSyntax, n_lines: int, skipped: list[FaultAt]
 ) -> Scanned[EdgeChunk]:
     """Scan `data` again without the lines of the faults `skipped`, since these must not decide the weights' type."""
     ends = np.flatnonzero(data == NEWLINE) + 1
@@ -239,7 +236,7 @@ def _scanned_without(
     if fault is not None:  # convert its position to one in the whole of `data`
         moved = np.concatenate(([0], np.cumsum(ends - starts)[:-1]))
         line = int(np.searchsorted(moved, fault.position, side="right")) - 1
-        fault = Fault(fault.code, int(starts[line]) + fault.position - int(moved[line]))
+        fault = FaultAt(fault.code, int(starts[line]) + fault.position - int(moved[line]))
     return Scanned(rest.found, n_lines, fault, skipped)
 
 
@@ -260,7 +257,7 @@ def _parse_decimals(
     """Return packed `tokens` as correctly rounded float64, and index and fault of each that is not exact enough."""
     texts, _ = gather_strings(data, tokens)
     texts = pc.utf8_ltrim(texts, "+")  # Arrow does not accept a plus sign
-    if syntax.point != faults.POINT:
+    if syntax.point != POINT:
         texts = pc.replace_substring(texts, chr(syntax.point), ".")
     try:
         values = np.asarray(pc.cast(texts, pa.float64()))
@@ -306,7 +303,7 @@ def float64_fault(text: str, value: float, rounds: bool, scale: int) -> int | No
 def has_too_many_digits(text: str) -> bool:
     """Return whether the number `text` has more digits than float64 keeps; zeros at its end do not count."""
     digits = "".join(map(str, Decimal(text).as_tuple().digits)).rstrip("0")
-    return int(digits or "0") > faults.LARGEST_EXACT
+    return int(digits or "0") > LARGEST_EXACT
 
 
 def _is_utf8(token: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 A plain row has columns of up to 15 digits, or names, with spaces or tabs between them. Its weight may have a sign, and
 decimals if the scan reads decimals. The scan stops before any other row, and `tokenizer.scan_edges` reads that row. So
-every fault, and every rule that is not about plain rows, is in `tokenizer` alone.
+every fault, and every rule that is not about plain rows, is only in `tokenizer`.
 
 Eight bytes are one little-endian word: the first byte of the text is the lowest byte of the word. The number of digits
 at its beginning is found without a loop, and their value takes three multiplications (Lemire, "Quickly parsing eight
@@ -20,14 +20,9 @@ import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import bytes_at, other_than_digits, trailing_zeros
+from sssp_pipeline.pipeline.formats.parsing.faults import NEED_FLOAT, NEED_UNSIGNED
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE
-from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
-    NEED_FLOAT,
-    NEED_UNSIGNED,
-    SPACE,
-    ZERO,
-    pack,
-)
+from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import SPACE, ZERO, pack
 
 _TAB = ord("\t")
 _RETURN = ord("\r")
@@ -37,7 +32,7 @@ _HIGH_BITS = np.uint64(0x8080808080808080)
 #: Added to a byte, it sets the high bit of every value above 9.
 _ABOVE_NINE = np.uint64(0x7676767676767676)
 _ZEROS = np.uint64(0x3030303030303030)
-#: Subtracted from a byte, it borrows for every value up to that of a space.
+#: Subtracted from a byte, it borrows for every value up to a space.
 _UP_TO_SPACE = np.uint64(0x2121212121212121)
 _PAIRS = np.uint64(0x000000FF000000FF)
 _WORD = np.uint64(8)
@@ -68,7 +63,7 @@ def scan_plain_rows(
 ) -> tuple:
     """Read plain rows from `begin`, which begins a line; return the position and the number of the first other row.
 
-    The parameters are those of `tokenizer.scan_edges`. A row near the end of `data` is not plain.
+    `tokenizer.scan_edges` has the same parameters. A row near the end of `data` is not plain.
     """
     letter, _, _, n_columns, weight_column = syntax[:5]
     min_id, max_id, ids_are_strings, source_column, target_column = syntax[5:10]
@@ -116,7 +111,7 @@ def scan_plain_rows(
                     decimal = float(value)
                     if data[p] == point:
                         decimals, n, _ = _digits(data, p + 1)
-                        # Up to 15 digits, of which float64 holds the integer exactly: see `numbers_in_text`.
+                        # Up to 15 digits: float64 holds the integer exactly: see `numbers_in_text`.
                         if n == 0 or n > 7 or not is_short:
                             return start, row
                         p += n + 1
@@ -155,7 +150,7 @@ def _scan_rows_of_digits(
     dst: np.ndarray,
     weights: np.ndarray,
 ) -> tuple:
-    """Read rows `[letter] source target [weight]` that have digits alone and one blank between two columns.
+    """Read rows `[letter] source target [weight]` that have only digits and one blank between two columns.
 
     Returns as `scan_plain_rows`. All numbers are unsigned, so that no index is tested for its sign.
     """

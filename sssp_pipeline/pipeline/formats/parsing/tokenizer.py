@@ -10,7 +10,7 @@ Needs: the last byte of the block is a line end, as `line_blocks.TextBlock` guar
 `plain_rows` reads the rows of the usual form, several times as fast. The loops here read all others.
 
 A block is first scanned with integer weights. If a weight is not a 64-bit integer, the block is scanned again with
-float64 weights. A decimal that `numbers_in_text` cannot compute exactly is noted for another parser.
+float64 weights. A decimal that `numbers_in_text` cannot compute exactly goes to another parser.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
+    DOUBTFUL,
+    EXACT,
+    INFINITE_OR_NAN,
+    NO_NUMBER,
     POINT,
     SPACE,
     ZERO,
@@ -159,11 +163,11 @@ def scan_edges(
             elif column == weight_column:
                 if mode == FLOAT:
                     decimal, p, status = scan_decimal(data, p, point)
-                    if status == faults.NO_NUMBER:
+                    if status == NO_NUMBER:
                         return row, n_lines, faults.BAD_WEIGHT, token, n_doubtful
-                    if status == faults.INFINITE_OR_NAN:
+                    if status == INFINITE_OR_NAN:
                         return row, n_lines, faults.NOT_FINITE, token, n_doubtful
-                    if status == faults.DOUBTFUL:
+                    if status == DOUBTFUL:
                         doubtful_rows[n_doubtful] = row
                         doubtful_tokens[n_doubtful] = pack(token, p)
                         n_doubtful += 1
@@ -233,7 +237,7 @@ def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: 
                 return row, n_lines, faults.NO_COORDINATE_ROW, start
             token = p
             coordinate, p, status = scan_decimal(data, p, POINT)
-            if status != faults.EXACT:
+            if status != EXACT:
                 return row, n_lines, faults.BAD_COORDINATE, token
             xy[k, row] = coordinate
         p = skip_blanks(data, p)

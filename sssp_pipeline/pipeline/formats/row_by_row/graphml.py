@@ -10,14 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.vertex_ids import VertexIds
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     check_same_columns,
@@ -26,18 +25,18 @@ from sssp_pipeline.pipeline.formats.columns.edge_columns import (
 from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
     SAMPLE_ROWS,
-    Sample,
+    FirstRows,
     decide_layout,
     is_number,
 )
 from sssp_pipeline.pipeline.formats.edge_list import (
     Coordinates,
     EdgeChunk,
-    EdgeList,
+    InputEdges,
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place, no_edges_error
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.formats.row_by_row.graphml_elements import Element, GraphmlElements, Key
 from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
@@ -49,11 +48,6 @@ from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
 )
 from sssp_pipeline.storage import files
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = LazyModule("pyarrow.compute")
-
 #: The attributes of nodes that are degrees by their names, as longitude and latitude.
 _DEGREES = (("lon", "lng", "longitude"), ("lat", "latitude"))
 #: What OSMnx calls positions, and the attribute of the graph that says in which reference system they are.
@@ -64,7 +58,7 @@ _NUMBERS = ("int", "long", "float", "double")
 _NUL = "\0"
 
 
-def open_graphml(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_graphml(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the GraphML files `urls`, one after the other.
 
     Raises
@@ -73,12 +67,6 @@ def open_graphml(urls: list[str], options: ReadOptions) -> EdgeList:
         A file is not GraphML or has no edges, more than one attribute could be the weight, or an option does not fit
         the format; or files differ in their weight, the type of their ids, or their directions.
     """
-    names = ("source_column", "target_column", "encoding", "delimiter", "header", "decimal")
-    if key := options.first_set(*names):
-        raise InputError(
-            f"`{files.redacted(urls[0])}` is GraphML, which has no {key.replace('_', ' ')} to choose",
-            hint="remove it from the workflow",
-        )
     heads = [_Head.read(url, options) for url in urls]
     first = heads[0]
     check_same_columns(urls, [head.columns for head in heads])
@@ -98,7 +86,7 @@ def open_graphml(urls: list[str], options: ReadOptions) -> EdgeList:
     weight = None if columns.weight is None else columns.names[columns.weight]
     graph = _Graphml(heads, weight, options)
     ends = {name: ColumnRead(column=name, why="by the format") for name in ("source", "target")}
-    return EdgeList(
+    return InputEdges(
         Reading(
             format="graphml",
             ids=first.ids,
@@ -134,12 +122,10 @@ class _Head:
         elements = GraphmlElements(url, None, options.max_line_bytes)
         edges = list(islice((element for kind, element in elements if kind == "edge"), SAMPLE_ROWS))
         if not edges:
-            raise InputError(
-                f"`{files.redacted(url)}` holds no edges", hint="check that this is the file you mean"
-            )
+            raise no_edges_error(url)
         columns = _columns(line_place(url, edges[0].line), elements.keys, edges, options)
         rows = [f"{edge.attributes['source']}{_NUL}{edge.attributes['target']}" for edge in edges]
-        sample = Sample(url, rows, [edge.line for edge in edges], 0, b"")
+        sample = FirstRows(url, rows, [edge.line for edge in edges], 0, b"")
         layout = decide_layout(
             sample, lambda row: row.split(_NUL), replace(options, header=False, weight_column="none")
         )
@@ -189,7 +175,7 @@ def _positions(keys: dict[str, Key]) -> tuple[tuple[str, ...], bool, tuple[str, 
 
 @dataclass(eq=False)
 class _Graphml:
-    """The files, and what is kept while they are read."""
+    """The files, and the nodes that were read so far."""
 
     heads: list[_Head]
     weight: str | None
@@ -201,33 +187,29 @@ class _Graphml:
     are_degrees: bool = True
 
     def chunks(self, n_threads: int) -> Iterator[EdgeChunk]:
-        """Give all edges, as `EdgeList.chunks` does, on one thread."""
+        """Give all edges, as `InputEdges.chunks` does, on one thread."""
         del n_threads
         self.names, self.places = [], []
-        for head in self.heads:
-            yield from self._chunks_of(head)
+        edges = (edge for head in self.heads for edge in self._edges_of(head))
+        kind, block_bytes = self.heads[0].ids, self.options.block_bytes
+        return chunks_of_edges(edges, kind, block_bytes, has_weights=self.weight is not None)
 
-    def _chunks_of(self, head: _Head) -> Iterator[EdgeChunk]:
+    def _edges_of(self, head: _Head) -> Iterator[Edge]:
+        """Give the edges of a file, and keep the positions of its nodes."""
         wanted = (set(head.positions), {self.weight} if self.weight is not None else set())
         elements = GraphmlElements(head.url, wanted, self.options.max_line_bytes)
-        rows_of_a_chunk = max(1, self.options.block_bytes // 64)
-        edges: list[Edge] = []
+        nodes_at_a_time = max(1, self.options.block_bytes // 64)
         nodes: list[Element] = []
         for kind, element in elements:
             if kind == "node":
                 if head.positions:
                     nodes.append(element)
-                    if len(nodes) >= rows_of_a_chunk:
+                    if len(nodes) >= nodes_at_a_time:
                         self._keep_positions(head, nodes)
                         nodes = []
                 continue
-            edge = self._edge(head, elements, element)
-            if edge is not None:
-                edges.append(edge)
-            if len(edges) >= rows_of_a_chunk:
-                yield from chunks_of_edges(edges, head.ids, has_weights=self.weight is not None)
-                edges = []
-        yield from chunks_of_edges(edges, head.ids, has_weights=self.weight is not None)
+            if (edge := self._edge(head, elements, element)) is not None:
+                yield edge
         if nodes:
             self._keep_positions(head, nodes)
         if head.needs_crs:
@@ -244,10 +226,8 @@ class _Graphml:
             weight = None
             if self.weight is not None:
                 weight = read_weight(place, self._weight_text(place, elements, element), self.options)
-        except InexactWeightError as lost:
-            raise lost.args[0] from None
         except InputError as error:
-            if not self.options.skips:
+            if not self.options.skips or isinstance(error, InexactWeightError):
                 raise
             self.skipped.add(1, [f"{error.message}: {names[0][:200]} {names[1][:200]}"])
             return None

@@ -29,12 +29,11 @@ from sssp_pipeline.pipeline.formats.columns.matrix_layout import (
     matrix_layout,
     may_lack_header,
 )
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     Edge,
-    InexactWeightError,
     chunks_of_edges,
     read_id,
     read_weight,
@@ -46,21 +45,15 @@ _RULE = "a matrix: row i, column j is the edge i -> j; the diagonal, missing ent
 _WHOLE_NUMBER = re.compile("0|[1-9][0-9]*")
 
 
-def open_matrix(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_matrix(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edges of the matrix in the only file of `urls`.
 
     Raises
     ------
     InputError
-        There are several files; the table is not square; or two vertices have the same name.
+        The table is not square; or two vertices have the same name.
     """
-    if len(urls) > 1:
-        raise InputError(
-            f"`{files.redacted(urls[0])}` and `{files.redacted(urls[1])}` are matrices, each a whole graph",
-            hint="name one of them",
-        )
-    _refuse_columns(urls[0], options)
-    url = urls[0]
+    (url,) = urls
     sample = read_sample(url, options, True)
     delimiter = delimiter_of(sample, options)
     if delimiter == "\t" and options.delimiter == "auto" and not is_table_of_tabs(sample):
@@ -85,7 +78,7 @@ def open_matrix(urls: list[str], options: ReadOptions) -> EdgeList:
     ids = table.ids(names, kind)
     has_weights = options.weight_column != "none"
     is_counted = kind == "integer" and ids == list(range(layout.n))
-    return EdgeList(
+    return InputEdges(
         Reading(
             format="matrix",
             format_why="as the workflow says",
@@ -98,20 +91,11 @@ def open_matrix(urls: list[str], options: ReadOptions) -> EdgeList:
             ids_why=why,
         ),
         has_weights,
-        lambda n_threads: table.chunks(ids, kind),
+        lambda n_threads: chunks_of_edges(
+            table.edges(ids), kind, options.block_bytes, has_weights=has_weights
+        ),
         n_vertices=layout.n if is_counted else None,
     )
-
-
-def _refuse_columns(url: str, options: ReadOptions) -> None:
-    key = options.first_set("source_column", "target_column", "unreadable")
-    if key is None and options.weight_column not in ("auto", "none"):
-        key = "weight_column"
-    if key is not None:
-        raise InputError(
-            f"`{files.redacted(url)}` is read as a matrix, which has no {key.replace('_', ' ')} to choose",
-            hint="remove it from the workflow",
-        )
 
 
 def _id_kind(names: list[str] | None, options: ReadOptions) -> tuple[str, str]:
@@ -150,20 +134,14 @@ class _Matrix:
         place = f"`{files.redacted(self._url)}`"
         return [name if kind == "string" else read_id(place, name, self._options) for name in names]
 
-    def chunks(self, ids: list[int | str], kind: str) -> Iterator[EdgeChunk]:
+    def edges(self, ids: list[int | str]) -> Iterator[Edge]:
         """Give the edges, row by row."""
         has_weights = self._options.weight_column != "none"
-        most = max(1, self._options.block_bytes // 64)
-        edges: list[Edge] = []
         for i, (place, cells) in enumerate(self._rows()):
             self._check_name(place, i, cells[0])
             for j, cell in enumerate(cells[self._layout.has_names :]):
                 if i != j and cell.lower() not in MISSING and (weight := self._weight(place, cell)):
-                    edges.append((ids[i], ids[j], weight if has_weights else None))
-            if len(edges) >= most:
-                yield from chunks_of_edges(edges, kind, has_weights=has_weights)
-                edges = []
-        yield from chunks_of_edges(edges, kind, has_weights=has_weights)
+                    yield ids[i], ids[j], weight if has_weights else None
 
     def _rows(self) -> Iterator[tuple[str, list[str]]]:
         """Give the place and the cells of each row below the header; raises `InputError` unless it is square."""
@@ -206,7 +184,4 @@ class _Matrix:
             )
 
     def _weight(self, place: str, cell: str) -> int | float:
-        try:
-            return read_weight(place, cell.replace(self._options.point, "."), self._options)
-        except InexactWeightError as lost:
-            raise lost.args[0] from None
+        return read_weight(place, cell.replace(self._options.point, "."), self._options)

@@ -14,22 +14,14 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.edge_columns import choose_columns
 from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
-    Sample,
+    FirstRows,
     cells_of_text,
     decide_layout,
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.edge_list import (
-    EdgeChunk,
-    EdgeList,
-    ReadOptions,
-    SkippedRows,
-)
-from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
-    line_place,
-    mark_error,
-)
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, SkippedRows
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place, mark_error
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import read_lines
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
@@ -40,13 +32,12 @@ from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     read_weight,
 )
 from sssp_pipeline.pipeline.formats.streams.decompressed import text_encoding
-from sssp_pipeline.storage import files
 
 #: The longest line that is parsed, in bytes. `ast` needs about a hundred times as much memory.
 _LONGEST_LINE = 1 << 20
 
 
-def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_networkx(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the files `urls`, one after the other.
 
     Raises
@@ -54,16 +45,12 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     InputError
         A file has no edges, a row is not an edge of NetworkX, or more than one attribute could be the weight.
     """
-    if key := options.first_set("source_column", "target_column", "delimiter", "header", "decimal"):
-        raise InputError(
-            f"`{files.redacted(urls[0])}` is an edge list of NetworkX, which has no {key.replace('_', ' ')} "
-            "to choose",
-            hint="remove it from the workflow",
-        )
     samples = [read_sample(url, options, True) for url in urls]
     keys = _attribute_names(samples, options)
     first = samples[0]
-    pairs = Sample(first.url, [" ".join(cells_of_text(row)[:2]) for row in first.rows], first.lines, 0, b"")
+    pairs = FirstRows(
+        first.url, [" ".join(cells_of_text(row)[:2]) for row in first.rows], first.lines, 0, b""
+    )
     layout = decide_layout(pairs, cells_of_text, replace(options, header=False, weight_column="none"))
     named = choose_columns(
         first.place,
@@ -76,14 +63,14 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     skipped = SkippedRows()
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
-        for url in urls:
-            yield from _read_edges(url, layout.ids, weight, options, skipped)
+        edges = (edge for url in urls for edge in _edges_of(url, layout.ids, weight, options, skipped))
+        return chunks_of_edges(edges, layout.ids, options.block_bytes, has_weights=weight is not None)
 
     ends = {
         name: ColumnRead(column=number, why="by the format")
         for name, number in (("source", "1"), ("target", "2"))
     }
-    return EdgeList(
+    return InputEdges(
         Reading(
             format="networkx",
             encoding=text_encoding(urls[0], options.encoding),
@@ -99,7 +86,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
-def _attribute_names(samples: list[Sample], options: ReadOptions) -> dict[str, bool]:
+def _attribute_names(samples: list[FirstRows], options: ReadOptions) -> dict[str, bool]:
     """Return the names of the attributes in the samples, and for each whether any of its values is a number."""
     found: dict[str, bool] = {}
     for sample in samples:
@@ -146,11 +133,9 @@ def _is_literal(text: str) -> bool:
     return True
 
 
-def _read_edges(
+def _edges_of(
     url: str, ids: str, weight: str | None, options: ReadOptions, skipped: SkippedRows
-) -> Iterator[EdgeChunk]:
-    rows_of_a_chunk = max(1, options.block_bytes // 64)
-    edges: list[Edge] = []
+) -> Iterator[Edge]:
     for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
         row = content.decode("utf-8-sig" if line == 1 else "utf-8", "replace").strip(BLANKS)
         if row.startswith("\ufeff"):
@@ -158,17 +143,13 @@ def _read_edges(
         if not row or row[0] in "#%":
             continue
         try:
-            edges.append(_parse_edge(line_place(url, line), content, row, ids, weight, options))
-        except InexactWeightError as lost:
-            raise lost.args[0] from None
+            edge = _parse_edge(line_place(url, line), content, row, ids, weight, options)
         except InputError as error:
-            if not options.skips:
+            if not options.skips or isinstance(error, InexactWeightError):
                 raise
             skipped.add(1, [f"{error.message}: {row[:500]}"])
-        if len(edges) >= rows_of_a_chunk:
-            yield from chunks_of_edges(edges, ids, has_weights=weight is not None)
-            edges = []
-    yield from chunks_of_edges(edges, ids, has_weights=weight is not None)
+        else:
+            yield edge
 
 
 def _parse_edge(

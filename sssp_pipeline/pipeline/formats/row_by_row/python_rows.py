@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -13,17 +14,15 @@ import pyarrow as pa
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.layout import is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import ZERO_LED_HINT, weight_error, zero_led_problem
-from sssp_pipeline.pipeline.formats.parsing.line_reader import (
-    MAX_ID,
-    float64_fault,
-    has_too_many_digits,
-)
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault, has_too_many_digits
 
 #: Source, target and weight of an edge; the weight is None if the input has none.
 Edge: TypeAlias = tuple[int | str, int | str, int | float | None]
 
+#: About as many bytes as an edge takes while it is read.
+_EDGE_BYTES = 64
 _INTEGER = re.compile(r"[-+]?\d{1,20}")
 
 
@@ -31,8 +30,8 @@ class RoundedWeight(float):
     """A weight whose text has more digits than float64 keeps."""
 
 
-class InexactWeightError(Exception):
-    """The weight of an edge cannot be represented exactly; such a row is never left out. The argument is the error."""
+class InexactWeightError(InputError):
+    """The weight of an edge cannot be represented exactly; such a row is never left out."""
 
 
 def read_id(place: str, name: str, options: ReadOptions) -> int:
@@ -76,11 +75,21 @@ def read_weight(place: str, text: str, options: ReadOptions) -> int | float:
     if not math.isfinite(value):
         raise weight_error(place, text[:60], faults.NOT_FINITE)
     if (code := float64_fault(text, value, options.rounds, options.exact_scale)) is not None:
-        raise InexactWeightError(weight_error(place, text[:60], code, options.exact_scale))
+        error = weight_error(place, text[:60], code, options.exact_scale)
+        raise InexactWeightError(error.message, hint=error.hint)
     return RoundedWeight(value) if has_too_many_digits(text) else value
 
 
-def chunks_of_edges(edges: Sequence[Edge], ids: str, *, has_weights: bool) -> Iterator[EdgeChunk]:
+def chunks_of_edges(
+    edges: Iterable[Edge], ids: str, block_bytes: int, *, has_weights: bool
+) -> Iterator[EdgeChunk]:
+    """Give the edges in chunks of about `block_bytes`; `ids` is "integer" or "string"."""
+    rest = iter(edges)
+    while some := list(islice(rest, max(1, block_bytes // _EDGE_BYTES))):
+        yield from _chunks_by_type(some, ids, has_weights=has_weights)
+
+
+def _chunks_by_type(edges: Sequence[Edge], ids: str, *, has_weights: bool) -> Iterator[EdgeChunk]:
     """Give the edges in chunks with weights of one type each, so that no integer becomes a float64."""
     of_kind: dict[str, list[Edge]] = {}
     for edge in edges:

@@ -13,21 +13,19 @@ from dataclasses import dataclass, replace
 
 from sssp_pipeline.base.csr import MAX_VERTICES
 from sssp_pipeline.base.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
     declared_count,
     declared_reading,
     line_excerpt,
-    refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, read_lines
 from sssp_pipeline.pipeline.formats.reading import ColumnRead
 from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     Edge,
-    InexactWeightError,
     chunks_of_edges,
     read_id,
     read_weight,
@@ -44,46 +42,34 @@ _END = b"END OF METADATA"
 #: What separates the numbers of a row; no carriage return and no other white space of Unicode.
 _BLANKS = " \t\x0b\x0c"
 _NODES, _LINKS, _FIRST_THRU = b"NUMBER OF NODES", b"NUMBER OF LINKS", b"FIRST THRU NODE"
+#: What each of these numbers counts, and the largest one that is possible.
+_LIMITS = {
+    _NODES: ("nodes", MAX_VERTICES),
+    _LINKS: ("links", MAX_EDGES),
+    _FIRST_THRU: ("nodes up to the first thru node", MAX_VERTICES + 1),
+}
 
 
-def open_tntp(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_tntp(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the only file of `urls`.
 
     Raises
     ------
     InputError
-        There are several files, the metadata lack a number, or no weight is named. While the edges are read: a row is
+        The metadata lack a number, or no weight is named. While the edges are read: a row is
         no link, or the number of links is not the declared one.
     """
-    if len(urls) > 1:
-        raise InputError(
-            f"`{files.redacted(urls[0])}` and `{files.redacted(urls[1])}` are TNTP networks, each a whole graph",
-            hint="name one of them",
-        )
-    url = urls[0]
+    (url,) = urls
     weight = _weight_of(url, options)
     head = _Head.read(url, options.max_line_bytes)
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         del n_threads
-        rows_of_a_chunk = max(1, options.block_bytes // 64)
-        edges: list[Edge] = []
-        n_read = 0
-        for edge in _links(url, head, weight, options):
-            edges.append(edge)
-            n_read += 1
-            if len(edges) >= rows_of_a_chunk:
-                yield from chunks_of_edges(edges, "integer", has_weights=weight is not None)
-                edges = []
-        if n_read != head.n_links:
-            raise InputError(
-                f"`{files.redacted(url)}` declares {head.n_links} links but lists {n_read}",
-                hint="the file may be cut short: fetch it again, or correct `<NUMBER OF LINKS>`",
-            )
-        yield from chunks_of_edges(edges, "integer", has_weights=weight is not None)
+        edges = _links(url, head, weight, options)
+        return chunks_of_edges(edges, "integer", options.block_bytes, has_weights=weight is not None)
 
     why = "named by the workflow" if weight else "no weight, as the workflow says"
-    return EdgeList(
+    return InputEdges(
         replace(
             declared_reading("tntp", IDS_WHY),
             weight=ColumnRead(column=weight, why=why),
@@ -99,7 +85,6 @@ def open_tntp(urls: list[str], options: ReadOptions) -> EdgeList:
 
 def _weight_of(url: str, options: ReadOptions) -> str | None:
     """Return the column of the weight, None for none; raise `InputError` if it is not named or does not exist."""
-    refuse_columns(replace(options, weight_column="auto"), "TNTP networks have")
     asked = options.weight_column
     if asked == "none":
         return None
@@ -131,7 +116,6 @@ class _Head:
     @classmethod
     def read(cls, url: str, max_line_bytes: int) -> _Head:
         found: dict[bytes, int] = {}
-        limits = {_NODES: MAX_VERTICES, _LINKS: MAX_EDGES, _FIRST_THRU: MAX_VERTICES + 1}
         for number, line in enumerate(read_lines(url, max_line_bytes=max_line_bytes), 1):
             text = (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).strip()
             if not text or text.startswith(b"~"):
@@ -146,7 +130,7 @@ class _Head:
             name, value = metadata[1].strip(), metadata[2].partition(b"~")[0].strip()
             if name == _END:
                 return cls._of(url, found, number)
-            if name in limits:
+            if name in _LIMITS:
                 if not value.isdigit():
                     raise InputError(
                         f"{place}: `{line_excerpt(text)}` gives no number",
@@ -157,7 +141,7 @@ class _Head:
                         f"{place}: `<{name.decode()}>` stands a second time",
                         hint="remove the one that is wrong",
                     )
-                found[name] = declared_count(place, value, name.decode().lower(), limits[name])
+                found[name] = declared_count(place, value, *_LIMITS[name])
         raise InputError(
             f"`{files.redacted(url)}` has no `<END OF METADATA>`",
             hint="the file may be cut short: fetch it again",
@@ -184,6 +168,7 @@ class _Head:
 
 def _links(url: str, head: _Head, weight: str | None, options: ReadOptions) -> Iterator[Edge]:
     column = None if weight is None else COLUMNS.index(weight)
+    n_read = 0
     for number, line in enumerate(read_lines(url, max_line_bytes=options.max_line_bytes), 1):
         text = line.partition(b"~")[0].decode("utf-8", "replace").strip(_BLANKS + "\r\n")
         if number <= head.n_lines or not text:
@@ -203,8 +188,10 @@ def _links(url: str, head: _Head, weight: str | None, options: ReadOptions) -> I
                 f"{place}: vertex id `{outside}` is outside 1 to {head.n_nodes}",
                 hint="correct the id, or `<NUMBER OF NODES>`",
             )
-        try:
-            value = None if column is None else read_weight(place, words[column], options)
-        except InexactWeightError as lost:
-            raise lost.args[0] from None
-        yield ends[0], ends[1], value
+        n_read += 1
+        yield ends[0], ends[1], None if column is None else read_weight(place, words[column], options)
+    if n_read != head.n_links:
+        raise InputError(
+            f"`{files.redacted(url)}` declares {head.n_links} links but lists {n_read}",
+            hint="the file may be cut short: fetch it again, or correct `<NUMBER OF LINKS>`",
+        )

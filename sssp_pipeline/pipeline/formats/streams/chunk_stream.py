@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ChunkStream(io.RawIOBase):
-    """A stream of the bytes in `chunks`, which are not empty; `encoding` is that of a text converted to UTF-8.
+    """A stream of the bytes in `chunks`, which are not empty; `encoding` is what a text had before it became UTF-8.
 
     Closing it closes `chunks`, if that is a generator.
     """

@@ -53,7 +53,7 @@ def is_compressed(url: str) -> bool:
 
 @contextmanager
 def open_decompressed(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
-    """Open `url` and give a stream of its decompressed bytes; for a zip or tar file, those of its only member.
+    """Open `url` and give a stream of its decompressed bytes; for a zip or tar file, the bytes of its only member.
 
     Text in another `encoding`, or in UTF-16 with a byte order mark, is converted to UTF-8.
 

@@ -1,6 +1,7 @@
 """CSV cells: the cells of a table, read as text by Arrow, are converted here to ids and weights.
 
-A cell that cannot be converted does not raise. The error of its row is noted, since the caller may leave the row out.
+A cell that cannot be converted does not raise. It adds the error of its row to a dictionary, since the caller may leave
+the row out.
 """
 
 from __future__ import annotations
@@ -8,32 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.columns.layout import BLANKS, is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     ZERO_LED_HINT,
     not_utf8_error,
     weight_error,
     zero_led_problem,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import (
-    MAX_ID,
-    float64_fault,
-    has_too_many_digits,
-)
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = LazyModule("pyarrow.compute")
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault, has_too_many_digits
 
 #: A decimal with at most this many characters is read exactly enough: no other such decimal has the same float64.
 _SAFE_CHARACTERS = 15
@@ -48,7 +39,7 @@ def convert_cells(
 ) -> tuple[EdgeChunk, RowErrors, RowErrors]:
     """Return the edges in `cells`; the edges of rows with an error are meaningless.
 
-    Also returns the errors of rows that are not edges, and those of weights that cannot be represented exactly.
+    Also returns two dictionaries of errors: of rows that are not edges, and of weights that no type represents exactly.
 
     `cells` are columns (n,) large_binary: source, target, perhaps weight, and the first column if it is none of these.
     `used` are the places in the file of source, target and perhaps weight. `id_kind` is "integer" or "string".
@@ -100,7 +91,7 @@ _EMPTY_ID = partial(
 
 
 def _texts(cells: pa.Array, bad: RowErrors) -> pa.Array:
-    """Return `cells` (n,) large_binary as trimmed text; note the cells that are not UTF-8 in `bad`."""
+    """Return `cells` (n,) large_binary as trimmed text; add an error to `bad` for each cell that is not UTF-8."""
     try:
         texts = pc.cast(cells, pa.large_string())
     except pa.ArrowInvalid:

@@ -15,18 +15,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv as pa_csv
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.columns.layout import (
     DELIMITERS,
-    Layout,
+    RowLayout,
     cells_of,
     decide_layout,
     delimiter_of,
@@ -36,7 +35,7 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
 from sssp_pipeline.pipeline.formats.edge_list import (
     MAX_LINE_BYTES,
     EdgeChunk,
-    EdgeList,
+    InputEdges,
     ReadOptions,
     SkippedRows,
 )
@@ -45,6 +44,7 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     control_error,
     line_place,
     mark_error,
+    no_edges_error,
 )
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, long_line_error, read_lines
 from sssp_pipeline.pipeline.formats.reading import Reading
@@ -52,17 +52,12 @@ from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompresse
 from sssp_pipeline.pipeline.formats.tables.csv_cells import convert_cells
 from sssp_pipeline.storage import files
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = LazyModule("pyarrow.compute")
-
 
 @dataclass(frozen=True, eq=False)
 class _Table:
     """A file and how it is read."""
 
-    layout: Layout
+    layout: RowLayout
     delimiter: str
     #: The number of lines before the first row of edges: comments and the header.
     n_skipped: int
@@ -79,7 +74,7 @@ class _Table:
 _Rows: TypeAlias = tuple[_Table, pa.RecordBatch, int]
 
 
-def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_csv(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the tables `urls`, one after the other.
 
     Raises
@@ -108,10 +103,10 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
         **layout.columns.reading_fields(),
     )
 
-    def edges_of(tables: list[_Table]) -> EdgeList:
+    def edges_of(tables: list[_Table]) -> InputEdges:
         skipped = SkippedRows()
         read = partial(_read_tables, tables, layout.ids, options.block_bytes, skipped)
-        return EdgeList(reading, layout.columns.weight is not None, read, skipped=skipped)
+        return InputEdges(reading, layout.columns.weight is not None, read, skipped=skipped)
 
     return replace(edges_of(tables), pieces=tuple(edges_of([table]) for table in tables))
 
@@ -198,7 +193,7 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
                 yield table, batch, n_rows
             n_rows += len(batch)
     if not n_rows:
-        raise _no_edges_error(table.url)
+        raise no_edges_error(table.url)
 
 
 class _CheckedLines(io.RawIOBase):
@@ -279,7 +274,7 @@ def _arrow_errors(table: _Table, block_bytes: int) -> Iterator[None]:
             place = f"a row of `{files.redacted(table.url)}`"
             raise long_line_error(place, block_bytes) from error
         if "Empty CSV" in str(error):
-            raise _no_edges_error(table.url) from error
+            raise no_edges_error(table.url) from error
         raise InputError(
             f"`{files.redacted(table.url)}` cannot be read as a table: {error}",
             hint="check its separators and quotes",
@@ -337,7 +332,3 @@ def _line_of_row(table: _Table, row: int) -> str:
 def _malformed_row_text(table: _Table, row: int, text: str) -> str:
     n_columns, wanted = len(cells_of(text, table.delimiter)), len(table.layout.columns.names)
     return f"{_line_of_row(table, row)} has {n_columns} columns, wanted {wanted}: {text[:500]}"
-
-
-def _no_edges_error(url: str) -> InputError:
-    return InputError(f"`{files.redacted(url)}` holds no edges", hint="check that this is the file you mean")

@@ -1,7 +1,7 @@
 """Relationships as `neo4j-admin database import` reads them: CSV with a header such as `:START_ID,:END_ID,km:double`.
 
 The header may be a file of its own, before the files that it describes; files without a header belong to the last one.
-The cells are read as those of any CSV table.
+Any other row is read like a row of a CSV table.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     check_same_columns,
@@ -23,21 +22,17 @@ from sssp_pipeline.pipeline.formats.columns.edge_columns import (
 )
 from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
-    Sample,
+    FirstRows,
     cells_of,
     delimiter_of,
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.reading import ColumnRead
 from sssp_pipeline.pipeline.formats.tables.csv_table import open_csv
 from sssp_pipeline.storage import files
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = LazyModule("pyarrow.compute")
+from sssp_pipeline.workflow.registries import FORMATS
 
 #: A cell of a header: a name, a type, and for ids an ID space.
 _CELL = re.compile(r"([^:]*)(?::([A-Za-z_]+)(\[\])?)?(?:\(([^)]*)\))?(?:\{.*\})?")
@@ -68,9 +63,9 @@ class _Column:
         return cls(text, found[1], (found[2] or "") + (found[3] or ""), found[4])
 
 
-def is_header(row: str) -> bool:
+def _is_header(row: str) -> bool:
     """Return whether `row` declares the ids of nodes, or of the ends of relationships."""
-    return re.search(r":(?:START_ID|END_ID|ID)(?![A-Za-z_])", row) is not None
+    return re.search(FORMATS["neo4j"].first_row, row) is not None
 
 
 @dataclass(eq=False)
@@ -102,20 +97,15 @@ class _Group:
         return [i for i, column in enumerate(self.columns) if column.type not in _OF_NEO4J]
 
 
-def open_neo4j(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_neo4j(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the files `urls`, one after the other.
 
     Raises
     ------
     InputError
-        The first file has no header, a header lacks an end, more than one property could be the weight, or an option
-        does not fit the format; or as `open_csv`.
+        The first file has no header, a header lacks an end, or more than one property could be the
+        weight; or as `open_csv`.
     """
-    if key := options.first_set("source_column", "target_column", "header"):
-        raise InputError(
-            f"`{files.redacted(urls[0])}` has a header of Neo4j, so there is no {key.replace('_', ' ')} to choose",
-            hint="remove it from the workflow",
-        )
     groups = _groups(urls, options)
     columns = [_columns(group, options) for group in groups]
     check_same_columns([group.url for group in groups], columns)
@@ -158,7 +148,7 @@ def open_neo4j(urls: list[str], options: ReadOptions) -> EdgeList:
         if len(spaces) > 1
         else ()
     )
-    return EdgeList(
+    return InputEdges(
         replace(
             first,
             format="neo4j",
@@ -178,7 +168,7 @@ def _groups(urls: list[str], options: ReadOptions) -> list[_Group]:
     groups: list[_Group] = []
     for url in urls:
         sample = read_sample(url, options, False)
-        has_header = is_header(sample.rows[0])
+        has_header = _is_header(sample.rows[0])
         if has_header:
             groups.append(_group_of(sample, options))
         elif not groups:
@@ -200,7 +190,7 @@ def _groups(urls: list[str], options: ReadOptions) -> list[_Group]:
     return groups
 
 
-def _group_of(sample: Sample, options: ReadOptions) -> _Group:
+def _group_of(sample: FirstRows, options: ReadOptions) -> _Group:
     delimiter = delimiter_of(replace(sample, rows=sample.rows[:1], lines=sample.lines[:1]), options)
     if delimiter is None:
         possible = "semicolon" if options.point == "," else "comma, semicolon"
@@ -242,7 +232,7 @@ def _holds_numbers(group: _Group, i: int, options: ReadOptions) -> bool:
     return any(len(row) > i and is_number(row[i].strip(BLANKS), options.point) for row in group.sample)
 
 
-def _open(group: _Group, url: str, chosen: EdgeColumns, options: ReadOptions, has_header: bool) -> EdgeList:
+def _open(group: _Group, url: str, chosen: EdgeColumns, options: ReadOptions, has_header: bool) -> InputEdges:
     """Return the edge list in one file, read as a CSV table with or without a header."""
 
     def column(i: int) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.base.error_text import Either, Text, key
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     are_numbered,
@@ -24,22 +24,13 @@ from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     choose_columns,
     refuse_unused_numbers,
 )
-from sssp_pipeline.pipeline.formats.edge_list import (
-    EdgeChunk,
-    EdgeList,
-    ReadOptions,
-    SkippedRows,
-)
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, SkippedRows
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import no_edges_error
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, open_decompressed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.storage import files
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = LazyModule("pyarrow.compute")
 
 #: A function that gives the rows of a table with some columns, in batches of a number of rows.
 BatchesOf: TypeAlias = Callable[[list[str], int], Iterator[pa.RecordBatch]]
@@ -69,7 +60,7 @@ class TypedTable:
         return [self.columns.names[i] for i in self.columns.used]
 
 
-def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_parquet(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the Parquet or Arrow files `urls`, one after the other.
 
     Raises
@@ -100,7 +91,7 @@ def typed_edge_list(
     tables: list[TypedTable],
     batches_of: Sequence[BatchesOf],
     options: ReadOptions,
-) -> EdgeList:
+) -> InputEdges:
     """Return the edge list in `tables`, one after the other.
 
     Parameters
@@ -132,11 +123,9 @@ def typed_edge_list(
             n_edges += len(chunk)
             yield chunk
         if not n_edges:
-            raise InputError(
-                f"`{files.redacted(urls[0])}` holds no edges", hint="check that this is the file you mean"
-            )
+            raise no_edges_error(urls[0])
 
-    return EdgeList(
+    return InputEdges(
         Reading(
             format=format_name, ids=first.id_kind, ids_why=first.ids_why, **first.columns.reading_fields()
         ),
@@ -158,17 +147,12 @@ def _read_tables(
 
 
 def _open_table(url: str, options: ReadOptions) -> TypedTable:
-    if key := options.first_set("encoding", "delimiter", "header"):
-        raise InputError(
-            f"`{files.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
-            hint=f"remove `graph.{key}`",
-        )
     with record_batches(url, 1) as (schema, _):
         return table_of(url, schema, options)
 
 
 def table_of(url: str, schema: pa.Schema, options: ReadOptions) -> TypedTable:
-    """Return how a table with this `schema` is read; raises as `open_parquet`."""
+    """Return how a table with this `schema` is read; raise `InputError` like `open_parquet`."""
     names: list[str] = schema.names
     numeric = {i for i, field in enumerate(schema) if is_numeric(field.type)}
     place = f"`{files.redacted(url)}`"

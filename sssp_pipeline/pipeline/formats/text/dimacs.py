@@ -13,17 +13,14 @@ edge once. Coordinates are in a separate file with the header `p aux sp co V` an
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
 from sssp_pipeline.base.csr import MAX_VERTICES
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.edge_list import (
-    MAX_LINE_BYTES,
-    Coordinates,
-    EdgeList,
-    ReadOptions,
-)
+from sssp_pipeline.pipeline.formats.beginning import Beginning
+from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, Coordinates, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
@@ -35,10 +32,9 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     header_lines,
     line_excerpt,
     numbered_syntax,
-    refuse_columns,
 )
-from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
-from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import FaultAt, line_place
+from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile, read_lines
 from sssp_pipeline.pipeline.formats.parsing.line_reader import Scanned, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.storage import files as storage
@@ -47,10 +43,10 @@ COMMENT = ord("c")
 
 
 #: The letter in front of a row, or 0, for each second word of the problem line.
-LETTERS = {b"sp": ord("a"), b"edge": ord("e"), b"col": ord("e"), b"tw": 0}
+_LETTERS = {b"sp": ord("a"), b"edge": ord("e"), b"col": ord("e"), b"tw": 0}
 
 
-def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_dimacs(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the DIMACS files `urls`, which declare the same number of vertices.
 
     Raises
@@ -61,19 +57,18 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
     headers = [_read_header(url, options.max_line_bytes) for url in urls]
     n_vertices = common_n_vertices(urls, [n for _, _, n, _ in headers])
     letter = headers[0][0]
-    is_sp = letter == LETTERS[b"sp"]  # directed, with weights
+    is_sp = letter == _LETTERS[b"sp"]  # directed, with weights
     for url, (other, _, _, _) in zip(urls, headers, strict=True):
         if other != letter:
             raise InputError(
                 f"`{storage.redacted(url)}` and `{storage.redacted(urls[0])}` are different kinds of DIMACS file",
                 hint="files read together have the same problem line",
             )
-    refuse_columns(options, "DIMACS files have")
     has_weights = is_sp and options.weight_column != "none"
     syntax = numbered_syntax(options, b"c", n_vertices, 3 if is_sp else 2, has_weights, letter)
     edges = DeclaredEdges([(file, n_edges) for _, file, _, n_edges in headers], syntax, options)
     co = options.coordinates
-    return EdgeList(
+    return InputEdges(
         declared_reading("dimacs", IDS_WHY),
         has_weights,
         edges.read,
@@ -85,18 +80,52 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
+#: How many comment lines are read in search of the problem line.
+_MAX_COMMENT_LINES = 10_000
+
+
+def is_dimacs(beginning: Beginning) -> bool:
+    """Return whether a file has a problem line; raise `InputError` if only this line is missing."""
+    if beginning.is_binary:
+        return False
+    if beginning.text.lstrip()[:1] in (b"c", b"p") and _has_problem_line(beginning.url):
+        return True
+    rows = [cells for cells in beginning.cells if cells and cells[0] != "c"]
+    if rows and all(
+        row[0] in ("a", "e") and len(row) in (3, 4) and all(cell.isdecimal() for cell in row[1:3])
+        for row in rows
+    ):
+        letter = rows[0][0]
+        raise InputError(
+            f"{beginning.sample.place}: rows begin with `{letter}`, as those of DIMACS, but no line "
+            "`p sp VERTICES EDGES` precedes them",
+            hint=f"add the line `p {'sp' if letter == 'a' else 'edge'} VERTICES EDGES` before them; "
+            "if these are vertices, set `graph.format: text` and `graph.ids: string`",
+        )
+    return False
+
+
+def _has_problem_line(url: str) -> bool:
+    # A text edge list may have vertices named `c`, `cat` or `p`. Only the first line without a leading `c` decides.
+    for line in islice(read_lines(url), _MAX_COMMENT_LINES):
+        words = line.split()
+        if words and not words[0].startswith(b"c"):
+            return words[0] == b"p" and len(words) > 1 and words[1] in (*_LETTERS, b"aux", b"max")
+    return False
+
+
 def _read_header(url: str, max_line_bytes: int) -> tuple[int, LineFile, int, int]:
     """Return the letter of rows, the lines after the header, and the declared numbers of vertices and edges."""
     file, words = _problem_line(url, max_line_bytes)
     place = line_place(url, file.n_lines)
-    if len(words) != 4 or words[1] not in LETTERS or not (words[2].isdigit() and words[3].isdigit()):
+    if len(words) != 4 or words[1] not in _LETTERS or not (words[2].isdigit() and words[3].isdigit()):
         raise InputError(
             f"{place}: `{line_excerpt(b' '.join(words))}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
     n_vertices = declared_count(place, words[2], "vertices", MAX_VERTICES)
     n_edges = declared_count(place, words[3], "edges", MAX_EDGES)
-    return LETTERS[words[1]], file, n_vertices, n_edges
+    return _LETTERS[words[1]], file, n_vertices, n_edges
 
 
 def _problem_line(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> tuple[LineFile, list[bytes]]:
@@ -166,4 +195,4 @@ def _scan_coordinates(data: np.ndarray, syntax: LineSyntax) -> Scanned[tuple[np.
     ids = np.empty(most_rows, np.int64)
     xy = np.empty((2, most_rows), np.float64)
     n_rows, n_lines, code, position = tokenizer.scan_coordinates(data, syntax, ids, xy)
-    return Scanned((ids[:n_rows], xy[:, :n_rows]), n_lines, Fault(code, position) if code else None)
+    return Scanned((ids[:n_rows], xy[:, :n_rows]), n_lines, FaultAt(code, position) if code else None)

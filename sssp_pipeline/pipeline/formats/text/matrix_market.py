@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sssp_pipeline.base.csr import MAX_VERTICES
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
@@ -19,7 +19,6 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     header_lines,
     line_excerpt,
     numbered_syntax,
-    refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import BYTE_ORDER_MARK, LineFile, read_lines
@@ -29,7 +28,7 @@ _FIELDS = ("pattern", "integer", "real")
 _SYMMETRIES = ("general", "symmetric")
 
 
-def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_matrix_market(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the Matrix Market files `urls`, which have the same size, field and symmetry.
 
     Raises
@@ -47,7 +46,6 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
             )
     sizes = [_read_sizes(url, options.max_line_bytes) for url in urls]
     n_vertices = common_n_vertices(urls, [n for _, n, _ in sizes])
-    refuse_columns(options, "Matrix Market files have")
     field, symmetry = headers[0]
     has_weights = field != "pattern" and options.weight_column != "none"
     syntax = numbered_syntax(options, b"%", n_vertices, 2 if field == "pattern" else 3, has_weights)
@@ -60,7 +58,7 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
             )
 
     edges = DeclaredEdges([(file, n_entries) for file, _, n_entries in sizes], syntax, options, check)
-    return EdgeList(
+    return InputEdges(
         declared_reading("matrix-market", IDS_WHY),
         has_weights,
         edges.read,

@@ -7,15 +7,19 @@ neighbours. Each edge is listed in the lines of both its ends, so there are 2 E 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from sssp_pipeline.base.csr import MAX_VERTICES
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.beginning import Beginning
+from sssp_pipeline.pipeline.formats.columns.layout import SAMPLE_ROWS
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
@@ -24,15 +28,15 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     declared_reading,
     header_lines,
     line_excerpt,
-    refuse_columns,
 )
-from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import FaultAt, line_place
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.formats.parsing.line_reader import Scanned, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.storage import files
 
 _COMMENT = ord("%")
+_NAME = re.compile(r"\.(graph|metis)(\.(gz|bz2|xz|zst|zip|tar|tgz))*$")
 _FORMATS = ("0", "1", "10", "11", "100", "101", "110", "111")
 
 
@@ -47,33 +51,65 @@ class _Header:
     n_skipped: int
 
 
-def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_metis(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the only METIS file of `urls`.
 
     Raises
     ------
     InputError
-        There are several files, or the header is wrong.
+        The header is wrong.
     """
-    if len(urls) > 1:
-        raise InputError(
-            f"`{files.redacted(urls[0])}` and `{files.redacted(urls[1])}` are METIS files, each a whole graph",
-            hint="name one of them",
-        )
     header = _read_header(urls[0], options.max_line_bytes)
-    refuse_columns(options, "METIS files have")
     has_weights = header.has_edge_weights and options.weight_column != "none"
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         return _read_edges(header, has_weights, options.block_bytes, n_threads)
 
-    return EdgeList(
+    return InputEdges(
         declared_reading("metis", IDS_WHY),
         has_weights,
         read,
         n_vertices=header.n_vertices,
         first_id=1,
         symmetric="both-listed",
+    )
+
+
+def is_metis(beginning: Beginning) -> bool:
+    """Return whether a file has the name and the first row of a METIS graph.
+
+    Raises
+    ------
+    InputError
+        The name is another one, and the rows may be a METIS graph, whose first row counts vertices and edges.
+    """
+    rows = beginning.cells
+    if not 2 <= len(rows[0]) <= 4 or not all(cell.isdecimal() for cell in rows[0]):
+        return False
+    if _NAME.search(urlsplit(beginning.url).path.lower()):
+        return True
+    if beginning.options.delimiter == "auto" and _may_be_metis(rows, beginning.sample.rows):
+        raise InputError(
+            f"{beginning.sample.place}: `{beginning.sample.rows[0]}` may be an edge, or the header of a METIS graph",
+            hint="set `graph.format: text` or `graph.format: metis`",
+        )
+    return False
+
+
+def _may_be_metis(rows: list[list[str]], texts: list[str]) -> bool:
+    """Return whether each edge of the `rows` of a small file is listed in both directions, as in METIS."""
+    if len(rows) >= SAMPLE_ROWS or not all(cell.isdecimal() for row in rows for cell in row):
+        return False
+    if len({len(row) for row in rows}) > 1 or max(map(len, texts)) > 1000:
+        return False
+    n_vertices, n_edges = int(rows[0][0]), int(rows[0][1])
+    has_weights = len(rows[0]) > 2 and rows[0][2].endswith("1")
+    neighbours = [[int(cell) for cell in row[:: 2 if has_weights else 1]] for row in rows[1:]]
+    listed = {(u, v) for u, row in enumerate(neighbours, 1) for v in row}
+    return (
+        len(neighbours) == n_vertices
+        and len(listed) == 2 * n_edges
+        and all((v, u) in listed for u, v in listed)
     )
 
 
@@ -152,4 +188,4 @@ def _scan_block(
         data, syntax, n_skipped, src, dst, weights
     )
     found = src[:n_edges], dst[:n_edges], weights[:n_edges], n_vertices
-    return Scanned(found, n_lines, Fault(code, position) if code else None)
+    return Scanned(found, n_lines, FaultAt(code, position) if code else None)

@@ -16,18 +16,13 @@ from typing import Any
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.layout import (
     COMMENTS,
-    Layout,
+    RowLayout,
     cells_of_text,
     decide_layout,
     read_sample,
     refuse_different,
 )
-from sssp_pipeline.pipeline.formats.edge_list import (
-    EdgeChunk,
-    EdgeList,
-    ReadOptions,
-    SkippedRows,
-)
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges, work_on_edges
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
@@ -37,7 +32,7 @@ from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, t
 from sssp_pipeline.storage import files as storage
 
 
-def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
+def open_text(urls: list[str], options: ReadOptions) -> InputEdges:
     """Return the edge list in the text files `urls`, one after the other.
 
     Raises
@@ -77,10 +72,10 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
         **columns.reading_fields(),
     )
 
-    def edges_of(files: list[LineFile]) -> EdgeList:
+    def edges_of(files: list[LineFile]) -> InputEdges:
         skipped = SkippedRows()
         given = files, syntax, options.block_bytes, skipped if options.skips else None
-        return EdgeList(
+        return InputEdges(
             reading,
             columns.weight is not None,
             partial(_read, *given),
@@ -90,8 +85,8 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
 
     files = [_rows_of(layout, options) for layout in layouts]
 
-    def piece_of(file: LineFile) -> EdgeList:
-        def divide(bytes_at: Sequence[int]) -> tuple[EdgeList, ...]:
+    def piece_of(file: LineFile) -> InputEdges:
+        def divide(bytes_at: Sequence[int]) -> tuple[InputEdges, ...]:
             if not _is_plain(file, options):
                 return ()
             bounds = pairwise([0, *bytes_at, sys.maxsize])
@@ -127,7 +122,7 @@ def _read_and_work(
     return (result for _, result in found)
 
 
-def _refuse_other_places(urls: list[str], layouts: list[Layout]) -> None:
+def _refuse_other_places(urls: list[str], layouts: list[RowLayout]) -> None:
     """Raise `InputError` if source, target and weight are in different places in two files."""
     first = layouts[0].columns
     for url, layout in zip(urls, layouts, strict=True):
@@ -138,7 +133,7 @@ def _refuse_other_places(urls: list[str], layouts: list[Layout]) -> None:
             )
 
 
-def _rows_of(layout: Layout, options: ReadOptions) -> LineFile:
+def _rows_of(layout: RowLayout, options: ReadOptions) -> LineFile:
     """Return the file of `layout` as lines without its header."""
     sample = layout.sample
     skipped = (sample.first_bytes, sample.lines[0]) if layout.has_header else (0, 0)

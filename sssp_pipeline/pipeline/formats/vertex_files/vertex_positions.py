@@ -15,7 +15,7 @@ from sssp_pipeline.base.vertex_ids import VertexIds, listed
 from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
 from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile, PointTable
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow.models import Coordinates
+from sssp_pipeline.workflow.graph import Coordinates
 from sssp_pipeline.workflow.vertices import Points
 
 #: The beginning of a file in which the problem line of DIMACS is searched.

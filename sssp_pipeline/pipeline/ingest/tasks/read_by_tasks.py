@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.pipeline.formats.edge_list import EdgeList
+from sssp_pipeline.pipeline.formats.edge_list import InputEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import IntegerIds
 from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES
 from sssp_pipeline.pipeline.ingest.job import Given, Job
@@ -138,14 +138,14 @@ class ByTasks(Work):
 class _Group:
     """The pieces of a task."""
 
-    pieces: tuple[EdgeList, ...]
+    pieces: tuple[InputEdges, ...]
     #: The file of the first of them.
     file: int
     #: Whether it is a part of this file.
     is_part: bool = False
 
 
-def _grouped(given: Given, pieces: tuple[EdgeList, ...], n_threads: int) -> list[_Group]:
+def _grouped(given: Given, pieces: tuple[InputEdges, ...], n_threads: int) -> list[_Group]:
     """Return the pieces of each task, of about as many bytes: consecutive files, or a part of a large file."""
     sizes = [file.get("size") or 0 for file, _ in zip(given.inputs, given.urls, strict=False)]
     wanted = sum(sizes) // (TASKS_EACH * n_threads)
@@ -158,7 +158,7 @@ def _grouped(given: Given, pieces: tuple[EdgeList, ...], n_threads: int) -> list
             groups += [_Group((part,), number, True) for part in parts]
             room = 0
             continue
-        whole = replace(piece, divide=EdgeList.divide)
+        whole = replace(piece, divide=InputEdges.divide)
         if size > room:
             groups.append(_Group((whole,), number))
             room = wanted - size

@@ -17,7 +17,7 @@ import numpy as np
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.base.vertex_ids import VertexIds
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, SkippedRows
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows, joined_rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
@@ -46,7 +46,7 @@ from sssp_pipeline.pipeline.ingest.tasks.stored_runs import (
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.retries import mark_reachable
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 #: What an edge takes in a task that joins runs or makes rows: twice in memory, with its row or with new groups.
 _EDGE_BYTES = 64
@@ -60,7 +60,7 @@ class Settings:
 
     #: The folder of their files.
     folder: str
-    spec: workflow.Graph
+    spec: Graph
     #: The memory of a task, and that by which the collectors of all tasks choose the ids that are their own codes.
     task_bytes: int
     id_bytes: int
@@ -134,7 +134,7 @@ class ReadTask:
 
     settings: Settings
     number: int
-    pieces: tuple[EdgeList, ...]
+    pieces: tuple[InputEdges, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ def read_edges_of(
     return EdgesRead(keep(runs), ids, found.seen, found.n_loops, found.sample, edge_list.skipped)
 
 
-def joined(pieces: Sequence[EdgeList]) -> EdgeList:
+def joined(pieces: Sequence[InputEdges]) -> InputEdges:
     """Return an edge list of the edges of all `pieces`, one after the other, which is read only once."""
     skipped = SkippedRows()
 
@@ -203,7 +203,7 @@ def joined(pieces: Sequence[EdgeList]) -> EdgeList:
     return replace(pieces[0], read=read, read_and_work=read_and_work, skipped=skipped)
 
 
-def job_of(settings: Settings, edge_list: EdgeList, spill: Spill) -> Job:
+def job_of(settings: Settings, edge_list: InputEdges, spill: Spill) -> Job:
     """Return the job of a task."""
     given = edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id
     ids = collector(*given, spill, settings.id_bytes, one_thread=settings.memory.threads == 1)
@@ -269,7 +269,7 @@ class RowsTask:
     settings: Settings
     number: int
     #: Says what an edge list without edges of its own says.
-    edge_list: EdgeList
+    edge_list: InputEdges
     #: All edges from these vertices, and some others.
     runs: list[EdgeRun]
     numbering: Numbering

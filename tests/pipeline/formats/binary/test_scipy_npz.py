@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-DAMAGED_HINT = "save or fetch it again"
 SHAPE_HINT = f"a graph is a square matrix of at most {2**32 - 1} rows"
 #: The entry (1, 2) is stored with the value 0.
 MATRIX = sp.coo_matrix(([5, 0, 7, -1], ([0, 1, 2, 2], [1, 2, 0, 2])), shape=(4, 4))
@@ -190,21 +189,3 @@ def test_an_array_that_is_larger_than_its_file(write, refused):
     message, hint = refused(write("m.npz", file.getvalue()))
     assert message.startswith("`m.npz` is damaged: ")
     assert hint
-
-
-def test_options_that_do_not_fit(save, refused):
-    name = save(MATRIX)
-    assert refused(name, ids="string") == (
-        "SciPy's matrices have integer ids, not strings",
-        "remove `graph.ids`",
-    )
-    assert refused(name, weight_column="data")[1] == "set `graph.weights.column: auto`"
-    assert refused(name, unreadable="skip")[1] == "remove `graph.unreadable`"
-
-
-def test_several_files(save, refused):
-    name = save(MATRIX)
-    assert refused(name, name) == (
-        "`m.npz` and `m.npz` are matrices, each a whole graph",
-        "name one of them",
-    )

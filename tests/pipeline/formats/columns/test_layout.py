@@ -8,8 +8,6 @@ import pytest
 
 from sssp_pipeline.pipeline.formats.columns.layout import SAMPLE_ROWS
 
-HEADER_HINT = "set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge"
-
 
 def lines(columns: str, weights: str) -> str:
     return f"name the columns, for example:\ngraph:\n  columns: {{{columns}}}\n  weights: {{column: {weights}"
@@ -54,26 +52,6 @@ def test_a_header_that_only_one_reading_fits(write, read, refused, name, convert
 
 
 @KINDS
-@pytest.mark.parametrize(
-    "content",
-    [
-        "anna bob\ncarl dora\n",
-        "anna bob\n",
-        "1 to\n2 3\n",
-        "stop 2\n3 4\n",
-        "from to\nto from\n",
-        "a 5 x\nb 6 7\n",
-        "Oslo Bergen\nBergen 7\n",
-    ],
-)
-def test_a_header_that_may_be_an_edge(write, refused, name, convert, content):
-    message, hint = refused(write(name, convert("# head\n" + content.replace("# ", "#"))))
-    assert message.startswith(f"`{name}` line 2: `")
-    assert message.endswith("may be a header or an edge")
-    assert hint == HEADER_HINT
-
-
-@KINDS
 def test_the_header_is_what_the_workflow_says(write, read, refused, name, convert):
     file = write(name, convert("anna bob\ncarl dora\n"))
     found = read(file, header=False)
@@ -86,10 +64,6 @@ def test_the_header_is_what_the_workflow_says(write, read, refused, name, conver
     )
     numbers = write(name, convert("1 2 3\n4 5 6\n"))
     assert read(numbers, header=True, source_column="1", target_column="2").rows() == [(4, 5, 6)]
-
-
-def test_a_header_alone(write, refused):
-    assert refused(write("e.txt", "from to\n"))[0] == "`e.txt` holds no edges: `e.txt` line 1 is its header"
 
 
 # ---- columns by name
@@ -130,36 +104,6 @@ def test_ends_are_known_by_their_names(write, read, refused, header, taken, unus
     assert (reading.source.column, reading.target.column, reading.weight.column) == taken
     assert reading.unused == unused
     assert (reading.source.why, reading.target.why) == ("by its name", "by its name")
-
-
-@pytest.mark.parametrize(
-    ("content", "message", "hint"),
-    [
-        (
-            "from,to,length,time\n1,2,3,4\n",
-            "of the columns `from`, `to`, `length`, `time` 2 columns could be the weight: `length`, `time`",
-            lines("source: from, target: to", "length}    # or time, none"),
-        ),
-        (
-            "src,dst,cap,name\n1,2,3,x\n",
-            "of the columns `src`, `dst`, `cap`, `name` no column is known as the weight: `cap`",
-            lines("source: src, target: dst", "cap}    # or none"),
-        ),
-        (
-            "from stop;to stop;a b\n1;2;3\n",
-            "of the columns `from stop`, `to stop`, `a b` no column is known as the weight: `a b`",
-            lines("source: 'from stop', target: 'to stop'", "'a b'}    # or none"),
-        ),
-        (
-            "from_stop,to_stop,from_zone,to_zone\n1,2,3,4\n",
-            "of the columns `from_stop`, `to_stop`, `from_zone`, `to_zone` more than one pair could be "
-            "source and target of an edge",
-            lines("source: from_stop, target: to_stop", "from_zone}    # or none"),
-        ),
-    ],
-)
-def test_columns_that_can_be_read_in_two_ways(write, refused, content, message, hint):
-    assert refused(write("e.csv", content)) == (f"`e.csv` line 1: {message}", hint)
 
 
 def test_what_the_error_says_to_write_is_enough(write, read, refused):
@@ -239,16 +183,6 @@ def test_more_columns_of_numbers_than_one_weight_are_refused(write, read, refuse
     assert read(file, weight_column="none").rows() == [(6, 2), (6, 5)]
 
 
-@KINDS
-@pytest.mark.parametrize("first", [0, 1])
-def test_the_index_of_a_data_frame_is_seen_in_a_small_table(write, refused, name, convert, first):
-    file = write(name, convert("".join(f"{first + i} {101 + i} {202 + i} {5 + i}\n" for i in range(3))))
-    assert refused(file)[1] == TWO_WEIGHTS + (
-        "\nor, if the first column numbers the rows:\ngraph:\n  columns: {source: '2', target: '3'}\n"
-        "  weights: {column: '4'}    # or none"
-    )
-
-
 def table(*columns: object, n: int = 200) -> str:
     return "".join(" ".join(str(c(i)) for c in columns) + "\n" for i in range(n))
 
@@ -313,13 +247,6 @@ def test_names_that_a_program_made_up(tmp_path, monkeypatch, write, read, refuse
 # ---- several files
 
 
-def test_files_with_and_without_a_header(write, refused):
-    names = write("a.csv", "from,to\n1,2\n"), write("b.csv", "3,4\n5,6\n")
-    hint = "files read together all have a header, or none has"
-    assert refused(*names) == ("`a.csv` line 1 is a header, but `b.csv` line 1 is an edge", hint)
-    assert refused(*names[::-1]) == ("`b.csv` line 1 is an edge, but `a.csv` line 1 is a header", hint)
-
-
 def test_files_with_other_columns(write, read, refused):
     first = write("a.csv", "from,to,km\n1,2,3\n")
     assert refused(first, write("b.csv", "from,to\n3,4\n")) == (
@@ -333,11 +260,6 @@ def test_files_with_other_columns(write, read, refused):
     # In another place, or with other columns that are not used, they are the same columns.
     assert read(first, write("b.csv", "from,name,to,km\n3,x,4,5\n")).rows() == [(1, 2, 3), (3, 4, 5)]
     assert read(first, write("b.csv", "km,to,from\n5,4,3\n")).rows() == [(1, 2, 3), (3, 4, 5)]
-
-
-def test_text_files_with_their_columns_in_another_order(write, refused):
-    names = write("a.txt", "from to km\n1 2 3\n"), write("b.txt", "km to from\n5 4 3\n")
-    assert refused(*names)[0] == "`a.txt` and `b.txt` have their columns in different places"
 
 
 def test_files_with_other_ids(write, read, refused):
@@ -463,13 +385,6 @@ def test_the_delimiter_is_what_the_workflow_says(write, read):
         ("a,b", "c"),
         ("d,e", "a,b"),
     ]
-
-
-def test_files_with_other_delimiters(write, refused):
-    assert refused(write("a", "1,2\n3,4\n"), write("b", "1;2\n3;4\n")) == (
-        "`a` is separated by comma, `b` by semicolon",
-        "files read together need the same delimiter: set `graph.delimiter`",
-    )
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_the_only_layer_of_lines(tmp_path, read):
 
 def test_a_layer_by_name(tmp_path, read):
     path = geopackage(tmp_path / "a.gpkg", LAYERS)
-    assert read(path, layer='the "paths"').rows() == LENGTHS[1:]
+    assert read(path, own={"layer": 'the "paths"'}).rows() == LENGTHS[1:]
 
 
 @pytest.mark.parametrize(
@@ -292,17 +292,13 @@ def test_a_layer_by_name(tmp_path, read):
 )
 def test_layers_that_cannot_be_used(tmp_path, refused, layers, layer, message, hint):
     path = geopackage(tmp_path / "a.gpkg", layers)
-    assert refused(path, layer=layer) == (message.format(path), hint)
+    assert refused(path, own={"layer": layer}) == (message.format(path), hint)
 
 
-def test_layers_belong_to_geopackages(tmp_path, write, refused):
+def test_layers_belong_to_geopackages(tmp_path, refused):
     path = geoparquet(tmp_path / "a.parquet", ROADS)
-    assert refused(path, layer="roads") == (
+    assert refused(path, own={"layer": "roads"}) == (
         f"`graph.layer` is set, and `{path}` is GeoParquet, which has no layers",
-        "remove `graph.layer`",
-    )
-    assert refused(write("e.txt", "1 2 3\n"), layer="roads") == (
-        "`graph.layer` belongs to GeoPackage, and `e.txt` is in format text",
         "remove `graph.layer`",
     )
 
@@ -551,11 +547,6 @@ def test_a_value_of_another_type(tmp_path, refused):
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (
-            {"delimiter": ","},
-            "`{}` is a table of lines, and `graph.delimiter` is set",
-            "remove `graph.delimiter`",
-        ),
         (
             {"ids": "integer"},
             "`{}` has no columns for source and target, so the ids are texts such as `7.42,43.73`",

@@ -92,7 +92,7 @@ def test_a_town(tmp_path, read, name):
     assert found.rows() == [(1, 3, 222.39), (3, 5, 321.39), (3, 1, 222.39)]
     assert rows(read, path, weight_column="time")[0] == (1, 3, 26.687)  # 222.39 m at 30 km/h
     assert rows(read, path, weight_column="time") == reference(NODES, ways, "time", "car")
-    assert rows(read, path, weight_column="length", profile="foot") == [
+    assert rows(read, path, weight_column="length", own={"profile": "foot"}) == [
         *((1, 3, 222.39), (3, 1, 222.39), (3, 5, 321.39), (5, 3, 321.39), (5, 6, 111.195), (6, 5, 111.195)),
     ]
     assert rows(read, path, weight_column="none") == [(1, 3), (3, 1), (3, 5)]
@@ -100,7 +100,7 @@ def test_a_town(tmp_path, read, name):
 
 def test_what_is_shown(tmp_path):
     path = osm_file(tmp_path / "town.osm.pbf", NODES, [(10, [1, 2], STREET)])
-    edge_list = open_edge_list([str(path)], ReadOptions(weight_column="time", profile="bicycle"))
+    edge_list = open_edge_list([str(path)], ReadOptions(weight_column="time", own={"profile": "bicycle"}))
     assert edge_list.weight_unit == "seconds"
     assert edge_list.reading.lines() == [
         "osm; weight `time`; profile bicycle, as the workflow says; one-way ways one way; coordinates of the nodes; "
@@ -205,7 +205,7 @@ def test_any_town(tmp_path_factory, read, town, weight, profile, block_bytes):
     nodes, ways = town
     path = osm_file(tmp_path_factory.mktemp("town") / "a.osm.pbf", nodes, ways)
     wanted = reference(nodes, ways, weight, profile)
-    options = {"weight_column": weight, "profile": profile, "block_bytes": block_bytes}
+    options = {"weight_column": weight, "own": {"profile": profile}, "block_bytes": block_bytes}
     if not any(len(refs) > 1 and speeds_of(tags.get, PROFILES[profile]) for _, refs, tags in ways):
         with pytest.raises(InputError, match="has no way that the profile"):
             read(path, **options)
@@ -265,18 +265,7 @@ def test_a_way_may_end_at_the_border(cut, read):
             "a file of OpenStreetMap gives `length` and `time`",
         ),
         (
-            {"source_column": "from"},
-            "unknown column `from`: files of OpenStreetMap have no columns",
-            "remove `graph.columns.source`",
-        ),
-        ({"ids": "string"}, "files of OpenStreetMap have integer ids, not strings", "remove `graph.ids`"),
-        (
-            {"delimiter": ","},
-            "`graph.delimiter` is set, but files of OpenStreetMap have no text of that kind",
-            "remove `graph.delimiter`",
-        ),
-        (
-            {"weight_column": "time", "profile": "bicycle"},
+            {"weight_column": "time", "own": {"profile": "bicycle"}},
             "`{}` has no way that the profile bicycle may use",
             "check that this is the file you mean; `graph.profile` chooses car, bicycle or foot",
         ),
@@ -285,13 +274,6 @@ def test_a_way_may_end_at_the_border(cut, read):
 def test_options_that_do_not_fit(tmp_path, refused, options, message, hint):
     path = osm_file(tmp_path / "a.osm.pbf", NODES, [(10, [1, 2], {"highway": "motorway"})])
     assert refused(path, **options) == (message.format(path), hint)
-
-
-def test_a_profile_belongs_to_openstreetmap(write, refused):
-    assert refused(write("e.txt", "1 2 3\n"), profile="foot") == (
-        "`graph.profile` belongs to OpenStreetMap, and `e.txt` is in format text",
-        "remove `graph.profile`",
-    )
 
 
 def test_a_missing_package(tmp_path, refused, monkeypatch):
@@ -328,35 +310,6 @@ def test_a_compressed_file_that_is_cut_short(tmp_path, refused):
     path.write_bytes(gzip.compress(path.read_bytes())[:-20])
     message, _ = refused(path, weight_column="time")
     assert "is cut short: its compressed data does not end" in message
-
-
-def test_entities_are_not_expanded(write, refused):
-    entities = '<!DOCTYPE osm [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>'
-    content = f'<?xml version="1.0"?>{entities}<osm version="0.6"><way id="1"><tag k="highway" v="&c;"/></way></osm>'
-    assert refused(write("e.osm", content), weight_column="time", format="osm") == (
-        "`e.osm` is cut short or damaged: XML entities are not supported",
-        "fetch it again",
-    )
-
-
-@pytest.mark.parametrize(
-    ("version", "why"),
-    [
-        ("", "Can not read file without version (missing version attribute on osm element)."),
-        (' version="0.5"', "Can not read file with version 0.5"),
-    ],
-)
-def test_other_versions(write, refused, version, why):
-    assert refused(write("e.osm", f"<osm{version}></osm>"), weight_column="time") == (
-        f"`e.osm` is in a version that libosmium does not read: {why}",
-        'write it again as version 0.6, with `<osm version="0.6">`',
-    )
-
-
-def test_text_that_is_called_osm(write, refused):
-    message, hint = refused(write("e.osm", "1 2 3\n"), weight_column="time", format="osm")
-    assert message.startswith("`e.osm` is cut short or damaged: XML parsing error at line 1")
-    assert hint == "fetch it again"
 
 
 def test_a_history(tmp_path, refused):

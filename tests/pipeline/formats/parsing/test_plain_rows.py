@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.base.scratch import Scratch
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.line_reader import scan_block
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 

@@ -212,94 +212,6 @@ def test_edges_that_are_left_out(write, read):
 
 # ---- what is refused ----
 
-BOMB = '<!DOCTYPE g [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
-DAMAGED = "check that this is the file you mean; write or fetch it again"
-XML_HINT = "the file may be cut short or damaged: write or fetch it again"
-
-
-@pytest.mark.parametrize(
-    ("content", "message", "hint"),
-    [
-        (
-            HEAD.replace("<graphml", BOMB + "<graphml") + WEIGHT,
-            "line 2: the file declares the entity `a`",
-            "write the file without entities",
-        ),
-        (graphml(edge(1, 2, "&x;")), "line 5: this is not well-formed XML: undefined entity", XML_HINT),
-        (graphml(edge(1, 2, 5))[:-30], "line 5: this is not well-formed XML: unclosed token", XML_HINT),
-        (
-            graphml("</edge>"),
-            "line 5: this is not well-formed XML: mismatched tag",
-            XML_HINT,
-        ),
-        (graphml("<hyperedge/>"), "line 5: a hyperedge connects several vertices", "write it as edges"),
-        (
-            graphml('<node id="a"><graph edgedefault="directed"/></node>'),
-            "line 5: a graph is inside another one",
-            "write one plain graph",
-        ),
-        (
-            graphml(edge(1, 2)).replace("</graph>\n", '</graph>\n<graph edgedefault="directed"/>'),
-            "line 7: the file has a second graph",
-            "write each graph to its own file",
-        ),
-        (
-            graphml("", direction="both"),
-            "line 4: `edgedefault` is `both`",
-            "it is `directed` or `undirected`",
-        ),
-        (
-            graphml(edge(1, 2, 5, ' directed="false"')),
-            'line 5: the edge has `directed="false"`, and the graph is directed',
-            "write a graph whose edges are all directed, or all undirected",
-        ),
-        (graphml('<edge source="1"/>'), "line 5: `<edge>` has no `target`", DAMAGED),
-        (
-            graphml('<edge source="1" target=""/>'),
-            "line 5: the target of the edge is empty",
-            "give each node an id",
-        ),
-        (
-            graphml('<edge source="1" target="2"><data key="v">5</data></edge>'),
-            "line 5: no key `v` is declared",
-            "declare it: `<key id=… attr.name=… attr.type=…/>`",
-        ),
-        (
-            graphml(edge(1, 2, '5</data><data key="w">6')),
-            "line 5: `weight` is given twice",
-            "give each attribute once",
-        ),
-        (graphml(""), " holds no edges", "check that this is the file you mean"),
-        (HEAD + "</graphml>", " has no graph", DAMAGED),
-        (
-            graphml(edge(1, 2, 5) + edge(2, 3)),
-            "line 6: the edge has no `weight`",
-            "give every edge one, or set `graph.unreadable: skip` to leave such edges out",
-        ),
-        (
-            graphml(edge(1, "A", 5)),
-            "line 5: `A` is not a vertex id, but the other id of the edge is a number",
-            ...,
-        ),
-        (graphml(edge(1, 2, 5) + edge(1, "A", 5)), "line 6: `A` is not a vertex id", ...),
-        (graphml(edge(1, 2, 5) + edge(-1, 2, 5)), "line 6: `-1` is not a vertex id", ...),
-        (graphml(edge(1, 2, "inf")), "line 5: weight `inf` is not finite", ...),
-        (graphml(edge(1, 2, "1e999")), "line 5: weight `1e999`", ...),
-    ],
-)
-def test_what_is_no_graph(write, refused, content, message, hint):
-    found, said = refused(write("g.graphml", content), format="graphml")
-    space = " " if message.startswith("line") else ""
-    assert found.startswith(f"`g.graphml`{space}{message}")
-    assert hint is ... or said == hint
-
-
-def test_another_root(write, refused):
-    assert refused(write("g.xml", "<gexf>"), format="graphml") == (
-        "`g.xml` line 1: the root is `gexf`, not `graphml`",
-        DAMAGED,
-    )
-
 
 def test_a_long_tag(write, refused):
     content = graphml(f'<edge source="1" target="{"x" * 3_000_000}"/>')
@@ -316,44 +228,6 @@ def test_text_that_is_not_wanted_may_be_long(write, read):
     keys = WEIGHT + '<key id="n" for="node" attr.name="note"/>'
     nodes = f'<node id="1"><data key="n">{"x" * 900_000}</data></node>'
     assert read(write("g.graphml", graphml(edge(1, 2, 5), keys, nodes=nodes))).rows() == [(1, 2, 5)]
-
-
-@pytest.mark.parametrize(
-    ("options", "message", "hint"),
-    [
-        (
-            {"delimiter": ","},
-            "`g.graphml` is GraphML, which has no delimiter to choose",
-            "remove it from the workflow",
-        ),
-        ({"encoding": "latin-1"}, "`g.graphml` is GraphML, which has no encoding to choose", ...),
-        ({"source_column": "u"}, "`g.graphml` is GraphML, which has no source column to choose", ...),
-        (
-            {"weight_column": "wait"},
-            "`g.graphml` line 5: unknown column `wait` in `graph.weights.column`",
-            ...,
-        ),
-    ],
-)
-def test_options_that_do_not_fit(write, refused, options, message, hint):
-    found = refused(write("g.graphml", graphml(edge(1, 2, 5))), **options)
-    assert found == (message, found[1] if hint is ... else hint)
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (
-            graphml(edge(1, 2, 5), direction="undirected"),
-            "`a.graphml`: its graph is directed; `b.graphml`: undirected",
-        ),
-        (graphml(edge("A", "B", 5)), "`a.graphml`: its ids are integer; `b.graphml`: string"),
-        (graphml(edge(1, 2), keys=""), "`a.graphml` has weights, `b.graphml` has none"),
-    ],
-)
-def test_files_that_differ(write, refused, other, message):
-    names = write("a.graphml", graphml(edge(1, 2, 5))), write("b.graphml", other)
-    assert refused(*names)[0] == message
 
 
 # ---- from the file to the answer ----

@@ -132,26 +132,6 @@ def test_small_matrices_and_options(write, read):
     assert latin.rows() == [("é", "b", 1), ("b", "é", 5)]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("1 2 3\n4 5 6\n", "`m` ends after 2 rows, and the matrix has 3 columns"),
-        ("1 2\n3 4\n5 6\n", "`m` line 3 is row 3, and the matrix has 2 columns"),
-        (",A,B\nA,0,1\n", "`m` ends after 1 rows, and the matrix has 2 columns"),
-        ("1 2\n3\n", "`m` line 1: this is no matrix: rows differ in length, or a cell holds no number"),
-        ("1 2\n3 x\n", "`m` line 1: this is no matrix: rows differ in length, or a cell holds no number"),
-        ("A,A\n0,1\n1,0\n", "`m` has the name `A` twice"),
-        (",,B\n,0,1\nB,1,0\n", "`m` has a vertex without a name"),
-        ("id,A,B\nB,0,1\nA,1,0\n", "`m` line 2: row 1 is named `B`, column 1 `A`"),
-        ("0 1\n-inf 0\n", "`m` line 1: this is no matrix: rows differ in length, or a cell holds no number"),
-        ("0 1e999\n1 0\n", "`m` line 1: weight `1e999` is not finite"),
-        ("é,b\n0,1\n5,0\n".encode("latin-1"), "`m` line 1: this line is not UTF-8"),
-    ],
-)
-def test_faults(write, refused, content, message):
-    assert refused(write("m", content), format="matrix")[0] == message
-
-
 @pytest.mark.medium
 def test_a_fault_after_the_sample(write, refused):
     rows = [["1"] * 1100 for _ in range(1100)]
@@ -171,18 +151,3 @@ def test_numbers_may_be_names_or_a_row_of_a_symmetric_matrix(write, read, refuse
     assert read(file, format="matrix", header=True).rows() == [(3, 4, 5), (4, 3, 5)]
     edges = [(0, 1, 3), (0, 2, 4), (1, 0, 3), (1, 2, 5), (2, 0, 4), (2, 1, 5)]
     assert read(file, format="matrix", header=False).rows() == edges
-
-
-@pytest.mark.parametrize(
-    "options", [{"source_column": "1"}, {"weight_column": "3"}, {"unreadable": "skip"}], ids=str
-)
-def test_options_of_edge_lists_are_refused(write, refused, options):
-    message, hint = refused(write("m", "0 1\n1 0\n"), format="matrix", **options)
-    key = next(iter(options)).replace("_", " ")
-    assert message == f"`m` is read as a matrix, which has no {key} to choose"
-    assert hint == "remove it from the workflow"
-
-
-def test_two_files_are_refused(write, refused):
-    message, _ = refused(write("a", "0 1\n1 0\n"), write("b", "0 1\n1 0\n"), format="matrix")
-    assert message == "`a` and `b` are matrices, each a whole graph"

@@ -140,28 +140,6 @@ def test_several_members_or_none(write, refused, content, what):
     assert refused(write("edges", content)) == (f"`edges` is {what}", "unpack it, and name the files to read")
 
 
-def altered_zip(at_local: int, at_central: int, value: int, content: bytes = b"1 2\n") -> bytes:
-    """Return a zip file with one byte set in both headers of its member."""
-    packed = bytearray(packed_zip({"a": content}))
-    packed[at_local] = packed[packed.index(b"PK\x01\x02") + at_central] = value
-    return bytes(packed)
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (altered_zip(6, 8, 1), "File 'a' is encrypted, password required for extraction"),
-        (altered_zip(8, 10, 97), "That compression method is not supported"),
-    ],
-    ids=["encrypted", "unknown compression"],
-)
-def test_a_member_that_cannot_be_unpacked(write, refused, content, why):
-    assert refused(write("e.zip", content)) == (
-        f"`e.zip`: `a` cannot be unpacked: {why}",
-        "unpack it first",
-    )
-
-
 def test_a_zip_file_in_a_stream(write, refused):
     assert refused(write("e", gzip.compress(PACKED["zip"]))) == (
         "`e` holds a zip file in a compressed file",

@@ -4,11 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-ID_HINT = "ids are whole numbers from 0; for names set `graph.ids: string`"
-YAML = (
-    "name the columns, for example:\ngraph:\n  columns: {{source: {}, target: {}}}\n  weights: {{column: {}"
-)
-
 
 @pytest.mark.parametrize("separator", [",", ";", "|", "\t", ", "])
 def test_separators(write, read, separator):
@@ -29,41 +24,6 @@ def test_quoted_names(write, read):
     found = read(write("e.csv", 'from,to,km\n"New York, NY","Kansas ""KC"" City",1.5\nKöln,Bonn,30\n'))
     assert found.edge_list.reading.ids == "string"
     assert found.rows() == [("New York, NY", 'Kansas "KC" City', 1.5), ("Köln", "Bonn", 30.0)]
-
-
-@pytest.mark.parametrize(
-    ("content", "where", "what"),
-    [
-        ('u,v\n1,2\n"3\n",4\n5,"6"\n', "line 3", r"`3\n` in quotes goes over several lines"),
-        (
-            'u,v,w\na,b,1\nc, "d",2\n',
-            "line 3",
-            '` "d"` has a blank before its quote, so the quotes belong to the cell',
-        ),
-    ],
-)
-def test_odd_quotes_are_named(write, refused, content, where, what):
-    message, hint = refused(write("e.csv", content))
-    assert message == f"`e.csv` {where}: {what}"
-    assert hint
-
-
-def test_quotes_that_do_not_end(write, refused):
-    message, hint = refused(
-        write("e.csv", 'u,v,note\n1,2,5" pipe\n3,4,x\n'), header="true", weight_column="none"
-    )
-    assert message == "`e.csv` has an odd number of quotes, 1: one of them does not end"
-    assert hint.startswith("end the quote; ")
-
-
-@pytest.mark.parametrize("format_name", ["auto", "csv"])
-@pytest.mark.parametrize("first", ['";a;1', '"Main', '"Main Street'])
-def test_a_first_row_that_takes_several_lines(write, refused, first, format_name):
-    """It was read as text: the delimiters of its first line are in quotes."""
-    assert refused(write("e.csv", f'{first}\n";b;2\n'), format=format_name) == (
-        f"`e.csv` line 1: `{first}` begins with a quote that does not end on this line",
-        "end the quotes on the same line; if the quote belongs to an id, set `graph.format: text`",
-    )
 
 
 @pytest.mark.parametrize("content", ['"a b 1\n"b c 2\n', '"a" b 1\n"b" "c;" 2\n'])
@@ -128,13 +88,6 @@ def test_names_that_come_again_are_no_header(write, read, refused):
     assert read(name, header=True, **as_header).rows() == [("carl", "bob")]
 
 
-def test_a_doubtful_header_of_the_second_table_is_refused(write, refused):
-    names = write("a.csv", "from,to\nanna,bob\n"), write("b.csv", "bob,carl\nanna,dora\n")
-    message, hint = refused(*names)
-    assert message.startswith("`b.csv` line 1: `bob")
-    assert hint == HEADER_HINT
-
-
 def test_an_unusual_header_over_numbers_is_no_edge(write, read):
     assert read(write("e.csv", "von,nach\n1,2\n")).rows() == [(1, 2)]
     assert read(write("e.csv", "von,nach,km\nBonn,Ulm,3\n")).rows() == [("Bonn", "Ulm", 3)]
@@ -183,115 +136,8 @@ def test_ids_asked_for_as_strings(write, read):
     assert read(write("e.csv", "u,v\n007,8\n"), ids="string").rows() == [("007", "8")]
 
 
-WEIGHT_HINT = (
-    "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
-    "`graph.unreadable: skip` leaves such rows out"
-)
-FINITE_HINT = "leave such edges out, or set `graph.unreadable: skip`"
-EMPTY_HINT = "`graph.unreadable: skip` leaves out rows without ids"
-COLUMNS_HINT = (
-    "every row has as many columns as the first: check separators and quotes; "
-    "`graph.unreadable: skip` leaves others out"
-)
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "message", "hint"),
-    [
-        ("u,v\n1,2\n1,2x3\n", {}, "`e.csv` line 3: `2x3` is not a vertex id", ID_HINT),
-        ("u,v\n1,2\n1,0x1f\n", {}, "`e.csv` line 3: `0x1f` is not a vertex id", ID_HINT),
-        ("u,v\n1,2\n1,\n", {}, "`e.csv` line 3: a vertex id is empty", EMPTY_HINT),
-        ("u,v\n1,2\n+1,2\n", {"ids": "integer"}, "`e.csv` line 3: `+1` is not a vertex id", ID_HINT),
-        ("u,v\n1,-2\n", {}, "`e.csv` line 2: vertex id `-2` is negative", "ids are whole numbers from 0"),
-        (
-            "u,v\n1,9223372036854775808\n",
-            {},
-            "`e.csv` line 2: vertex id `9223372036854775808` is above 2^63 - 1",
-            "set `graph.ids: string`",
-        ),
-        ("u,v\na,b\n,c\n", {}, "`e.csv` line 3: a vertex id is empty", EMPTY_HINT),
-        (
-            "u,v\n1,b\n",
-            {},
-            "`e.csv` line 2: `b` is not a vertex id, but the other id of the edge is a number",
-            "for names set `graph.ids: string`",
-        ),
-        ("u,v,w\n1,2,3\n1,2,far\n", {}, "`e.csv` line 3: `far` is not a weight", WEIGHT_HINT),
-        ("u,v,w\n1,2,3\n1,2,\n", {}, "`e.csv` line 3: `` is not a weight", WEIGHT_HINT),
-        ("u,v,w\n1,2,nan\n", {}, "`e.csv` line 2: weight `nan` is not finite", FINITE_HINT),
-        ("u,v,w\n1,2,1e999\n", {}, "`e.csv` line 2: weight `1e999` is not finite", FINITE_HINT),
-        (
-            "u,v,w\n1,2,1e-400\n",
-            {},
-            "`e.csv` line 2: weight `1e-400` is above zero, but float64 would make it zero",
-            "scale the weights up",
-        ),
-        ("# c\nu,v\n1,2\n3\n", {}, "`e.csv` line 4 has 1 column, wanted 2", COLUMNS_HINT),
-        (
-            "u,v\n",
-            {},
-            "`e.csv` holds no edges: `e.csv` line 1 is its header",
-            "check that this is the file you mean, or set `graph.header: false` if this row is an edge",
-        ),
-        (
-            "u,v,w\n1,2,3\n",
-            {"weight_column": "wait"},
-            "`e.csv` line 1: unknown column `wait` in `graph.weights.column`",
-            "Columns: u, v, w",
-        ),
-        (
-            "u,v,weight\n1,2,3\n",
-            {"weight_column": "wieght"},
-            "`e.csv` line 1: unknown column `wieght` in `graph.weights.column`",
-            "did you mean `weight`? Columns: u, v, weight",
-        ),
-        (
-            "u,v,w\n1,2,3\n",
-            {"target_column": "w", "weight_column": "w"},
-            "`e.csv` line 1: column `w` is named twice, for two parts of an edge",
-            YAML.format("u", "v", "w}    # or none"),
-        ),
-        (
-            "u,v,w\n1,2,3\n",
-            {"source_column": "v", "target_column": "v"},
-            "`e.csv` line 1: column `v` is named twice, for two parts of an edge",
-            YAML.format("u", "v", "w}    # or none"),
-        ),
-        ("u,v,u\n1,2,3\n", {}, "`e.csv` line 1 has two columns `u`", "give each column its own name"),
-        (
-            "abc\n1\n",
-            {"format": "csv"},
-            "`e.csv` line 1: `abc` has no comma, semicolon, `|` or tab between columns",
-            "columns that white space separates are read by `graph.format: text`",
-        ),
-        (
-            "#\n",
-            {"format": "csv"},
-            "`e.csv` holds no edges, only comments and blank lines",
-            "check that this is the file you mean",
-        ),
-    ],
-)
-def test_faults(write, refused, content, options, message, hint):
-    assert refused(write("e.csv", content), **options) == (message, hint)
-
-
 def test_a_fault_far_into_the_file_has_its_row(write, refused):
     name = write("e.csv", "u,v\n" + "1,2\n" * 1000 + "1,x\n")
     assert refused(name, block_bytes=128)[0] == "`e.csv` line 1002: `x` is not a vertex id"
     name = write("e.csv", "u,v\n" + "1,2\n" * 1000 + "1,2,3\n")
     assert refused(name, block_bytes=128)[0] == "`e.csv` line 1002 has 3 columns, wanted 2"
-
-
-def test_names_that_are_not_utf8(write, refused):
-    assert refused(write("e.csv", b"u,v\nanna,J\xfcrgen\n")) == (
-        "`e.csv` line 2: `J\ufffdrgen` is not UTF-8",
-        "set `graph.encoding: latin-1` if `J\xfcrgen` is meant; else save the file as UTF-8",
-    )
-
-
-def test_only_some_tables_have_weights(write, refused):
-    assert refused(write("a.csv", "u,v,w\n1,2,3\n"), write("b.csv", "u,v\n1,2\n")) == (
-        "`a.csv` has weights, `b.csv` has none",
-        "set `graph.weights.column: none` to leave them out",
-    )

@@ -224,15 +224,6 @@ def test_names_of_columns_that_are_not_utf8(save, write, refused, tmp_path, writ
     assert hint == "write the table again with names in UTF-8"
 
 
-@pytest.mark.parametrize("key", ["encoding", "delimiter", "header"])
-def test_options_that_do_not_fit(save, refused, key):
-    value = {"encoding": "latin-1", "delimiter": ",", "header": True}[key]
-    assert refused(save({"u": [1], "v": [2]}), **{key: value}) == (
-        f"`e.parquet` is a Parquet or Arrow table, and `graph.{key}` is set",
-        f"remove `graph.{key}`",
-    )
-
-
 def test_compressed_as_a_whole(save, write, refused, tmp_path):
     save(EDGES, "plain")
     assert refused(write("e.gz", gzip.compress((tmp_path / "plain").read_bytes()))) == (
@@ -250,11 +241,6 @@ def test_files_that_differ(save, refused):
         "`b` has weights, `a` has none",
         "set `graph.weights.column: none` to leave them out",
     )
-
-
-def test_not_a_table_although_asked_for(write, refused):
-    message, _ = refused(write("e", "1 2\n3 4\n5 6\n7 8\n"), format="parquet")
-    assert message.startswith("`e` is cut short or damaged: ")
 
 
 @pytest.mark.medium

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 SMALL = "c a road\nc\np sp 3 2\nc here too\na 1 2 10\n\na 3 1 7\n"
-PROBLEM_HINT = "it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp"
 
 
 def test_shortest_path_files(write, read):
@@ -52,78 +51,6 @@ def test_parts_of_one_graph(write, read):
     names = write("a.gr", "p sp 3 1\na 1 2 5\n"), write("b.gr", "p sp 3 2\na 2 3 6\na 3 1 7\n")
     assert read(*names).rows() == [(1, 2, 5), (2, 3, 6), (3, 1, 7)]
     assert read(names[0], names[0]).rows() == [(1, 2, 5), (1, 2, 5)]
-
-
-FAULTS = [
-    ("p aux sp co 3\n", "`r.gr` line 1: `p aux sp co 3` is not a problem line", PROBLEM_HINT),
-    ("p sp 3 3\na 1 2 5\n", "`r.gr` declares 3 edges but lists 1", "the file may be cut short: fetch it again"),
-    ("p sp 3 1\n", "`r.gr` declares 1 edges but lists 0", "the file may be cut short: fetch it again"),
-    (
-        "p sp 3 1\na 1 2 5\na 2 1 5\n", "`r.gr` declares 1 edges but lists 2 or more",
-        "correct the count at its beginning",
-    ),
-    (
-        "p sp 3 2\na 1 2 5\na 4 1 5\n", "`r.gr` line 3: vertex id `4` is outside 1 to 3",
-        "the file declares its number of vertices at its beginning: correct the id or that number",
-    ),
-    (
-        "c\np sp 3 1\na 1 0 5\n", "`r.gr` line 3: vertex id `0` is outside 1 to 3",
-        "the file declares its number of vertices at its beginning: correct the id or that number",
-    ),
-    ("p sp 3 1\na 1 2x3 5\n", "`r.gr` line 2: `2x3` is not a vertex id", "ids are whole numbers from 1"),
-    ("p sp 3 1\na -1 2 5\n", "`r.gr` line 2: vertex id `-1` is negative", "ids are whole numbers from 1"),
-    ("p sp 3 1\na 1 2\n", "`r.gr` line 2 has 2 columns, wanted 3", "every line holds source, target and weight"),
-    ("p sp 3 1\na\n", "`r.gr` line 2 has 0 columns, wanted 3", "every line holds source, target and weight"),
-    (
-        "p sp 3 1\nx 1 2 5\n", "`r.gr` line 2 begins with `x`, wanted `a`",
-        "the file may be damaged, or of another format: see `graph.format`",
-    ),
-    (
-        "p sp 3 1\na1 2 5\n", "`r.gr` line 2 begins with `a1`, wanted `a`",
-        "the file may be damaged, or of another format: see `graph.format`",
-    ),
-    ("p max 3 1\nn 1 s\n", "`r.gr` line 1: `p max 3 1` is not a problem line", PROBLEM_HINT),
-    ("c\np sp three 1\n", "`r.gr` line 2: `p sp three 1` is not a problem line", PROBLEM_HINT),
-    (
-        "c\n1 2 3\n", "`r.gr` line 2 begins with `1` before any problem line",
-        "a DIMACS file begins with comments and a line such as `p sp VERTICES EDGES`",
-    ),
-    ("c\n", "`r.gr` has no problem line", "it reads `p sp VERTICES EDGES` and precedes the edges"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("content", "message", "hint"), FAULTS)
-@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
-def test_faults(write, refused, content, message, hint, block_bytes):
-    assert refused(write("r.gr", content), format="dimacs", block_bytes=block_bytes) == (message, hint)
-
-
-def test_files_that_differ(write, refused):
-    small = write("a.gr", SMALL)
-    assert refused(small, write("b.gr", "p sp 4 0\n")) == (
-        "`a.gr` declares 3 vertices, `b.gr` 4",
-        "files read together are parts of one graph",
-    )
-    assert refused(small, write("c.gr", "p tw 3 0\n")) == (
-        "`c.gr` and `a.gr` are different kinds of DIMACS file",
-        "files read together have the same problem line",
-    )
-
-
-def test_options_that_do_not_fit(write, refused):
-    name = write("a.gr", SMALL)
-    assert refused(name, weight_column="length") == (
-        "unknown column `length`: DIMACS files have no named columns",
-        "set `graph.weights.column: auto`",
-    )
-    assert refused(name, source_column="from") == (
-        "unknown column `from`: DIMACS files have no named columns",
-        "set `graph.columns.source: auto`",
-    )
-    assert refused(name, ids="string") == (
-        "DIMACS files have integer ids, not strings",
-        "remove `graph.ids`",
-    )
 
 
 def test_coordinates_are_in_vertex_order(write, read):
@@ -186,11 +113,3 @@ def test_coordinates_that_cannot_be_used(write, content, message, hint):
     with pytest.raises(InputError) as caught:
         edge_list.coordinates()
     assert (caught.value.message, caught.value.hint) == (message, hint)
-
-
-def test_a_co_file_goes_with_dimacs_only(write, refused):
-    name, co = write("e.txt", "1 2\n"), write("r.co", "p aux sp co 3\n")
-    assert refused(name, coordinates=co) == (
-        "coordinates are given in `r.co`, but a text edge list takes none",
-        "name a table with the columns `id`, `lon` and `lat`: a `.co` file goes with a DIMACS graph",
-    )

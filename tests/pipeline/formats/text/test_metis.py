@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
-CUT_HINT = "the file may be cut short: fetch it again"
-
 
 def test_neighbours_are_listed_twice_and_blank_lines_are_vertices(write, read):
     found = read(write("m.graph", "% mesh\n4 2\n2\n1 4\n\n% note\n2"))
@@ -62,67 +60,3 @@ def test_any_mesh_comes_back_from_any_blocks(tmp_path_factory, pairs, block_byte
     for chunk in open_edge_list([str(path)], ReadOptions(block_bytes=block_bytes)).chunks(2):
         rows += zip(chunk.src.tolist(), chunk.dst.tolist(), chunk.weights.tolist(), strict=True)
     assert rows == [(u, v, u + v) for u, v in edges]
-
-
-@pytest.mark.parametrize(
-    ("content", "message", "hint"),
-    [
-        (
-            "3 2\n2\n1\n\n",
-            "`m.graph` declares 2 edges but lists 2 neighbours, wanted 4",
-            "each edge is listed in the lines of both its ends; for an edge list set `graph.format: text`",
-        ),
-        ("3 1\n2\n1\n", "`m.graph` declares 3 vertices but has lines of 2", CUT_HINT),
-        (
-            "2 1\n2\n1\n\n1\n",
-            "`m.graph` declares 2 vertices but has a line of vertex 4",
-            "correct the count in the header",
-        ),
-        (
-            "2 1\n3\n1\n",
-            "`m.graph` line 2: vertex id `3` is outside 1 to 2",
-            "the file declares its number of vertices at its beginning: correct the id or that number",
-        ),
-        ("2 1\n2\nx\n", "`m.graph` line 3: `x` is not a vertex id", "ids are whole numbers from 1"),
-        (
-            "2 1 1\n2 5\n1\n",
-            "`m.graph` line 3: the last neighbour has no weight",
-            "the header says that edges have weights",
-        ),
-        (
-            "2 1 10 2\n1 2 2\n1\n",
-            "`m.graph` line 3 ends before the weights of its vertex do",
-            "the header says how many there are",
-        ),
-        (
-            "2 1 7\n2\n1\n",
-            "`m.graph` line 1: unknown METIS format `7`",
-            "known formats: 000, 001, 010, 011, 100, 101, 110, 111",
-        ),
-        (
-            "2\n2\n1\n",
-            "`m.graph` line 1: `2` is not a METIS header",
-            "it reads `VERTICES EDGES`, and perhaps a format such as 001",
-        ),
-        ("% c\n", "`m.graph` has no header", "a METIS graph begins with `VERTICES EDGES`"),
-    ],
-)
-def test_faults(write, refused, content, message, hint):
-    assert refused(write("m.graph", content), format="metis") == (message, hint)
-
-
-def test_a_weight_that_is_no_number(write, refused):
-    message, hint = refused(write("m.graph", "2 1 1\n2 5\n1 y\n"))
-    assert message == "`m.graph` line 3: `y` is not a weight"
-    assert hint.startswith("weights are numbers such as 12, 0.5 or 3e-2")
-
-
-def test_hints_name_only_options_that_the_format_has(write, refused):
-    assert "unreadable" not in refused(write("m.graph", "2 1 1\n2 5\n1 y\n"))[1]
-
-
-def test_several_files(write, refused):
-    assert refused(write("a.graph", "1 0\n\n"), write("b.graph", "1 0\n\n")) == (
-        "`a.graph` and `b.graph` are METIS files, each a whole graph",
-        "name one of them",
-    )

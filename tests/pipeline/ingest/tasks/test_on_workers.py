@@ -32,8 +32,8 @@ from sssp_pipeline.pipeline.ingest.tasks import edge_reader, on_workers, read_by
 from sssp_pipeline.pipeline.solving import ingest_pool
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
-from sssp_pipeline.workflow import models as workflow
 from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.graph import Graph
 
 N_FILES, N = 5, 800
 pytestmark = pytest.mark.medium
@@ -87,7 +87,7 @@ def stored(store: Path, spec: dict, cluster: OneCluster | None = None, heard: Li
     """Ingest, and return the files of the graph store, without the name of the ingest, and its manifest."""
     heard = heard or Lines()
     workers = None if cluster is None else ClusterForIngest(cluster, 1, heard)
-    manifest, _ = ingest(workflow.Graph.model_validate(spec), str(store), heard, workers=workers)
+    manifest, _ = ingest(Graph.model_validate(spec), str(store), heard, workers=workers)
     if cluster is not None:
         assert heard.lines[0].startswith("ingest on "), heard.lines
     files = {}
@@ -266,7 +266,7 @@ def test_the_first_fault_is_that_of_one_process(tmp_path, four_workers, fault, f
             b"".join(path.read_bytes() for path in sorted(tmp_path.glob("edges-*.txt")))
         )
     name = "edges-*.txt" if files == "several" else "one.txt"
-    spec = workflow.Graph.model_validate({"input": str(tmp_path / name), **options})
+    spec = Graph.model_validate({"input": str(tmp_path / name), **options})
     with pytest.raises(InputError) as alone:
         ingest(spec, str(tmp_path / "alone"), Quiet())
     with pytest.raises(InputError) as caught:
@@ -347,7 +347,7 @@ def test_what_is_ingested_in_this_process_is_said(tmp_path, one_worker, monkeypa
 
     def reason(number: int, **options) -> list[str]:
         heard = Lines()
-        graph = workflow.Graph.model_validate(spec | options)
+        graph = Graph.model_validate(spec | options)
         ingest(graph, str(tmp_path / f"s{number}"), heard, workers=ClusterForIngest(one_worker, 1, heard))
         assert (tmp_path / f"s{number}" / "manifest.json").exists()
         return [line for line in heard.lines if line.startswith("ingest")]

@@ -30,7 +30,7 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import EdgesRead, RowsMade
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.graph import Graph
 
 N_FILES, N = 5, 200
 FOLDER = f"{files.TEMP_PREFIX}ingest-*"
@@ -160,7 +160,7 @@ def write(folder: Path, ids: str = "numbers", suffix: str = "txt", columns: int 
 def stored(store: Path, spec: dict, workers: Workers | Threads | None = None) -> dict:
     """Ingest, and return the files of the graph store without the name of the ingest, and its manifest."""
     manifest, _ = ingest(
-        workflow.Graph.model_validate(spec),
+        Graph.model_validate(spec),
         str(store),
         workers or Progress(),
         workers=workers if isinstance(workers, Workers) else None,
@@ -188,7 +188,7 @@ def killed(
     with monkeypatch.context() as patched:
         storage = Storage(patched, kill_at)
         with pytest.raises(Killed):
-            ingest(workflow.Graph.model_validate(spec), str(store), workers, workers=workers)
+            ingest(Graph.model_validate(spec), str(store), workers, workers=workers)
         assert storage.is_dead
     return workers.done
 
@@ -543,7 +543,7 @@ def test_a_fault_of_the_input_after_a_kill(tmp_path, monkeypatch):
 
 def test_on_an_object_store(tmp_path):
     spec, store = write(tmp_path, "strings"), f"memory://{tmp_path.name}/store"
-    graph = workflow.Graph.model_validate(spec)
+    graph = Graph.model_validate(spec)
     first, again = Workers(), Workers()
     first.error = ("rows_task", 2, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -651,7 +651,7 @@ def test_one_process_goes_on_with_what_workers_have_read(tmp_path, monkeypatch, 
     alone = stored(tmp_path / "alone", spec)
     kept(tmp_path, spec)
     heard = Workers()
-    ingest(workflow.Graph.model_validate(spec), str(tmp_path / "store"), heard)
+    ingest(Graph.model_validate(spec), str(tmp_path / "store"), heard)
     assert heard.noted["parts were read"] >= N_FILES
     assert stored(tmp_path / "store", spec) == alone
 

@@ -21,7 +21,7 @@ from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers import memory, worker_checks
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
-from sssp_pipeline.workflow.models import Graph
+from sssp_pipeline.workflow.graph import Graph
 
 MB = 10**6
 

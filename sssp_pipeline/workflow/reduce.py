@@ -1,4 +1,4 @@
-"""Answers in place of distances: `output.reduce` and `output.nearest` of the workflow, and what contradicts them."""
+"""The keys `output.reduce` and `output.nearest` of the workflow, and what contradicts them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sssp_pipeline.workflow.section import Path, Positive, Section, Text, dotted
-from sssp_pipeline.workflow.vertices import Vertices
+from sssp_pipeline.workflow.section import Contradiction, OwnKeys, Path, Positive, Section, Text, dotted
+from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
 
 ReducedValue = Literal["reached", "max_distance", "mean_distance", "sum_distance", "closeness", "harmonic"]
 VertexValue = Literal["reached_by", "nearest_source", "sum_distance", "mean_distance"]
@@ -25,8 +25,6 @@ MOST_BUCKETS, MOST_QUANTILES = 1024, 32
 MOST_VERTEX_WITHIN = 32
 #: The most decimals of a share.
 _DECIMALS = 18
-#: The section that each of these values of `output.distances` needs, and an example of it.
-_SECTIONS = {"reduced": ("reduce", "{values: [closeness]}"), "nearest": ("nearest", "{k: 10}")}
 
 
 class Amounts(Section):
@@ -95,29 +93,38 @@ class Nearest(Section):
     """The vertices to choose from. `null` means every vertex, the source included."""
 
 
-def answer_contradictions(
-    output: Mapping[str, Any], solve: Mapping[str, Any]
-) -> Iterator[tuple[Path, str, str]]:
-    """Yield path, text and hint of each contradiction in `reduce` and `nearest` of a section `output`."""
-    distances = output.get("distances", "full")
-    for kind, (section, example) in _SECTIONS.items():
-        if distances == kind and output.get(section) is None:
-            yield (
-                ("output", "distances"),
-                f"`output.distances: {kind}` needs `output.{section}`",
-                f"add `{section}: {example}`",
-            )
-        elif distances != kind and output.get(section) is not None and isinstance(distances, str):
-            yield (
-                ("output", section),
-                f"`output.{section}` goes with `output.distances: {kind}`, not with `{distances}`",
-                f"set `output.distances: {kind}`, or remove `{section}`",
-            )
-    if isinstance(reduce := output.get("reduce"), Mapping):
-        yield from _reduce_contradictions(reduce, solve.get("cutoff"))
+class ReducedKeys(OwnKeys):
+    """The keys of `output` that only `distances: reduced` has."""
+
+    reduce: Reduce | None = None
+    """Numbers made of all distances of a source. It goes with `distances: reduced`."""
+
+    @classmethod
+    def own_contradictions(
+        cls, section: Mapping[str, Any], solve: Mapping[str, Any]
+    ) -> Iterator[Contradiction]:
+        if isinstance(reduce := section.get("reduce"), Mapping):
+            yield from reduce_contradictions(reduce, solve.get("cutoff"))
 
 
-def _reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[tuple[Path, str, str]]:
+class NearestKeys(OwnKeys):
+    """The keys of `output` that only `distances: nearest` has."""
+
+    nearest: Nearest | None = None
+    """The nearest vertices of each source. It goes with `distances: nearest`."""
+
+    @classmethod
+    def own_contradictions(
+        cls, section: Mapping[str, Any], solve: Mapping[str, Any]
+    ) -> Iterator[Contradiction]:
+        del solve
+        nearest = section.get("nearest")
+        if isinstance(nearest, Mapping):
+            yield from vertices_contradictions(("output", "nearest", "of"), nearest.get("of"))
+
+
+def reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[Contradiction]:
+    """Yield the contradictions of a section `output.reduce`, given as plain values."""
     path: Path = ("output", "reduce")
     values, within, amounts = (reduce.get(key) for key in ("values", "within", "amounts"))
     bounds, shares = reduce.get("histogram"), reduce.get("quantiles")
@@ -126,10 +133,14 @@ def _reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[t
     yield from _per_vertex_contradictions((*path, "per_vertex"), over, cutoff)
     if not values and not within and bounds is None and shares is None and over is None:
         text = f"`{dotted(path)}` {'asks for no value and no radius' if reduce else 'is empty'}"
-        yield path, text, "give `values`, such as [closeness], or `within`, such as [500, 1000]"
+        yield Contradiction(
+            path, text, "give `values`, such as [closeness], or `within`, such as [500, 1000]"
+        )
     elif amounts is not None and not within:
         text = "`output.reduce.amounts` are summed within radii, and `output.reduce.within` has none"
-        yield (*path, "amounts"), text, "add `within`, such as [500, 1000], or remove `amounts`"
+        yield Contradiction(
+            (*path, "amounts"), text, "add `within`, such as [500, 1000], or remove `amounts`"
+        )
     yield from _histogram_contradictions((*path, "histogram"), bounds)
     yield from _quantiles_contradictions((*path, "quantiles"), shares)
     lists = {("values",): values, ("within",): within, ("amounts", "names"): names, ("quantiles",): shares}
@@ -140,69 +151,77 @@ def _reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[t
         if isinstance(last, int | float) and last > cutoff:
             text = f"the bound `{last}` is beyond `solve.cutoff`, which is `{cutoff}`"
             hint = "raise the cutoff to the last bound, or lower the bound"
-            yield (*path, "histogram", len(bounds) - 1), text, hint
+            yield Contradiction((*path, "histogram", len(bounds) - 1), text, hint)
     if not isinstance(within, list | tuple):
         return
     n_columns = len(within) * (1 + (len(names) if isinstance(names, list | tuple) else 0))
     if n_columns > MOST_WITHIN:
         text = f"`output.reduce.within` and `amounts` ask for {n_columns} columns"
-        yield (*path, "within"), text, f"ask for at most {MOST_WITHIN}: fewer radii, or fewer amounts"
+        yield Contradiction(
+            (*path, "within"), text, f"ask for at most {MOST_WITHIN}: fewer radii, or fewer amounts"
+        )
     yield from _beyond_cutoff((*path, "within"), within, cutoff)
 
 
-def _per_vertex_contradictions(path: Path, over: Any, cutoff: Any) -> Iterator[tuple[Path, str, str]]:
+def _per_vertex_contradictions(path: Path, over: Any, cutoff: Any) -> Iterator[Contradiction]:
     if not isinstance(over, Mapping):
         return
     values, within = over.get("values"), over.get("within")
     if not values and not within:
         text = f"`{dotted(path)}` {'asks for no value and no radius' if over else 'is empty'}"
-        yield path, text, "give `values`, such as [nearest_source], or `within`, such as [500, 1000]"
+        yield Contradiction(
+            path, text, "give `values`, such as [nearest_source], or `within`, such as [500, 1000]"
+        )
     yield from _named_twice((*path, "values"), values)
     yield from _named_twice((*path, "within"), within)
     if isinstance(within, list | tuple):
         if len(within) > MOST_VERTEX_WITHIN:
             text = f"`{dotted((*path, 'within'))}` has {len(within)} radii"
-            yield (*path, "within"), text, f"give at most {MOST_VERTEX_WITHIN}"
+            yield Contradiction((*path, "within"), text, f"give at most {MOST_VERTEX_WITHIN}")
         yield from _beyond_cutoff((*path, "within"), within, cutoff)
 
 
-def _named_twice(path: Path, given: Any) -> Iterator[tuple[Path, str, str]]:
+def _named_twice(path: Path, given: Any) -> Iterator[Contradiction]:
     if isinstance(given, list | tuple):
         for place, value in enumerate(given):
             if isinstance(value, int | float | str) and value in given[:place]:
-                yield (*path, place), f"`{dotted(path)}` has `{value}` twice", "name it once"
+                yield Contradiction((*path, place), f"`{dotted(path)}` has `{value}` twice", "name it once")
 
 
-def _beyond_cutoff(path: Path, within: Any, cutoff: Any) -> Iterator[tuple[Path, str, str]]:
+def _beyond_cutoff(path: Path, within: Any, cutoff: Any) -> Iterator[Contradiction]:
     if isinstance(cutoff, int | float):
         for place, radius in enumerate(within):
             if isinstance(radius, int | float) and radius > cutoff:
                 text = f"the radius `{radius}` is beyond `solve.cutoff`, which is `{cutoff}`"
-                yield (*path, place), text, "raise the cutoff to the largest radius, or remove the radius"
+                yield Contradiction(
+                    (*path, place), text, "raise the cutoff to the largest radius, or remove the radius"
+                )
 
 
-def _histogram_contradictions(path: Path, bounds: Any) -> Iterator[tuple[Path, str, str]]:
+def _histogram_contradictions(path: Path, bounds: Any) -> Iterator[Contradiction]:
     if not isinstance(bounds, list | tuple):
         return
     if not 2 <= len(bounds) <= MOST_BUCKETS + 1:
         n_bounds = f"{len(bounds)} bound{'' if len(bounds) == 1 else 's'}"
         text = f"`{dotted(path)}` has {n_bounds}"
-        yield path, text, f"give 2 to {MOST_BUCKETS + 1:,} rising bounds, such as [0, 500, 1000]"
+        yield Contradiction(
+            path, text, f"give 2 to {MOST_BUCKETS + 1:,} rising bounds, such as [0, 500, 1000]"
+        )
     for place, (low, high) in enumerate(pairwise(bounds)):
         if isinstance(low, int | float) and isinstance(high, int | float) and low >= high:
             text = f"the bounds in `{dotted(path)}` do not rise: `{high}` comes after `{low}`"
-            yield (*path, place + 1), text, "give each bound once, in rising order"
+            yield Contradiction((*path, place + 1), text, "give each bound once, in rising order")
             return
 
 
-def _quantiles_contradictions(path: Path, shares: Any) -> Iterator[tuple[Path, str, str]]:
+def _quantiles_contradictions(path: Path, shares: Any) -> Iterator[Contradiction]:
     if not isinstance(shares, list | tuple):
         return
     if not 1 <= len(shares) <= MOST_QUANTILES:
         text = f"`{dotted(path)}` has {len(shares)} shares"
-        yield path, text, f"give 1 to {MOST_QUANTILES} shares from 0 to 1, such as [0.5, 0.9]"
+        yield Contradiction(path, text, f"give 1 to {MOST_QUANTILES} shares from 0 to 1, such as [0.5, 0.9]")
     for place, share in enumerate(shares):
         # A number that is out of range is reported by the model.
         if isinstance(share, float) and 0 < share < 1 and Decimal(str(share)) * 10**_DECIMALS % 1:
             text = f"the share `{share}` has more than {_DECIMALS} decimals"
-            yield (*path, place), text, "round it"
+            yield Contradiction((*path, place), text, "round it")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sssp_pipeline.workflow.options import workflow_from_options
+from sssp_pipeline.workflow.from_command_line import workflow_from_options
 
 #: Keys of `sources` that say nothing of which vertices are meant.
 OTHERS = {"order", "unknown"}

@@ -1,0 +1,101 @@
+"""The section `output` of a workflow: the place and the layout of the results, and what contradicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from sssp_pipeline.workflow.registries import OUTPUTS, NameIn, code_of, misplaced, own_fields, with_own_keys
+from sssp_pipeline.workflow.section import Contradiction, Section, Text, listed
+from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
+
+#: What a user may do who asked for predecessors.
+_WITHOUT_PREDECESSORS = "set `solve.predecessors: false`: `sssp-pipeline path` needs none"
+
+
+@with_own_keys(OUTPUTS.values())
+class Output(Section):
+    """The place and the layout of the results."""
+
+    path: Text
+    """Folder of the results; it may contain `{date}` (YYYY-MM-DD), `{time}` (HHMMSS) and `{name}`. A second run of the
+    same workflow continues where the first one stopped."""
+
+    distances: Annotated[str, NameIn(OUTPUTS)] = "full"
+    """`full` writes the distances from every source to every vertex, or to the `targets`. `none` writes only metrics:
+    for each source the number of vertices reached, the largest distance and the mean. `reached` writes the distances to
+    reached vertices, and no rows for the others. `reduced` writes the numbers that `reduce` asks for. `nearest` writes
+    the nearest vertices of each source."""
+
+    targets: Vertices | None = None
+    """Write only the distances to these vertices. They keep the order given. `random` and `top_degree` give ascending
+    order. `null` means every vertex."""
+
+    layout: Literal["long", "wide"] = "long"
+    """`long` has a row per source and vertex. `wide` has a row per vertex and a column per source."""
+
+    unreached: int | float | None = None
+    """Number written as the distance of an unreached vertex. `null` writes NULL."""
+
+    compression: Literal["none", "zstd", "snappy", "lz4"] = "none"
+    """Compression of the Parquet files."""
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The keys that belong to one kind of output, of all kinds."""
+        return {key: getattr(self, key) for kind in OUTPUTS.values() for key in own_fields(kind)}
+
+
+def output_contradictions(
+    output: Mapping[str, Any], solve: Mapping[str, Any], verify: Any
+) -> Iterator[Contradiction]:
+    """Yield the contradictions of a section `output`, and of what else needs whole rows of distances."""
+    yield from vertices_contradictions(("output", "targets"), output.get("targets"))
+    for kind in OUTPUTS.values():
+        if kind.own_keys:
+            yield from code_of(kind.own_keys).own_contradictions(output, solve)
+    targets, distances = output.get("targets"), output.get("distances", "full")
+    if isinstance(distances, str) and distances in OUTPUTS:
+        yield from _keys_of_kind(output, distances)
+    if output.get("layout") == "wide" and solve.get("predecessors") is True:
+        yield Contradiction(
+            ("output", "layout"),
+            "layout `wide` has no place for predecessors",
+            f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}",
+        )
+    if distances == "full" and targets is None:
+        return
+    cause, remedy = "`output.targets`", "remove the targets"
+    if distances != "full":
+        cause, remedy = f"`output.distances: {distances}`", "set `output.distances: full`"
+    if solve.get("predecessors") is True:
+        yield Contradiction(
+            ("solve", "predecessors"),
+            f"{cause} leaves no place for predecessors",
+            f"{remedy}, or {_WITHOUT_PREDECESSORS}",
+        )
+    if verify == "certificate":
+        yield Contradiction(
+            ("verify",),
+            f"`certificate` needs the distances to every vertex, which {cause} does not write",
+            f"set `verify: sample`, or {remedy}",
+        )
+
+
+def _keys_of_kind(output: Mapping[str, Any], distances: str) -> Iterator[Contradiction]:
+    """Yield the keys that a kind of output needs and lacks, and those that it does not take."""
+    kind = OUTPUTS[distances]
+    for key, field in own_fields(kind).items():
+        if field.default is None and output.get(key) is None:
+            text = f"`output.distances: {distances}` needs `output.{key}`"
+            yield Contradiction(("output", "distances"), text, f"add `{kind.example}`")
+    defaults = {key: field.default for key, field in Output.model_fields.items()}
+    given = [key for key, value in output.items() if value not in (None, defaults.get(key))]
+    for key, takers in misplaced(given, distances, OUTPUTS):
+        kinds = listed([f"output.distances: {takers[0]}", *takers[1:]])
+        remedy = f"set `output.distances: {takers[0]}`, or remove `{key}`"
+        yield Contradiction(
+            ("output", key),
+            f"`output.{key}` goes with {kinds}, not with `{distances}`",
+            kind.instead.get(key, remedy),
+        )
