@@ -93,6 +93,14 @@ def _graph_cache_of_the_tests(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk():
+    """Sync nothing in these processes. Tests of durability record the calls of `os.fsync`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def wait_until():
     """Give a function that returns the value of a condition as soon as it is true, and fails if that takes too long."""
