@@ -186,9 +186,9 @@ def test_what_goes_on_is_the_same_command_without_what_was_for_once(at):
     Path("slow.py").write_text(
         "import sys\n"
         "from sssp_pipeline import cli\n"
-        "from sssp_pipeline.pipeline.run import run_each\n"
+        "from sssp_pipeline.pipeline.run import conductor\n"
         "def interrupted(*_, **__):\n    raise KeyboardInterrupt\n"
-        "run_each.run_each = interrupted\n"
+        "conductor.run_each = interrupted\n"
         "cli.main()\n"
     )
     words = ["run", "edges.txt", "--from", "1", "--out", "a b", "--set", "solve.batch=1"]
