@@ -287,7 +287,7 @@ def test_an_ingest_waits_for_another(place, quick):
     waiting.join(60)
     assert "waiting until it ends" in heard[0]
     ((manifest, fresh),) = done
-    assert (fresh, manifest.n_vertices) == (True, 2000)
+    assert (fresh, manifest.first.n_vertices) == (True, 2000)
     assert files.list_files(f"{store}/_lease") == []
 
 
