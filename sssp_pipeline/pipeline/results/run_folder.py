@@ -225,7 +225,7 @@ class RunFolder(RunBatches):
         files.write_atomic(self.path(STARTED), record_bytes(facts))
 
     def read_start(self) -> dict[str, Any]:
-        """Return what `write_start` stored last in an unfinished run; empty if that is gone or damaged."""
+        """Return what `write_start` stored last in an unfinished run; empty if the file is missing or damaged."""
         content = files.read_if_there(self.path(STARTED))
         with suppress(ValueError):
             return {} if content is None else record_content(content)
@@ -239,7 +239,7 @@ class RunFolder(RunBatches):
             self.sums[name] = of_file
 
     def read_input(self, digest: str, *, stays: bool) -> np.ndarray:
-        """Return what `write_input` stored; raises `InputError` if it is gone, or `digest` is not its digest."""
+        """Return what `write_input` stored. Raises `InputError` if the file is missing or has another digest."""
         path = self.path(OUTPUT_INPUT if stays else TARGETS)
         content = files.read_bytes(path)
         words = np.frombuffer(content, "<u4", len(content) // 4)

@@ -45,7 +45,7 @@ class StoredResults:
 
     @cached_property
     def metrics(self) -> pa.Table:
-        """A row for each source. Raises `InputError` if the file is gone or damaged."""
+        """A row for each source. Raises `InputError` if the file is missing or damaged."""
         return self.folder.read_metrics()
 
     @property

@@ -1,4 +1,4 @@
-"""The device forms of what is kept of rows: `reduction_on_device` has one for each `KeptOfRow`."""
+"""Reductions of rows on the device: `reduction_on_device` has a function for each `KeptOfRow`."""
 
 from __future__ import annotations
 
