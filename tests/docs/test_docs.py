@@ -101,3 +101,12 @@ def test_links_lead_somewhere(page):
         assert linked.exists(), f"{page.name} links to {target}"
         if anchor:
             assert anchor in anchors(linked), f"{page.name} links to {target}"
+
+
+def test_the_index_names_every_page():
+    docs = ROOT / "docs"
+    targets = re.findall(r"\]\(([^)#]+)", (docs / "README.md").read_text(encoding="utf-8"))
+    pages = [*docs.glob("*.md"), *docs.glob("[!p]*/*.md"), *docs.glob("notebooks/*.ipynb")]
+    assert {docs / target for target in targets if not target.startswith("..")} == set(pages) - {
+        docs / "README.md"
+    }
