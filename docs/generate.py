@@ -32,6 +32,7 @@ def workflow_page() -> str:
         "`output.path`. Any value can be replaced on the command line: `--set solve.delta=500`.",
         "",
         "- Scalars follow YAML 1.2: `true` and `false` are the only booleans, so that `verify: off` is a word.",
+        "  Digits with a leading zero are text: `ids: [007]` is the id `007`.",
         "- `${NAME}` takes a value from the environment, `${NAME:-value}` has a default, `$${` is a plain `${`.",
         "  What came from there is shown as `${NAME}` in messages and in `run.json`. Unquoted, the result is read",
         '  as YAML would read it (`7` is a number); quoted, it is text. Inside `{ }`, quote it: `{file: "${IDS}"}`.',

@@ -135,9 +135,9 @@ class VertexIds:
             if "," in str(given):
                 hint = "this is read as one id: give each id on its own"
         else:
-            example = f"; the graph has for example {self.original(0)!r}" if self.n_vertices else ""
-            how = Either("in the workflow file write a string with quotes: ", "write a string: ")
-            hint = Text(how, f"'{str(given)[:60]}'{example}")
+            how = Either("in the workflow file write a string with quotes", "write a string")
+            is_known = not self.n_vertices or self.has(str(given))
+            hint = Text(how, f": '{str(given)[:60]}'" if is_known else f", for example {self.original(0)!r}")
         kind = "integers" if wanted is int else "strings"
         return f"{listed([given])} is not in the graph, whose ids are {kind}", hint
 

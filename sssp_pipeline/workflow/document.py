@@ -1,7 +1,8 @@
 """The text of a YAML file as values, with the line of each key.
 
 The YAML is read as nodes, because only nodes know their lines. Scalars follow the core schema of YAML 1.2, which a
-reader of the file expects: `off` is text, `1e3` is a number. Aliases and tags are refused: no file needs them.
+reader of the file expects: `off` is text, `1e3` is a number. Only digits with a leading zero differ: they are text,
+because the vertex id `007` is not `7`. Aliases and tags are refused: no file needs them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sssp_pipeline.workflow.variables import expand
 _TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
 _NULL = re.compile(r"|~|null|Null|NULL")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
 # The lengths are limited so that a float can hold every number.
 _INT = re.compile(r"[-+]?[0-9]{1,300}|0x[0-9a-fA-F]{1,200}|0o[0-7]{1,200}")
 _FLOAT = re.compile(
@@ -166,7 +168,9 @@ class _NodeLoader(yaml.BaseLoader):
 
 
 def _plain_value(text: str) -> Any:
-    """Return the value of an unquoted scalar by the core schema of YAML 1.2."""
+    """Return the value of an unquoted scalar."""
+    if _LEADING_ZERO.match(text):
+        return text
     if _NULL.fullmatch(text):
         return None
     if _BOOL.fullmatch(text):

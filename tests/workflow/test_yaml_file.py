@@ -221,7 +221,6 @@ def test_a_byte_order_mark_is_no_fault(load):
     [
         ("5", 5),
         ("+5", 5),
-        ("010", 10),
         ("0x1F", 31),
         ("0o17", 15),
         ("5e2", 500.0),
@@ -234,6 +233,15 @@ def test_numbers_follow_yaml_1_2(load, text, value):
     delta = load(LEAST + f"solve: {{delta: {text}}}\n").solve.delta
     assert delta == value
     assert type(delta) is type(value)
+
+
+def test_digits_with_a_leading_zero_are_text(load):
+    assert load(LEAST.replace("all: true", "ids: [007, -01, 00.5, 0]")).sources.ids == (
+        "007",
+        "-01",
+        "00.5",
+        0,
+    )
 
 
 @pytest.mark.parametrize("text", ["null", "~", "Null", ""])

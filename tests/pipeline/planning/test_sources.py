@@ -273,7 +273,7 @@ def test_repeated_ids_are_counted():
 def test_an_integer_for_a_graph_of_strings_is_told_how_to_write_it():
     message, hint = refused(chosen, NAMES, ids=(7,))
     assert message == "source `7` is not in the graph, whose ids are strings"
-    assert hint == "in the workflow file write a string with quotes: '7'; the graph has for example 'v00'"
+    assert hint == "in the workflow file write a string with quotes, for example 'v00'"
 
 
 def test_an_empty_graph_has_no_sources():
