@@ -174,7 +174,7 @@ class RunBatches:
                 return commit_file(batch), "is of another run"
             for name, wanted in commit.files.items():
                 if wide is None or not TILES.fullmatch(name.rpartition("/")[2]):
-                    found = file_sums.file_fault(self.path(name), wanted)
+                    found = file_sums.fault_of(file_sums.sum_of(self.path(name)), wanted)
                     if found is not None:
                         return name, found
             return None

@@ -149,14 +149,11 @@ class TargetDistances(VertexDistances):
         InputError
             The files hold other vertices.
         """
-        vertices = np.concatenate(
-            [
-                ids.vertices(
-                    self.layout.vertex_ids(each, self.n).to_pylist(), f"`{files.redacted(each.url)}`: vertex"
-                )
-                for each in stored
-            ]
-        )
+        found = []
+        for each in stored:
+            there = self.layout.vertex_ids(each, self.n).to_pylist()
+            found.append(ids.vertices(there, f"`{files.redacted(each.url)}`: vertex"))
+        vertices = np.concatenate(found)
         if vertex_ids.digest_of(vertices) != self.digest:
             raise InputError(
                 f"`{files.redacted(stored[0].url)}` is damaged: it has not the targets that the run was asked for",

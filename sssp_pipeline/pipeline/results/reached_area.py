@@ -44,8 +44,7 @@ def shapely_module() -> ModuleType:
         import shapely
     except ImportError as error:
         raise InputError(
-            f"isochrones need a package that is missing: {error}",
-            hint="pip install 'sssp-pipeline[places]'",
+            f"isochrones need a package that is missing: {error}", hint="pip install 'sssp-pipeline[places]'"
         ) from error
     return shapely
 

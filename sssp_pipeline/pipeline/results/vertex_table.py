@@ -82,10 +82,8 @@ class PerVertex:
                 )
             over.merge(words, part.reshape(words.shape), dtype)
             progress.advance(batch + 1, n_batches, "batches")
-        counted, reached = (
-            int(np.sum(words[over_sources.REACHED_BY])),
-            pc.sum(metrics["reached"]).as_py() or 0,
-        )
+        counted = int(np.sum(words[over_sources.REACHED_BY]))
+        reached = pc.sum(metrics["reached"]).as_py() or 0
         if counted != reached:
             raise InputError(
                 f"the parts of `{files.redacted(folder.url)}` have {counted} reached pairs, and its metrics {reached}",

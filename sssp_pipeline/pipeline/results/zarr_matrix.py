@@ -111,8 +111,7 @@ def _zarr() -> ModuleType:
         import zarr
     except ImportError as error:
         raise InputError(
-            f"a Zarr file needs a package that is missing: {error}",
-            hint="pip install 'sssp-pipeline[zarr]'",
+            f"a Zarr file needs a package that is missing: {error}", hint="pip install 'sssp-pipeline[zarr]'"
         ) from error
     return zarr
 

@@ -215,11 +215,7 @@ class TiledRows:
 
 
 def write_wide_files(
-    batches: Sequence[TiledRows],
-    folder: str,
-    names: Sequence[str],
-    vertex: pa.Array,
-    form: DistanceFormat,
+    batches: Sequence[TiledRows], folder: str, names: Sequence[str], vertex: pa.Array, form: DistanceFormat
 ) -> Iterator[tuple[int, str, FileSum]]:
     """Write all `batches` to files below `folder`, with the columns `names` (S,) and the ids `vertex` (n,) of the rows.
 
@@ -245,10 +241,7 @@ def write_wide_files(
 
     # Mapped rows take no memory. With NULL and stand-ins a file is in memory about twice, and so is one to upload.
     n_writers = min(usable_cores(), free_memory_bytes() // (4 * PART_BYTES)) if files.is_local(folder) else 1
-    with (
-        ThreadPoolExecutor(_READERS) as readers,
-        ThreadPoolExecutor(max(1, n_writers)) as writers,
-    ):
+    with ThreadPoolExecutor(_READERS) as readers, ThreadPoolExecutor(max(1, n_writers)) as writers:
         yield from writers.map(write, range(0, len(vertex), step))
 
 
