@@ -17,7 +17,7 @@ from sssp_pipeline.pipeline.graph_store import units
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts import LAYOUTS
 from sssp_pipeline.pipeline.results.layouts.layout import DistanceLayout, Files, StoredRows
-from sssp_pipeline.pipeline.results.layouts.reached import ReachedLayout
+from sssp_pipeline.pipeline.results.layouts.long import ReachedLayout
 from sssp_pipeline.pipeline.results.metrics_output import NO_DISTANCES
 from sssp_pipeline.pipeline.results.outputs import Chooser, RowOutput
 from sssp_pipeline.pipeline.results.run_files import REPAIR

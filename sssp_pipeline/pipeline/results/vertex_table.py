@@ -163,9 +163,7 @@ class _Sums:
         if is_whole and isinstance(self._totals, np.ndarray):
             return pa.array(self._totals)
         found = np.empty(len(self._totals), kind)
-        for place, total in enumerate(
-            self._totals if isinstance(self._totals, list) else self._totals.tolist()
-        ):
+        for place, total in enumerate(map(int, self._totals)):
             try:
                 found[place] = total if is_whole else math.ldexp(total / (self._scale or 1), self._power)
             except OverflowError as error:

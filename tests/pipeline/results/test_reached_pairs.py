@@ -12,7 +12,7 @@ from pyarrow.csv import read_csv
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.pipeline.results.layouts import reached
+from sssp_pipeline.pipeline.results.layouts import long
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.yaml_file import load_workflow
@@ -44,7 +44,7 @@ def true_rows():
 @pytest.mark.medium
 @pytest.mark.parametrize("group_rows", [2**20, 10])
 def test_only_reached_vertices_have_rows(group_rows, monkeypatch):
-    monkeypatch.setattr(reached, "GROUP_ROWS", group_rows)
+    monkeypatch.setattr(long, "REACHED_GROUP_ROWS", group_rows)
     folder, record = run(load_workflow("w.yaml"), Quiet())
     assert record["verify"]["refuted"] is None
     table = pq.read_table(folder.path("distances"))
