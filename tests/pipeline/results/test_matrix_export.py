@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xarray
+import zarr
 from typer.testing import CliRunner
 
 import sssp_pipeline as sp
@@ -16,9 +18,6 @@ from sssp_pipeline.pipeline.results import matrix_export, zarr_matrix
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
 from sssp_pipeline.storage import files
-
-zarr = pytest.importorskip("zarr", reason="the extra `zarr` is not installed")
-xarray = pytest.importorskip("xarray")
 
 SOURCES = [77, 3, 1639, 0, 500]
 TARGETS = [1600, 3, 77]
