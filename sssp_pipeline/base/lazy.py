@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from sssp_pipeline.base.errors import InputError
+
 
 class LazyModule:
     """A stand-in for the module `name`, which is imported when one of its attributes is first used.
@@ -25,6 +27,18 @@ class LazyModule:
         if self._module is None:
             self._module = import_module(self._name)
         return getattr(self._module, attribute)
+
+
+def optional_package(name: str, needing: str, extra: str) -> ModuleType:
+    """Return the package `name`; raise `InputError` if it is missing.
+
+    `needing` begins the message: "isochrones need". `extra` is the extra of this package that installs it.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        hint = f"pip install 'sssp-pipeline[{extra}]'"
+        raise InputError(f"{needing} a package that is missing: {error}", hint=hint) from error
 
 
 class _Hidden:

@@ -28,21 +28,13 @@ CREATED_BY = f"sssp-pipeline version {__version__}"
 _MARK = b"PAR1"
 #: Bytes that are written by one call, at least. Threads that write take turns in Python, so each does little there.
 _AT_ONCE = 2**25
-#: Numbers of the format: physical types, codecs and annotations of types.
-_INT32, _INT64, _FLOAT, _DOUBLE, _BYTE_ARRAY = 1, 2, 4, 5, 6
+#: Numbers of the format: codecs, physical types and annotations of types.
 _CODECS = {"none": 0, "snappy": 1, "zstd": 6, "lz4": 7}
 _UTF8 = 0
 _UNSIGNED = {"uint32": 13, "uint64": 14}
-_PHYSICAL = {
-    "int32": _INT32,
-    "uint32": _INT32,
-    "int64": _INT64,
-    "uint64": _INT64,
-    "float": _FLOAT,
-    "double": _DOUBLE,
-    "string": _BYTE_ARRAY,
-    "large_string": _BYTE_ARRAY,
-}
+_NUMBERS = {"int32": 1, "uint32": 1, "int64": 2, "uint64": 2, "float": 4, "double": 5}
+_TEXTS = {"string": 6, "large_string": 6}
+_PHYSICAL = _NUMBERS | _TEXTS
 
 
 class PageWriter:
@@ -81,10 +73,7 @@ class PageWriter:
         for (name, kind), chunk in zip(self._columns, chunks, strict=True):
             columns.append(self._write_chunk(name, kind, chunk))
             n_rows, plain_bytes = chunk.n_values, plain_bytes + chunk.uncompressed_bytes
-        order = [
-            thrift.struct({1: thrift.i32(n), 2: thrift.boolean(False), 3: thrift.boolean(False)})
-            for n in sorted_by
-        ]
+        order = [thrift.struct({1: thrift.i32(n), 2: thrift.FALSE, 3: thrift.FALSE}) for n in sorted_by]
         self._groups.append(
             thrift.struct(
                 {
@@ -142,7 +131,7 @@ class PageWriter:
                 4: self._codec,
                 5: thrift.i64(chunk.n_values),
                 6: thrift.i64(chunk.uncompressed_bytes),
-                7: thrift.i64(chunk.n_bytes),
+                7: thrift.i64(self._at - begin),
                 9: thrift.i64(begin + chunk.dictionary_bytes),
                 11: thrift.i64(begin) if chunk.dictionary_bytes else None,
                 12: thrift.struct(statistics),
@@ -177,15 +166,9 @@ def _schema_element(name: str, kind: str) -> Value:
     if kind in _UNSIGNED:
         bits = thrift.i8(32 if kind == "uint32" else 64)
         converted = thrift.i32(_UNSIGNED[kind])
-        logical = thrift.struct({10: thrift.struct({1: bits, 2: thrift.boolean(False)})})
-    elif _PHYSICAL[kind] == _BYTE_ARRAY:
+        logical = thrift.struct({10: thrift.struct({1: bits, 2: thrift.FALSE})})
+    elif kind in _TEXTS:
         converted, logical = thrift.i32(_UTF8), thrift.struct({1: thrift.struct({})})
     return thrift.struct(
-        {
-            1: thrift.i32(_PHYSICAL[kind]),
-            3: thrift.i32(1),
-            4: thrift.binary(name),
-            6: converted,
-            10: logical,
-        }
+        {1: thrift.i32(_PHYSICAL[kind]), 3: thrift.i32(1), 4: thrift.binary(name), 6: converted, 10: logical}
     )

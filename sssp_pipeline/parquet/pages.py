@@ -35,20 +35,12 @@ if TYPE_CHECKING:
 else:
     pc, pq = LazyModule("pyarrow.compute"), LazyModule("pyarrow.parquet")
 
-#: Numbers of the format: encodings and kinds of pages.
+#: Numbers of the format: encodings, as far as `encoded_chunk` can meet them, and kinds of pages.
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
-_ENCODINGS = {
-    "PLAIN": 0,
-    "PLAIN_DICTIONARY": 2,
-    "RLE": 3,
-    "BIT_PACKED": 4,
-    "DELTA_BINARY_PACKED": 5,
-    "DELTA_LENGTH_BYTE_ARRAY": 6,
-    "DELTA_BYTE_ARRAY": 7,
-    "RLE_DICTIONARY": 8,
-    "BYTE_STREAM_SPLIT": 9,
-}
+_ENCODINGS = {"PLAIN": _PLAIN, "RLE": _RLE, "DELTA_BINARY_PACKED": 5, "RLE_DICTIONARY": _RLE_DICTIONARY}
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+#: The buffers of a page, and their bytes without compression.
+_Page = tuple[tuple[memoryview, ...], int]
 
 
 @dataclass(frozen=True)
@@ -61,9 +53,7 @@ class Chunk:
     n_values: int
     #: Numbers of all encodings in it.
     encodings: tuple[int, ...]
-    #: Bytes of all buffers.
-    n_bytes: int
-    #: What they would be without compression.
+    #: Bytes of all buffers without compression.
     uncompressed_bytes: int
     #: Bytes of the dictionary page at its beginning; 0 without one.
     dictionary_bytes: int
@@ -155,18 +145,9 @@ def packed_chunk(
     else:  # a run of bit-packed levels, in groups of eight
         header = varint(len(bits) << 1 | 1)
         levels = [(len(header) + len(bits)).to_bytes(4, "little") + header, bits.data]
-    page = _page(_DATA_PAGE, _PLAIN, n_values, levels, present, compression, known)
-    return Chunk(
-        page.buffers,
-        n_values,
-        (_PLAIN, _RLE),
-        page.n_bytes,
-        page.uncompressed_bytes,
-        0,
-        n_values - n_present,
-        _plain_limits(*known.limits) if known else None,
-        scratch,
-    )
+    buffers, plain_bytes = _page(_DATA_PAGE, _PLAIN, n_values, levels, present, compression, known)
+    limits = _plain_limits(*known.limits) if known else None
+    return Chunk(buffers, n_values, (_PLAIN, _RLE), plain_bytes, 0, n_values - n_present, limits, scratch)
 
 
 def source_chunk(names: Sequence[int] | Sequence[str], n_rows: int, compression: str) -> Chunk:
@@ -174,18 +155,13 @@ def source_chunk(names: Sequence[int] | Sequence[str], n_rows: int, compression:
     n_values, entries = len(names) * n_rows, [_plain_value(name) for name in names]
     if isinstance(names[0], str):
         entries = [len(entry).to_bytes(4, "little") + entry for entry in entries]
-    dictionary = _page(_DICTIONARY_PAGE, _PLAIN, len(names), [], [b"".join(entries)], compression)
-    data = _index_page(len(names), n_rows, compression)
-    return Chunk(
-        (*dictionary.buffers, *data.buffers),
-        n_values,
-        (_PLAIN, _RLE, _RLE_DICTIONARY),
-        dictionary.n_bytes + data.n_bytes,
-        dictionary.uncompressed_bytes + data.uncompressed_bytes,
-        dictionary.n_bytes,
-        0,
-        (_plain_value(min(names)), _plain_value(max(names))),
+    dictionary, plain_bytes = _page(
+        _DICTIONARY_PAGE, _PLAIN, len(names), [], [b"".join(entries)], compression
     )
+    data, of_data = _index_page(len(names), n_rows, compression)
+    kinds, limits = (_PLAIN, _RLE, _RLE_DICTIONARY), (_plain_value(min(names)), _plain_value(max(names)))
+    n_bytes = sum(map(len, dictionary))
+    return Chunk((*dictionary, *data), n_values, kinds, plain_bytes + of_data, n_bytes, 0, limits)
 
 
 @lru_cache(2**2)
@@ -219,7 +195,6 @@ def encoded_chunk(values: pa.Array, compression: str, encoding: str | None) -> C
         (memoryview(sink.getvalue())[begin : begin + written.total_compressed_size],),
         len(values),
         tuple(_ENCODINGS[name] for name in written.encodings),
-        written.total_compressed_size,
         written.total_uncompressed_size,
         written.data_page_offset - begin,
         values.null_count,
@@ -269,13 +244,6 @@ _columns: deque[RepeatedColumn] = deque(maxlen=2)
 _lock = threading.Lock()
 
 
-@dataclass(frozen=True)
-class _Page:
-    buffers: tuple[memoryview, ...]
-    n_bytes: int
-    uncompressed_bytes: int
-
-
 def _page(
     kind: int,
     encoding: int,
@@ -287,11 +255,10 @@ def _page(
 ) -> _Page:
     """Return a page of `levels` and `content` with its header; `known` is what is known of the values before."""
     body = [memoryview(part) for part in (*levels, *content) if len(part)]
-    n_body = n_plain = sum(map(len, body))
+    n_plain = sum(map(len, body))
     if compression != "none":
         codec = pa.Codec("lz4_raw" if compression == "lz4" else compression)
         body = [memoryview(codec.compress(b"".join(body), asbytes=True))]
-        n_body = len(body[0])
     if compression == "none" and known is not None and known.remainders is not None:
         checksum = appended(crc32_of(levels[:1]), known.remainders, known.n_bits)
     else:
@@ -304,12 +271,12 @@ def _page(
         {
             1: thrift.i32(kind),
             2: thrift.i32(n_plain),
-            3: thrift.i32(n_body),
+            3: thrift.i32(sum(map(len, body))),
             4: thrift.i32(checksum - (checksum >> 31 << 32)),
             **about,
         }
     )
-    return _Page((memoryview(header), *body), len(header) + n_body, len(header) + n_plain)
+    return (memoryview(header), *body), len(header) + n_plain
 
 
 @lru_cache(2**8)

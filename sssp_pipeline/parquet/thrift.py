@@ -21,7 +21,9 @@ Value = tuple[int, bytes]
 
 #: Each byte on its own.
 _BYTES = [bytes([value]) for value in range(256)]
-_TRUE, _FALSE, _I8, _I16, _I32, _I64, _BINARY, _LIST, _STRUCT = 1, 2, 3, 4, 5, 6, 8, 9, 12
+_I8, _I16, _I32, _I64, _BINARY, _LIST, _STRUCT = 3, 4, 5, 6, 8, 9, 12
+#: The truth value "false".
+FALSE: Value = (2, b"")
 
 
 def varint(value: int) -> bytes:
@@ -38,11 +40,6 @@ def varint(value: int) -> bytes:
 
 def _zigzag(value: int) -> bytes:
     return varint(value << 1 if value >= 0 else -value * 2 - 1)
-
-
-def boolean(value: bool) -> Value:
-    """Return a truth value."""
-    return (_TRUE if value else _FALSE), b""
 
 
 def i8(value: int) -> Value:

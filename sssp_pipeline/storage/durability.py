@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path, PurePath
 from typing import Literal
 
 from sssp_pipeline.storage.error_texts import writing
@@ -59,13 +60,13 @@ def sync(folder: str, names: Collection[str] = ()) -> None:
     fs, path = filesystem(folder)
     if not (_is_on.get() and is_of_machine(fs)):
         return
-    files = [os.path.join(path, name) for name in names]  # noqa: PTH118
-    below = {parent for name in names for parent in _parents(name)}
-    folders = [os.path.join(path, name) for name in sorted(below)]  # noqa: PTH118
+    root = Path(path)
+    below = {parent for name in names for parent in PurePath(name).parents if parent.name}
     with writing(folder):
-        with ThreadPoolExecutor(min(_AT_A_TIME, max(len(files), 1))) as pool:
-            list(pool.map(_sync_file, files))
-        for each in (*folders, path, *_ancestors(path)):
+        with ThreadPoolExecutor(min(_AT_A_TIME, max(len(names), 1))) as pool:
+            list(pool.map(_sync_file, [root / name for name in names]))
+        # The folders that lead to it may be new, too.
+        for each in (*(root / name for name in sorted(below)), root, *root.parents):
             _sync_folder(each)
 
 
@@ -76,12 +77,8 @@ def begin_sync(url: str) -> None:
     """
     fs, path = filesystem(url)
     if _is_on.get() and is_of_machine(fs) and _begin_to_write is not None:
-        with suppress(OSError):  # the sync reports it
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                _begin_to_write(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _WRITE)
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - the sync reports an error
+            _begin_to_write(file.fileno(), ctypes.c_int64(0), ctypes.c_int64(0), _WRITE)
 
 
 def sync_file(path: str) -> None:
@@ -90,18 +87,7 @@ def sync_file(path: str) -> None:
         _sync_file(path)
 
 
-def _parents(name: str) -> Iterator[str]:
-    while name := name.rpartition("/")[0]:
-        yield name
-
-
-def _ancestors(path: str) -> Iterator[str]:
-    """Yield the folders that lead to `path`. Each of them may be new."""
-    while (parent := os.path.dirname(path)) != path:  # noqa: PTH120
-        yield (path := parent)
-
-
-def _sync_file(path: str) -> None:
+def _sync_file(path: str | Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -109,7 +95,7 @@ def _sync_file(path: str) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(path: str) -> None:
+def _sync_folder(path: Path) -> None:
     # A folder that this user may not read is not one that this program has made.
     with suppress(FileNotFoundError, PermissionError):
         try:

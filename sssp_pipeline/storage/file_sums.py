@@ -137,26 +137,19 @@ def file_faults(folder: str, wanted: Mapping[str, FileSum], *, content: bool) ->
     names = list(wanted)
     if content:
         with ThreadPoolExecutor(_READERS) as readers:
-            found: list[FileSum | None] = list(
-                readers.map(lambda name: sum_of(files.join(folder, name)), names)
-            )
+            found = list(readers.map(sum_of, [files.join(folder, name) for name in names]))
     else:
         sizes = files.file_sizes(folder)
         found = [FileSum(sizes[name], wanted[name].crc32) if name in sizes else None for name in names]
-    faults = zip(names, map(_fault, found, wanted.values()), strict=True)
+    faults = zip(names, map(fault_of, found, wanted.values()), strict=True)
     return {name: fault for name, fault in faults if fault is not None}
-
-
-def file_fault(url: str, wanted: FileSum) -> str | None:
-    """Return what is wrong with the file at `url`, which is read whole; None if nothing is."""
-    return _fault(sum_of(url), wanted)
 
 
 def checked_footer(handle: IO[bytes], wanted: FileSum) -> tuple[bytes, str | None]:
     """Return the footer of an open Parquet file, and what is wrong with it or with the length of the file, or None."""
     n_bytes = handle.seek(0, io.SEEK_END)
     if n_bytes != wanted.bytes:
-        return b"", _fault(FileSum(n_bytes, 0), wanted)
+        return b"", fault_of(FileSum(n_bytes, 0), wanted)
     handle.seek(max(0, n_bytes - _TAIL_BYTES))
     tail = handle.read()
     if (length := _footer_bytes(tail)) > len(tail):
@@ -173,12 +166,8 @@ def _footer_bytes(tail: bytes) -> int:
     return int.from_bytes(tail[-_END:-4], "little") + _END
 
 
-def content_fault(content: bytes, wanted: FileSum) -> str | None:
-    """Return what is wrong with the `content` of a file, None if nothing is."""
-    return _fault(FileSum(len(content), crc32_of([content])), wanted)
-
-
-def _fault(found: FileSum | None, wanted: FileSum) -> str | None:
+def fault_of(found: FileSum | None, wanted: FileSum) -> str | None:
+    """Return what is wrong with a file that has the sum `found`, None if it is missing; None if nothing is wrong."""
     if found is None:
         return "is gone"
     if found.bytes != wanted.bytes:

@@ -12,14 +12,7 @@ from typing import Any
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.storage import pipes
 from sssp_pipeline.storage.error_texts import reading
-from sssp_pipeline.storage.filesystems import (
-    HTTP_SCHEMES,
-    call,
-    filesystem,
-    is_local,
-    join,
-    pipe_copy,
-)
+from sssp_pipeline.storage.filesystems import HTTP_SCHEMES, call, filesystem, is_local, join, pipe_copy
 from sssp_pipeline.storage.redaction import redacted
 
 #: The beginning of a random mark.
@@ -104,17 +97,13 @@ def fingerprint(url: str) -> dict[str, Any]:
     with reading(url):
         info = call(url, fs.info, path)
     # A file without any of these marks counts as changed: its mark is random.
-    mark = next((info[key] for key in _CHANGE_MARKS if info.get(key) is not None), _random_mark())
+    random_mark = _UNKNOWN_MARK + uuid.uuid4().hex
+    mark = next((info[key] for key in _CHANGE_MARKS if info.get(key) is not None), random_mark)
     return {"url": redacted(url), "size": info.get("size"), "mark": str(mark)}
-
-
-def _random_mark() -> str:
-    return _UNKNOWN_MARK + uuid.uuid4().hex
 
 
 def has_changed(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Return whether a file has another fingerprint `now`; without marks, only its size decides."""
     both_unknown = all(str(one.get("mark")).startswith(_UNKNOWN_MARK) for one in (before, now))
-    return any(
-        before.get(key) != now.get(key) for key in ("url", "size", *(() if both_unknown else ("mark",)))
-    )
+    keys = ("url", "size") if both_unknown else ("url", "size", "mark")
+    return any(before.get(key) != now.get(key) for key in keys)

@@ -196,11 +196,7 @@ class _Lease:
         self._on_wait = on_wait
         self._is_announced = False
         self._token = uuid.uuid4().hex
-        self._facts = {
-            "holder": f"{platform.node()}:{os.getpid()}",
-            "lease_s": LEASE_S,
-            "token": self._token,
-        }
+        self._facts = {"holder": f"{platform.node()}:{os.getpid()}", "lease_s": LEASE_S, "token": self._token}
         self._number = 0
         self._renewed = _now()
         self._lost = False

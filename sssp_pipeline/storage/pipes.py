@@ -115,11 +115,8 @@ def _kind(path: str) -> str | None:
         return None
     if stat.S_ISCHR(status.st_mode):
         return None if status.st_rdev == Path(os.devnull).stat().st_rdev else "a device"
-    if stat.S_ISFIFO(status.st_mode):
-        return "pipe"
-    return (
-        "a device" if stat.S_ISBLK(status.st_mode) else "a socket" if stat.S_ISSOCK(status.st_mode) else None
-    )
+    kinds = {stat.S_IFIFO: "pipe", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(status.st_mode))
 
 
 def _copy_of_pipe(url: str, path: str, may_be_silent: bool) -> Copy | None:

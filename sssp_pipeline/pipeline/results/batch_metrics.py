@@ -11,7 +11,6 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,20 +21,22 @@ from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, SourceM
 
 #: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.
 _MEASURED = {
-    "solver": "string",
-    "solve_s": "float64",
-    "vertices_processed": "int64",
-    "edges_relaxed": "int64",
-    "reached": "int64",
-    "max_distance": "float64",
-    "mean_distance": "float64",
-    "teps": "float64",
-    "delta_first": "float64",
-    "delta_last": "float64",
-    "delta_changes": "int64",
-    "supersteps": "int64",
-    "filter_s": "float64",
+    "solver": pa.string(),
+    "solve_s": pa.float64(),
+    "vertices_processed": pa.int64(),
+    "edges_relaxed": pa.int64(),
+    "reached": pa.int64(),
+    "max_distance": pa.float64(),
+    "mean_distance": pa.float64(),
+    "teps": pa.float64(),
+    "delta_first": pa.float64(),
+    "delta_last": pa.float64(),
+    "delta_changes": pa.int64(),
+    "supersteps": pa.int64(),
+    "filter_s": pa.float64(),
 }
+#: The column with the moments of the traces.
+_TRACE = pa.list_(pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name in TRACE.names or ()]))
 #: The metrics that are in the unit of the weights.
 OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
 #: In the records: how many moments the trace of a source has, -1 if it has no trace.
@@ -115,62 +116,46 @@ class BatchMetrics:
         return BatchMetrics(Place(**place), MetricsColumns(columns))
 
 
-@cache
-def _types() -> dict[str, pa.DataType]:
-    """Return the types of the columns of metrics: those in `_MEASURED`, and the trace."""
-    moment = pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name in TRACE.names or ()])
-    return {name: pa.type_for_alias(alias) for name, alias in _MEASURED.items()} | {"trace": pa.list_(moment)}
-
-
 def metrics_table(
-    metrics: Sequence[SourceMetrics],
-    source_ids: pa.Array,
-    batch: int,
-    place: Place,
-    scale: int | None = None,
+    metrics: Sequence[SourceMetrics], source_ids: pa.Array, batch: int, place: Place, scale: int | None = None
 ) -> pa.Table:
     """Return the metrics of a batch as a table: one row for each source, with the ids `source_ids` of the input.
 
     Lengths are in the input's unit; those in `metrics` are `scale` times as large.
     """
     n_rows = len(metrics)
-    types = _types()
+    solved_at = None if place.solved_at is None else round(place.solved_at * 1000)
     columns = {
         "source": source_ids,
         "batch": pa.repeat(pa.scalar(batch, pa.int64()), n_rows),
         "worker": pa.repeat(place.worker, n_rows),
         "device": pa.repeat(place.device, n_rows),
         "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
-        "solved_at": pa.repeat(_moment(place.solved_at), n_rows),
+        "solved_at": pa.repeat(pa.scalar(solved_at, pa.timestamp("ms", "UTC")), n_rows),
     }
-    for name in _MEASURED:
+    for name, kind in _MEASURED.items():
         values = metrics_column(metrics, name)
         if isinstance(values, np.ndarray):
-            values = values.astype(types[name].to_pandas_dtype())
+            values = values.astype(kind.to_pandas_dtype())
         elif name == "max_distance":  # Arrow refuses integers that a float cannot hold
             values = list(map(float, values))
-        columns[name] = pa.array(values, types[name])
+        columns[name] = pa.array(values, kind)
         if scale is not None and name in OF_LENGTHS:
             columns[name] = pc.divide(columns[name], float(scale))
     columns["trace"] = _traces(list(metrics_column(metrics, "trace")), scale)
     return pa.table(columns)
 
 
-def _moment(seconds: float | None) -> pa.Scalar:
-    return pa.scalar(None if seconds is None else round(seconds * 1000), pa.timestamp("ms", "UTC"))
-
-
 def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
     """Return a list of moments for each trace, and NULL for each None."""
-    of_type = _types()["trace"]
     recorded = [trace for trace in traces if trace is not None]
     if not recorded:
-        return pa.nulls(len(traces), of_type)
+        return pa.nulls(len(traces), _TRACE)
     moments = np.concatenate(recorded)
     if scale is not None:
         moments["delta"] /= scale
     begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
     begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
-    fields = list(of_type.value_type)
+    fields = list(_TRACE.value_type)
     values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in fields], fields=fields)
     return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)

@@ -132,9 +132,8 @@ class RunBatches:
             part, of_part = words.astype("<u8", copy=False), part_file(batch)
             sums[of_part] = file_sums.write_summed(self.path(of_part), lambda file: file.write(part))
         if (name := output.batch_file(batch)) is not None:
-            sums[name] = file_sums.write_summed(
-                self.path(name), lambda file: output.write(file, sources, solution, ids)
-            )
+            path = self.path(name)
+            sums[name] = file_sums.write_summed(path, lambda file: output.write(file, sources, solution, ids))
         metrics = batch_metrics.BatchMetrics(place, solution.metrics).to_bytes()
         content = commits.Commit(batch, commits.run_digest(self.identity), sums, metrics).to_bytes()
         files.write_atomic(self.path(commit_file(batch)), content)
@@ -174,7 +173,7 @@ class RunBatches:
                 return commit_file(batch), "is of another run"
             for name, wanted in commit.files.items():
                 if wide is None or not TILES.fullmatch(name.rpartition("/")[2]):
-                    found = file_sums.file_fault(self.path(name), wanted)
+                    found = file_sums.fault_of(file_sums.sum_of(self.path(name)), wanted)
                     if found is not None:
                         return name, found
             return None
@@ -198,10 +197,8 @@ class RunBatches:
             commit = self.commit(batch)
             stored = batch_metrics.BatchMetrics.of_bytes(commit.metrics)
             sources = ids.originals(stored.sources)
-            return (
-                batch_metrics.metrics_table(stored.metrics, sources, batch, stored.place, scale),
-                commit.files,
-            )
+            table = batch_metrics.metrics_table(stored.metrics, sources, batch, stored.place, scale)
+            return table, commit.files
 
         # An object store takes some milliseconds for each request, so several are sent at once. A table takes 18 kB
         # of memory however few rows it has, so tables are joined in groups.

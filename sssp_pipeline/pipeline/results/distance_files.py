@@ -127,7 +127,4 @@ def opened(stored: StoredFile) -> Iterator[pq.ParquetFile]:
             ahead = not files.is_local(url)
             yield pq.ParquetFile(handle, metadata=metadata, pre_buffer=ahead, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"`{files.redacted(url)}` is damaged: {error}",
-            hint=REPAIR,
-        ) from error
+        raise InputError(f"`{files.redacted(url)}` is damaged: {error}", hint=REPAIR) from error

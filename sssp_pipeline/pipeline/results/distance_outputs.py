@@ -17,7 +17,7 @@ from sssp_pipeline.pipeline.graph_store import units
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts import LAYOUTS
 from sssp_pipeline.pipeline.results.layouts.layout import DistanceLayout, Files, StoredRows
-from sssp_pipeline.pipeline.results.layouts.reached import ReachedLayout
+from sssp_pipeline.pipeline.results.layouts.long import ReachedLayout
 from sssp_pipeline.pipeline.results.metrics_output import NO_DISTANCES
 from sssp_pipeline.pipeline.results.outputs import Chooser, RowOutput
 from sssp_pipeline.pipeline.results.run_files import REPAIR
@@ -149,14 +149,11 @@ class TargetDistances(VertexDistances):
         InputError
             The files hold other vertices.
         """
-        vertices = np.concatenate(
-            [
-                ids.vertices(
-                    self.layout.vertex_ids(each, self.n).to_pylist(), f"`{files.redacted(each.url)}`: vertex"
-                )
-                for each in stored
-            ]
-        )
+        found = []
+        for each in stored:
+            there = self.layout.vertex_ids(each, self.n).to_pylist()
+            found.append(ids.vertices(there, f"`{files.redacted(each.url)}`: vertex"))
+        vertices = np.concatenate(found)
         if vertex_ids.digest_of(vertices) != self.digest:
             raise InputError(
                 f"`{files.redacted(stored[0].url)}` is damaged: it has not the targets that the run was asked for",

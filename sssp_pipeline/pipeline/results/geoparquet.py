@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -48,11 +47,6 @@ _CRS84 = {
 }
 
 
-def bounds_column(bounds: np.ndarray) -> pa.Array:
-    """Return the column of `bounds` (n, 4): west, south, east and north of each geometry."""
-    return pa.StructArray.from_arrays(list(bounds.T), fields=list(BOUNDS_TYPE))
-
-
 class Described:
     """What the metadata of a file say of the areas in it."""
 
@@ -68,21 +62,19 @@ class Described:
     def metadata(self) -> dict[str, str]:
         """Return the keys and values to add to the metadata of the file."""
         bounds = np.array(self._bounds)
-        covering = {side: [BOUNDS, side] for side in _SIDES}
         column: dict[str, Any] = {
             "encoding": "WKB",
             "geometry_types": sorted(self._types),
             "crs": _CRS84,
             "edges": "planar",
             "orientation": "counterclockwise",
-            "covering": {"bbox": covering},
+            "covering": {"bbox": {side: [BOUNDS, side] for side in _SIDES}},
         }
         if len(bounds):
             west_south, east_north = np.min(bounds[:, :2], axis=0), np.max(bounds[:, 2:], axis=0)
             column["bbox"] = [*west_south.tolist(), *east_north.tolist()]
-        return {
-            "geo": json.dumps({"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}})
-        }
+        about = {"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}}
+        return {"geo": json.dumps(about)}
 
 
 def write_geoparquet(url: str, tables: Iterable[pa.Table], schema: pa.Schema, described: Described) -> None:
@@ -93,10 +85,9 @@ def write_geoparquet(url: str, tables: Iterable[pa.Table], schema: pa.Schema, de
     InputError
         The place cannot be written.
     """
-    with files.open_atomic(url, synced=True) as handle, ExitStack() as resources:
-        # With a copy of Arrow's schema in the file, pyarrow would not show metadata that are added at the end.
-        options = {"compression": "zstd", "store_schema": False}
-        writer = resources.enter_context(pq.ParquetWriter(handle, schema, **options))
+    # With a copy of Arrow's schema in the file, pyarrow would not show metadata that are added at the end.
+    options = {"compression": "zstd", "store_schema": False}
+    with files.open_atomic(url, synced=True) as handle, pq.ParquetWriter(handle, schema, **options) as writer:
         held: list[pa.Table] = []
         for table in tables:
             held.append(table)

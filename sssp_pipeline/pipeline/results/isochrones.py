@@ -25,7 +25,6 @@ from sssp_pipeline.pipeline.results.geoparquet import (
     BOUNDS_TYPE,
     GEOMETRY,
     Described,
-    bounds_column,
     write_geoparquet,
 )
 from sssp_pipeline.pipeline.results.layouts.layout import StoredRow
@@ -159,7 +158,7 @@ class Isochrones:
             pa.repeat(pa.scalar(source, schema.field("source").type), len(found)),
             pa.array(self._limits, schema.field("limit").type),
             pa.array(shapely.to_wkb(found), pa.binary()),
-            bounds_column(bounds),
+            pa.StructArray.from_arrays(list(bounds.T), fields=list(BOUNDS_TYPE)),
         ]
         return pa.table(columns, schema=schema), [area.geom_type for area in found], bounds
 

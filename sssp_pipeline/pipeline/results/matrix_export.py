@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -101,7 +100,7 @@ def export_matrix(
         progress,
     )
     if suffix == "parquet":
-        _write_parquet(blocks, url, list(columns), dtype, sparse, unreached)
+        _write_parquet(blocks, url, list(columns), stored.sources.type, dtype, sparse, unreached)
         return
     shape = record["sources"], stored.n_columns
     numbers = ((block.sources, block.vertices, _numbers(block, unreached, dtype)) for block in blocks)
@@ -146,32 +145,23 @@ def _write_parquet(
     blocks: Iterable[Block],
     url: str,
     columns: list[str],
+    id_type: pa.DataType,
     dtype: np.dtype,
     sparse: bool,
     unreached: float | None,
 ) -> None:
-    with files.open_atomic(url, synced=True) as handle, ExitStack() as resources:
-        writer: pq.ParquetWriter | None = None
+    schema = pa.schema(list(zip(columns, (id_type, id_type, pa.from_numpy_dtype(dtype)), strict=True)))
+    with (
+        files.open_atomic(url, synced=True) as handle,
+        pq.ParquetWriter(handle, schema, compression="zstd", use_dictionary=columns[:2]) as writer,
+    ):
         for block in blocks:
             n_sources, n_vertices = len(block.sources), len(block.vertices)
-            places = np.repeat(np.arange(n_sources), n_vertices), np.tile(np.arange(n_vertices), n_sources)
-            # As dictionaries the ids take no memory, and Parquet keeps them as such.
-            ids = [
-                pa.DictionaryArray.from_arrays(place.astype(np.int32), of)
-                for place, of in zip(places, (block.sources, block.vertices), strict=True)
-            ]
+            sources = block.sources.take(pa.array(np.repeat(np.arange(n_sources), n_vertices)))
+            vertices = block.vertices.take(pa.array(np.tile(np.arange(n_vertices), n_sources)))
             distances = block.distances if unreached is None else _filled(block, unreached, dtype)
-            table = pa.table([*ids, distances], columns)
-            if sparse:
-                table = table.filter(distances.is_valid())
-            # Readers shall see plain ids.
-            kinds = [block.sources.type, block.vertices.type, distances.type]
-            table = table.cast(pa.schema(list(zip(columns, kinds, strict=True))))
-            if writer is None:
-                writer = resources.enter_context(
-                    pq.ParquetWriter(handle, table.schema, compression="zstd", use_dictionary=columns[:2])
-                )
-            writer.write_table(table)
+            table = pa.table([sources, vertices, distances], schema=schema)
+            writer.write_table(table.filter(distances.is_valid()) if sparse else table)
 
 
 def _numbers(block: Block, unreached: float | None, dtype: np.dtype) -> np.ndarray:

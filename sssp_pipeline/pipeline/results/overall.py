@@ -37,9 +37,8 @@ def overall_numbers(
     dtype
         The type of the weights.
     """
-    found: dict[str, Any] = dict(
-        zip(("radius", "diameter"), _extremes(folder, metrics, n_batches), strict=True)
-    )
+    radius, diameter = _extremes(folder, metrics, n_batches)
+    found: dict[str, Any] = {"radius": radius, "diameter": diameter}
     if dtype.kind != "f" and output.form.scale is None and n_batches:
         found = {name: int(value) for name, value in found.items()}
     if buckets := output.histogram_columns:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, distance_limit
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import optional_package
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 
@@ -40,14 +40,7 @@ _METRE_DEGREES = np.degrees(1 / EARTH_RADIUS_M)
 
 def shapely_module() -> ModuleType:
     """Return shapely; raise `InputError` if it is missing."""
-    try:
-        import shapely
-    except ImportError as error:
-        raise InputError(
-            f"isochrones need a package that is missing: {error}",
-            hint="pip install 'sssp-pipeline[places]'",
-        ) from error
-    return shapely
+    return optional_package("shapely", "isochrones need", "places")
 
 
 class ReachedAreas:

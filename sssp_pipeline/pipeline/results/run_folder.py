@@ -33,6 +33,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     WRITER,
 )
 from sssp_pipeline.storage import file_sums, files
+from sssp_pipeline.storage.file_sums import FileSum
 from sssp_pipeline.storage.records import CHECKSUM, record_bytes, record_content
 
 if TYPE_CHECKING:
@@ -156,8 +157,7 @@ class RunFolder(RunBatches):
         url = files.redacted(self.url)
         if files.is_local(self.url) and os.path.abspath(files.filesystem(self.url)[1]) == "/":  # noqa: PTH100
             raise InputError(
-                f"`output.path` is `{url}`, the root of the filesystem",
-                hint="name a folder for the results",
+                f"`output.path` is `{url}`, the root of the filesystem", hint="name a folder for the results"
             )
         self._check_no_links()
         if self._has_run_file() or files.exists(self.path(IDENTITY)) or self.committed():
@@ -211,10 +211,9 @@ class RunFolder(RunBatches):
 
     def graph(self) -> str | None:
         """Return the content id of the graph of the run in the folder, None where there is no run."""
-        if files.exists(self.path(RUN_FILE)):
-            graph: str | None = self.read_run()["identity"].get("graph")
-            return graph
-        return (self.stored_identity() or {}).get("graph")
+        is_finished = files.exists(self.path(RUN_FILE))
+        identity = self.read_run()["identity"] if is_finished else self.stored_identity()
+        return (identity or {}).get("graph")
 
     def awaits(self, identity: dict[str, Any]) -> bool:
         """Return whether the folder holds the unfinished run with this `identity`."""
@@ -283,7 +282,8 @@ class RunFolder(RunBatches):
         url = files.redacted(self.path(METRICS_FILE))
         if (content := files.read_if_there(self.path(METRICS_FILE))) is None:
             raise InputError(f"`{url}` is gone", hint=REPAIR)
-        if (fault := file_sums.content_fault(content, self.stored(METRICS_FILE).sum)) is not None:
+        found = FileSum(len(content), file_sums.crc32_of([content]))
+        if (fault := file_sums.fault_of(found, self.stored(METRICS_FILE).sum)) is not None:
             raise InputError(f"`{url}` {fault}", hint=REPAIR)
         try:
             # No threads: one that outlives this process's Python aborts it when it drops `content`.
@@ -314,19 +314,17 @@ class RunFolder(RunBatches):
         """
         url = self.path(RUN_FILE)
         if not files.exists(url):
-            is_unfinished = self.is_unfinished()
-            if not is_unfinished and (below := self.runs_of_weights()):
+            place = files.redacted(self.url)
+            if self.is_unfinished():
+                hint = "finish it by the same `sssp-pipeline run` command"
+                raise InputError(f"`{place}` is an unfinished run", hint=hint)
+            if below := self.runs_of_weights():
                 raise InputError(
-                    f"`{files.redacted(self.url)}` holds a run for each of several weights: {shortened([*below])}",
+                    f"`{place}` holds a run for each of several weights: {shortened([*below])}",
                     hint=f"name the folder of one: {files.redacted(next(iter(below.values())).url)}",
                 )
-            raise InputError(
-                f"`{files.redacted(self.url)}` "
-                + ("is an unfinished run" if is_unfinished else "is not a run"),
-                hint="finish it by the same `sssp-pipeline run` command"
-                if is_unfinished
-                else Text(Either("name an `output.path`", "name the folder of a run")),
-            )
+            either = Either("name an `output.path`", "name the folder of a run")
+            raise InputError(f"`{place}` is not a run", hint=Text(either))
         run = _run_content(url)
         self.sums = damage.recorded_sums(run)
         return run

@@ -17,7 +17,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import VertexIds, listed
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.layouts.layout import Block, FilesOfSources, StoredRow
-from sssp_pipeline.pipeline.results.outputs import RowOutput, recorded_output
+from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.run_files import REPAIR, VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.storage import files
@@ -190,30 +190,6 @@ class StoredResults:
         for number in np.unique(batch if wanted is None else batch[_is_in(sources, wanted)]).tolist():
             first, end = np.searchsorted(batch, [number, number + 1]).tolist()
             yield FilesOfSources(self.folder.stored_batch(number), sources[first:end])
-
-
-def rows_of_batch(
-    folder: RunFolder,
-    output: RowOutput,
-    batch: int,
-    places: Sequence[int],
-    ids: VertexIds,
-    dtype: np.dtype,
-    n_before: int,
-) -> tuple[str, Iterator[StoredRow]]:
-    """Return the URL of the first file with the rows at `places` of a batch, and these rows.
-
-    Parameters
-    ----------
-    dtype
-        The type of the weights.
-    n_before
-        How many sources the run has in the batches before this one.
-    """
-    stored = folder.stored_batch(batch)
-    if output.layout.has_all_sources:
-        places = [n_before + place for place in places]
-    return stored[0].url, output.read(stored, places, ids, dtype)
 
 
 def _is_in(ids: pa.Array, wanted: pa.Array) -> np.ndarray:

@@ -82,10 +82,8 @@ class PerVertex:
                 )
             over.merge(words, part.reshape(words.shape), dtype)
             progress.advance(batch + 1, n_batches, "batches")
-        counted, reached = (
-            int(np.sum(words[over_sources.REACHED_BY])),
-            pc.sum(metrics["reached"]).as_py() or 0,
-        )
+        counted = int(np.sum(words[over_sources.REACHED_BY]))
+        reached = pc.sum(metrics["reached"]).as_py() or 0
         if counted != reached:
             raise InputError(
                 f"the parts of `{files.redacted(folder.url)}` have {counted} reached pairs, and its metrics {reached}",
@@ -165,9 +163,7 @@ class _Sums:
         if is_whole and isinstance(self._totals, np.ndarray):
             return pa.array(self._totals)
         found = np.empty(len(self._totals), kind)
-        for place, total in enumerate(
-            self._totals if isinstance(self._totals, list) else self._totals.tolist()
-        ):
+        for place, total in enumerate(map(int, self._totals)):
             try:
                 found[place] = total if is_whole else math.ldexp(total / (self._scale or 1), self._power)
             except OverflowError as error:

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import optional_package
 from sssp_pipeline.storage import files
 
 #: Bytes of the rows that are held until they are written. One row may be larger.
@@ -58,7 +57,7 @@ def write_zarr(
         The package zarr is missing, or the place cannot be written. What was written is removed, as it is if `blocks`
         raises.
     """
-    zarr = _zarr()
+    zarr = optional_package("zarr", "a Zarr file needs", "zarr")
     encoded: dict[str, Any] = {}
     group = zarr.create_group(zarr.storage.MemoryStore(encoded), zarr_format=3)
     n_sources, n_columns = shape
@@ -104,17 +103,6 @@ def write_zarr(
     except BaseException:
         files.remove(url)
         raise
-
-
-def _zarr() -> ModuleType:
-    try:
-        import zarr
-    except ImportError as error:
-        raise InputError(
-            f"a Zarr file needs a package that is missing: {error}",
-            hint="pip install 'sssp-pipeline[zarr]'",
-        ) from error
-    return zarr
 
 
 def _add_ids(group: Any, name: str, ids: pa.Array) -> None:

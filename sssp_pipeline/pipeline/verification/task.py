@@ -32,7 +32,6 @@ from sssp_pipeline.pipeline.results.layouts.layout import StoredRow
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.results.stored import rows_of_batch
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import FileSum
@@ -174,8 +173,10 @@ class _Check:
         folder = self.task.folder()
         if not self.output.has_files:
             return folder.path(METRICS_FILE), ((row["source"], row) for row in self.task.metrics[number])
-        dtype, n_before = self.graph.weight_dtype, number * self.task.identity["batch"]
-        return rows_of_batch(folder, self.output, number, places, self.ids, dtype, n_before)
+        stored = folder.stored_batch(number)
+        if self.output.layout.has_all_sources:  # so the places are places in the run
+            places = [number * self.task.identity["batch"] + place for place in places]
+        return stored[0].url, self.output.read(stored, places, self.ids, self.graph.weight_dtype)
 
     def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
         options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept)

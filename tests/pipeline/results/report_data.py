@@ -9,6 +9,8 @@ from sssp_pipeline.pipeline.results.report.sample import PlacedRow, SampledDista
 
 #: A text that must be escaped.
 HOSTILE = '<script>alert(1)</script> & "x" \'</svg><img src=x onerror=alert(2)>'
+#: When the first batch began, in milliseconds since 1970.
+BEGIN_MS = 1_700_000_000_000
 
 
 def run_record(**changes) -> dict:
@@ -53,7 +55,7 @@ def metrics(n: int = 3, **changes) -> pa.Table:
         "device": pa.repeat("a GPU", n),
         "attempts": pa.repeat(1, n),
         # A batch takes a quarter of a second.
-        "solved_at": pa.array(1_700_000_000_000 + (numbers // 2 + 1) * 250, pa.timestamp("ms", "UTC")),
+        "solved_at": pa.array(BEGIN_MS + (numbers // 2 + 1) * 250, pa.timestamp("ms", "UTC")),
         "solver": pa.repeat("adds", n),
         "solve_s": pa.array(0.25 * (numbers + 1), pa.float64()),
         "vertices_processed": pa.array([150] * n, pa.int64()),
@@ -69,23 +71,14 @@ def metrics(n: int = 3, **changes) -> pa.Table:
 def many_metrics(n: int) -> pa.Table:
     """Return metrics of `n` sources that differ, as those of a real run do; the first two have traces."""
     draw = np.random.default_rng(1)
-    moment = np.arange(1000)
-    trace = [
-        {
-            "time_us": float(t),
-            "busy_workers": int(500 * np.sin(t / 300) ** 2),
-            "words_queued": int(t % 77),
-            "delta": float(100 + t // 50),
-        }
-        for t in moment
-    ]
+    names = ("time_us", "busy_workers", "words_queued", "delta")
+    moments = ((float(t), int(500 * np.sin(t / 300) ** 2), t % 77, float(100 + t // 50)) for t in range(1000))
+    trace = [dict(zip(names, moment, strict=True)) for moment in moments]
     return metrics(
         n,
         worker=pa.array([f"host{i % 300}:1" for i in range(n)]),
         attempts=pa.array(np.where(np.arange(n) // 2 % 97, 1, 2)),
-        solved_at=pa.array(
-            1_700_000_000_000 + np.sort(draw.integers(0, 900_000, n)), pa.timestamp("ms", "UTC")
-        ),
+        solved_at=pa.array(BEGIN_MS + np.sort(draw.integers(0, 900_000, n)), pa.timestamp("ms", "UTC")),
         solve_s=pa.array(draw.lognormal(-5, 0.3, n)),
         vertices_processed=pa.array(draw.integers(200_000, 400_000, n)),
         edges_relaxed=pa.array(draw.integers(700_000, 800_000, n)),

@@ -8,22 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from named_graph import N_VERTICES, NAMES, verdict_of, write_edges
 from pyarrow.csv import read_csv
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.pipeline.solving import solve_task as worker_side
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
-N_VERTICES = 40
-#: Vertex 39 has no path from or to any other vertex.
-EDGES = [(v, w, 4 + (7 * v + w) % 9) for v in range(39) for w in (v + 1, (3 * v) % 39) if w < 39 and v != w]
 HEADER = """\
 graph: {input: edges.csv, store: graph, weights: {column: weight}}
 sources: {all: true}
@@ -50,8 +47,7 @@ SHOPS = [38, 5, 11, 39]
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    lines = [f"v{v:02},v{w:02},{weight}" for v, w, weight in [*EDGES, (39, 39, 1)]]
-    Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))
+    write_edges()
     rows = [f"v{v:02},{jobs},{area}" for v, (jobs, area) in JOBS.items()]
     Path("jobs.csv").write_text("\n".join(["vertex,jobs,area", *rows, ""]))
     Path("shops.txt").write_text("\n".join(f"v{v:02}" for v in SHOPS))
@@ -62,13 +58,23 @@ def workflow_of(output, *overrides):
     return load_workflow("w.yaml", ["graph.self_loops=keep", *overrides])
 
 
+def solved(output, *overrides, progress=None, **options):
+    """Return the run folder and the content of run.json of a finished run."""
+    return run(workflow_of(output, *overrides), progress or Quiet(), **options)
+
+
+def table_of(output, *overrides):
+    """Return what a run stores of its sources."""
+    return pq.read_table(solved(output, *overrides)[0].path("distances"))
+
+
 def rows_of():
     """All distances (V, V), by a call without answers."""
-    return sp.solve(read_csv("edges.csv"), [f"v{v:02}" for v in range(N_VERTICES)]).numpy()
+    return sp.solve(read_csv("edges.csv"), NAMES).numpy()
 
 
 def test_a_row_for_each_source_has_what_numpy_makes_of_its_distances(numpy_answers):
-    folder, record = run(workflow_of(REDUCED), Quiet())
+    folder, record = solved(REDUCED)
     assert record["verify"]["refuted"] is None
     table = pq.read_table(folder.path("distances")).to_pydict()
     amounts = np.zeros((2, N_VERTICES), np.int64)
@@ -76,8 +82,9 @@ def test_a_row_for_each_source_has_what_numpy_makes_of_its_distances(numpy_answe
         amounts[:, vertex] = jobs, area * 8
     radii = (30, 0, 12.5)
     true = [numpy_answers.reduced(row, radii, amounts) for row in rows_of()]
-    assert table.pop("source") == [f"v{v:02}" for v in range(N_VERTICES)]
-    for name in ("reached", "max_distance", "mean_distance", "sum_distance", "closeness", "harmonic"):
+    assert table.pop("source") == NAMES
+    of_metrics = {name: table[name] for name in ("reached", "max_distance", "mean_distance")}
+    for name in (*of_metrics, "sum_distance", "closeness", "harmonic"):
         assert table.pop(name) == [getattr(one, name) for one in true], name
     for place, radius in enumerate(radii):
         assert table.pop(f"within_{radius}") == [one.within[place][0] for one in true]
@@ -85,22 +92,19 @@ def test_a_row_for_each_source_has_what_numpy_makes_of_its_distances(numpy_answe
         assert table.pop(f"jobs_within_{radius}") == list(jobs)
         assert table.pop(f"area_within_{radius}") == [a / 8 for a in area]
     counts = [numpy_answers.histogram_of(row, (0, 12.5, 30, 1000)) for row in rows_of()]
-    for name, counted in zip(
-        ("from_0_to_12.5", "from_12.5_to_30", "from_30_to_1000"), zip(*counts, strict=True), strict=True
-    ):
-        assert table.pop(name) == list(counted)
+    buckets = ("from_0_to_12.5", "from_12.5_to_30", "from_30_to_1000")
+    assert [table.pop(name) for name in buckets] == np.transpose(counts).tolist()
     for share in (0.9, 0, 0.5):
-        assert table.pop(f"quantile_{share}") == [
-            numpy_answers.quantiles_of(row, [share])[0] for row in rows_of()
-        ]
+        true = [numpy_answers.quantiles_of(row, [share])[0] for row in rows_of()]
+        assert table.pop(f"quantile_{share}") == true
     assert not table
     metrics = folder.read_metrics()
-    for name in ("reached", "max_distance", "mean_distance"):
-        assert metrics[name].to_pylist() == [getattr(one, name) for one in true]
+    for name, values in of_metrics.items():
+        assert metrics[name].to_pylist() == values
 
 
 def test_the_nearest_of_some_targets_have_ids_and_ranks(numpy_answers):
-    folder, record = run(workflow_of(NEAREST), Quiet())
+    folder, record = solved(NEAREST)
     assert record["verify"]["refuted"] is None
     rows = pq.read_table(folder.path("distances")).to_pylist()
     assert len(rows) == 3 * N_VERTICES
@@ -127,7 +131,7 @@ def test_a_run_is_planned_inspected_read_and_verified_again(output):
     assert describe("run")["sources"] == N_VERTICES
     assert Path("run/report.html").exists()
     assert run(workflow, Quiet())[1] == record  # nothing is left to do
-    assert verify_run("run", None, "sample", Quiet())["verify"]["refuted"] is None
+    assert verdict_of()["refuted"] is None
     stored = sp.open_run("run")
     assert stored.answers().num_rows == pq.read_table(folder.path("distances")).num_rows
     assert set(stored.answers(["v03", "v39"])["source"].to_pylist()) == {"v03", "v39"}
@@ -138,7 +142,7 @@ def test_a_run_is_planned_inspected_read_and_verified_again(output):
 
 @KINDS
 def test_a_wrong_value_is_refuted(output, recorded_anew):
-    folder, _ = run(workflow_of(output), Quiet())
+    folder, _ = solved(output)
     table = pq.read_table(folder.batch_path(0))
     name = "closeness" if output is REDUCED else "distance"
     wrong = pa.array([None if v is None else v + 1 for v in table[name].to_pylist()], table[name].type)
@@ -147,41 +151,32 @@ def test_a_wrong_value_is_refuted(output, recorded_anew):
     first, true = wrong[0].as_py(), table[name][0].as_py()
     rank = "" if output is REDUCED else ", rank 1"
     with pytest.raises(RefutedError) as caught:
-        verify_run("run", None, "sample", Quiet())
+        verdict_of()
     assert caught.value.message == f"source `v00`{rank}: stored {name} {first}, true {name} {true}"
 
 
 @pytest.mark.medium
 @KINDS
 def test_an_interrupted_run_goes_on(output, run_interrupted):
-    workflow = workflow_of(output)
-    whole = pq.read_table(run(workflow, Quiet())[0].path("distances"))
-    workflow = workflow_of(output, "output.path=again")
-    run_interrupted(workflow)
+    whole = table_of(output)
+    again = "output.path=again"
+    run_interrupted(workflow_of(output, again))
     Path("again/distances/batch-00002.parquet").unlink()
     Path("again/distances/batch-00003.parquet").write_bytes(b"")
-    folder, record = run(workflow, Quiet())
-    assert record["verify"]["refuted"] is None
-    assert pq.read_table(folder.path("distances")) == whole
+    assert table_of(output, again) == whole
 
 
 @pytest.mark.medium
 @KINDS
 def test_answers_in_an_object_store(output):
-    whole = pq.read_table(run(workflow_of(output), Quiet())[0].path("distances"))
-    run(workflow_of(output, "output.path=memory://answers-of-a-run"), Quiet(), overwrite=True)
+    whole = table_of(output)
+    solved(output, "output.path=memory://answers-of-a-run", overwrite=True)
     assert sp.open_run("memory://answers-of-a-run").answers() == whole
 
 
 @pytest.mark.medium
-def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers):
-    lines = []
-
-    class Collected(Quiet):
-        def say(self, line, event="note", **facts):
-            lines.append(line)
-
-    _, record = run(workflow_of(REDUCED), Collected())
+def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers, listener):
+    _, record = solved(REDUCED, progress=(heard := listener()))
     rows = rows_of()
     furthest = [numpy_answers.reduced(row).max_distance for row in rows]
     bounds = (0, 12.5, 30, 1000)
@@ -195,83 +190,79 @@ def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers):
         ],
     }
     buckets = f"0 to 12.5: {counts[0]}, 12.5 to 30: {counts[1]}, 30 to 1000: {counts[2]}"
-    assert f"diameter {max(furthest)}; radius 0; pairs by distance {buckets}" in lines
+    assert f"diameter {max(furthest)}; radius 0; pairs by distance {buckets}" in heard.lines
     assert sp.open_run("run").overall == record["overall"] == describe("run")["overall"]
-    page = Path("run/report.html").read_text()
-    assert buckets in page
+    assert buckets in Path("run/report.html").read_text()
     for more in (
         ["solve.batch=40"],
         ["solve.solver=dijkstra"],
         ["graph.weights.scale=100", "graph.store=scaled"],
     ):
-        again = run(workflow_of(REDUCED, "output.path=again", *more), Quiet(), overwrite=True)[1]
+        again = solved(REDUCED, "output.path=again", *more, overwrite=True)[1]
         assert again["overall"] == record["overall"]
 
 
 @pytest.mark.medium
 @pytest.mark.parametrize("name", ["diameter", "radius", "histogram"])
 def test_verify_finds_a_wrong_number_over_all_sources(name):
-    folder, record = run(workflow_of(REDUCED), Quiet())
-    assert verify_run("run", None, "sample", Quiet())["verify"]["refuted"] is None
+    folder, record = solved(REDUCED)
+    assert verdict_of()["refuted"] is None
     true = record["overall"][name]
     wrong = [{**true[0], "count": 5}, *true[1:]] if name == "histogram" else true + 1
     record["overall"][name] = wrong
     folder.finish(record)
     with pytest.raises(RefutedError) as caught:
-        verify_run("run", None, "sample", Quiet())
+        verdict_of()
     assert caught.value.message == f"`run.json`: stored {name} {wrong}, true {name} {true}"
 
 
 @pytest.mark.medium
 def test_every_run_has_a_diameter_and_a_radius_in_the_type_of_its_weights():
-    whole = run(workflow_of("output: {path: run}", "sources={ids: [v00, v03]}"), Quiet())[1]
-    alone = workflow_of("output: {path: alone, distances: none}", "sources={ids: [v00, v03]}")
-    assert run(alone, Quiet())[1]["overall"] == whole["overall"]
+    two = "sources={ids: [v00, v03]}"
+    whole = solved("output: {path: run}", two)[1]
+    assert solved("output: {path: alone, distances: none}", two)[1]["overall"] == whole["overall"]
     row_of_each = rows_of()[[0, 3]]
     furthest = [int(row[row < 2**31].max()) for row in row_of_each]
     assert whole["overall"] == {"diameter": max(furthest), "radius": min(furthest)}
     large = 2**53 + 1
     Path("edges.csv").write_text(f"source,target,weight\nv1,v2,{large}\nv2,v1,{large + 2}\n")
-    both = workflow_of("output: {path: large}", "sources={ids: [v1, v2]}", "graph.store=large-graph")
-    overall = run(both, Quiet())[1]["overall"]
+    both = "sources={ids: [v1, v2]}", "graph.store=large-graph"
+    overall = solved("output: {path: large}", *both)[1]["overall"]
     assert overall == {"diameter": large + 2, "radius": large}
-    assert verify_run("large", None, "certificate", Quiet())["verify"]["refuted"] is None
+    assert verdict_of("large", "certificate")["refuted"] is None
     assert {type(value) for value in overall.values()} == {int}
 
 
 @pytest.mark.medium
 @KINDS
 def test_what_a_run_was_asked_for_is_its_identity(output):
-    run(workflow_of(output), Quiet())
+    solved(output)
     if output is REDUCED:
         Path("jobs.csv").write_text(Path("jobs.csv").read_text().replace("100", "101"))
     else:
         Path("shops.txt").write_text("v38\nv05\n")
     name = "reduce" if output is REDUCED else "nearest"
     with pytest.raises(InputError, match=f"holds another run: it differs in {name}"):
-        run(workflow_of(output), Quiet())
-    _, record = run(workflow_of(output), Quiet(), overwrite=True)
+        solved(output)
+    _, record = solved(output, overwrite=True)
     assert record["verify"]["refuted"] is None
 
 
 @pytest.mark.medium
 @KINDS
 def test_a_damaged_input_is_an_error(output, recorded_anew):
-    folder, _ = run(workflow_of(output), Quiet())
+    folder, _ = solved(output)
     file = Path("run/_output.u32")
     whole = file.read_bytes()
     file.write_bytes(whole[:-4] + b"\1\0\0\0")
     with pytest.raises(InputError, match=r"_output\.u32` was altered"):
-        verify_run("run", None, "sample", Quiet())
-    run(workflow_of(output), Quiet())
+        verdict_of()
+    solved(output)
     assert file.read_bytes() == whole
     file.write_bytes(whole[:-4] + b"\1\0\0\0")
     recorded_anew(folder)
     with pytest.raises(InputError, match=r"_output\.u32` is damaged"):
-        verify_run("run", None, "sample", Quiet())
-    file.unlink()
-    with pytest.raises(InputError, match=r"_output\.u32"):
-        verify_run("run", None, "sample", Quiet())
+        verdict_of()
 
 
 @pytest.mark.parametrize("how", ["flip", "cut"])
@@ -291,17 +282,14 @@ def test_no_batch_is_solved_with_a_damaged_input(output, how, monkeypatch):
         patch.setattr(RunFolder, "write_input", damaged)
         with pytest.raises(InputError, match=r"\.u32` is damaged: it has not what the run was asked for"):
             run(workflow, Quiet())
-    whole = workflow_of(output, f"output.path=run-{how}")
-    assert run(whole, Quiet())[1]["verify"]["refuted"] is None
+    assert solved(output, f"output.path=run-{how}")[1]["verify"]["refuted"] is None
 
 
 @pytest.mark.medium
 def test_with_a_scale_answers_are_in_the_unit_of_the_input():
     scaled = "graph.weights.scale=100"
-    table = pq.read_table(
-        run(workflow_of(REDUCED, scaled, "graph.store=scaled"), Quiet())[0].path("distances")
-    )
-    plain = pq.read_table(run(workflow_of(REDUCED, "output.path=plain"), Quiet())[0].path("distances"))
+    table = table_of(REDUCED, scaled, "graph.store=scaled")
+    plain = table_of(REDUCED, "output.path=plain")
     assert table["sum_distance"].type == table["max_distance"].type == pa.float64()
     assert table["quantile_0.5"].type == pa.float64()
     buckets = ("from_0_to_12.5", "from_12.5_to_30", "quantile_0.9", "quantile_0.5")
@@ -310,15 +298,15 @@ def test_with_a_scale_answers_are_in_the_unit_of_the_input():
     assert table["mean_distance"].to_pylist() == sp.open_run("run").metrics["mean_distance"].to_pylist()
     for name in ("mean_distance", "closeness", "harmonic"):
         assert table[name].to_pylist() == pytest.approx(plain[name].to_pylist(), rel=1e-14)
-    near = workflow_of(NEAREST, scaled, "graph.store=scaled", "output.path=near")
-    assert pq.read_table(run(near, Quiet())[0].path("distances"))["distance"].type == pa.float64()
+    near = table_of(NEAREST, scaled, "graph.store=scaled", "output.path=near")
+    assert near["distance"].type == pa.float64()
 
 
 def test_a_sum_that_is_too_large_names_the_source():
     Path("edges.csv").write_text(f"source,target,weight\nv1,v2,{2**63}\nv2,v3,{2**62}\nv0,v1,1\n")
     output = "output: {path: run, distances: reduced, reduce: {values: [sum_distance]}}\n"
     with pytest.raises(InputError) as caught:
-        run(workflow_of(output, "graph.weights.dtype=uint64"), Quiet())
+        solved(output, "graph.weights.dtype=uint64")
     assert caught.value.message == "the sum of the distances of source `v0` is above what uint64 holds"
     assert caught.value.hint == "leave out `sum_distance`; `mean_distance` always fits"
     assert not Path("run/distances").exists()
@@ -326,7 +314,7 @@ def test_a_sum_that_is_too_large_names_the_source():
 
 def test_nearest_of_all_vertices_has_the_source_first():
     output = "output: {path: run, distances: nearest, nearest: {k: 50}}\n"
-    folder, _ = run(workflow_of(output), Quiet())
+    folder, _ = solved(output)
     assert not Path("run/_output.u32").exists()
     table = pq.read_table(folder.path("distances")).to_pandas()
     first = table[table["rank"] == 1]

@@ -10,7 +10,7 @@ import pytest
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, SourceMetrics
+from sssp_pipeline.kernels.contract.solver import MetricsColumns, SourceMetrics
 from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place
 from sssp_pipeline.pipeline.results.commits import Commit
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -44,15 +44,6 @@ def test_columns_of_a_gpu_come_back():
         "reached": numbers + np.uint64(2**60),
     }
     assert there_and_back(MetricsColumns(columns)) == list(MetricsColumns(columns))
-
-
-def test_traces_come_back():
-    moments = np.array([(0.5, 3, 20, 2, 8.0), (7.25, 0, 0, 3, 16.0)], TRACE)
-    traces = [None, moments, moments[:0], moments[1:]]
-    found = there_and_back([replace(ONE, trace=trace) for trace in traces])
-    assert found[0].trace is None
-    for one, trace in zip(found[1:], traces[1:], strict=True):
-        np.testing.assert_array_equal(one.trace, trace)
 
 
 @pytest.mark.parametrize("n_bytes", [0, 40, -1])

@@ -51,20 +51,6 @@ def read_back(url, ids: VertexIds, how: DistanceFormat, vertices=None, wanted=ra
     return list(layout.read([stored(url)], wanted, ids, np.dtype(np.uint32)))
 
 
-@pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
-def test_the_long_layout_has_a_row_per_source_and_vertex(ids):
-    table = written(Solution(DISTANCES, PREDECESSORS), ids, form(predecessors=True)).read()
-    names = ids.column().to_pylist()
-    assert table.column_names == ["source", "vertex", "distance", "predecessor"]
-    assert table["source"].to_pylist() == [names[0]] * 4 + [names[2]] * 4
-    assert table["vertex"].to_pylist() == names * 2
-    assert table["distance"].to_pylist() == [0, 5, None, 7, None, 4, 0, 1]
-    expected = [None, names[0], None, names[1], None, names[3], None, names[2]]
-    assert table["predecessor"].to_pylist() == expected
-    assert table["distance"].type == pa.uint32()
-    assert table["vertex"].type == (pa.string() if ids is NAMES else pa.int64())
-
-
 def test_the_encodings_keep_the_files_small(tmp_path):
     n = 100_000
     ids = VertexIds(IdMapping(kind="offset", type="int64"), None, n)

@@ -103,28 +103,29 @@ def test_a_straight_street_is_reached_up_to_the_limit(lat, is_two_way):
     assert area.area == pytest.approx(2 * radius * 0.015 + circle, rel=1e-9)
 
 
-def lattice(n):
-    """Return an n by n grid of unit edges, both ways, with 0.01 degrees between neighbours on the equator."""
+def lattice(n, centre):
+    """Return an n by n grid of unit edges, both ways, and the distances from the vertex at (centre, centre).
+
+    Neighbours are 0.01 degrees apart, on the equator.
+    """
     edges = []
     for x in range(n):
         for y in range(n):
             near = [(x + dx, y + dy) for dx, dy in ((0, 1), (1, 0), (0, -1), (-1, 0))]
             edges += [(x * n + y, a * n + b, 1) for a, b in near if 0 <= a < n and 0 <= b < n]
     x, y = np.divmod(np.arange(n * n), n)
-    return graph_of(n * n, edges), LonLat(x / 100, y / 100 - n / 200, "degrees"), x, y
+    distances = (np.abs(x - centre) + np.abs(y - centre)).astype(np.uint32)
+    return graph_of(n * n, edges), LonLat(x / 100, y / 100 - n / 200, "degrees"), distances
 
 
 @pytest.mark.parametrize("shift", [170.0, 175.0, 179.95, 180.0, 184.0, -180.0], ids=str)
 @pytest.mark.parametrize("limit", [0, 1, 2.5, 3, 20])
 def test_an_area_is_cut_at_the_180th_meridian(limit, shift):
     """The same city is moved along the equator: the area is the same, moved as far and cut."""
-    n, centre = 11, 5
-    graph, positions, x, y = lattice(n)
-    distances = (np.abs(x - centre) + np.abs(y - centre)).astype(np.uint32)
+    graph, positions, distances = lattice(11, 5)
     expected = ReachedAreas(graph, positions, 100).around(distances, limit)
-    lon = (positions.lon + shift + 180) % 360 - 180
-    moved = ReachedAreas(graph, LonLat(lon, positions.lat, "degrees"), 100)
-    area = moved.around(distances, limit)
+    moved = LonLat((positions.lon + shift + 180) % 360 - 180, positions.lat, "degrees")
+    area = ReachedAreas(graph, moved, 100).around(distances, limit)
     assert shapely.is_valid(area)
     assert area.area == pytest.approx(expected.area, rel=1e-9)
     west, _, east, _ = area.bounds
@@ -135,18 +136,13 @@ def test_an_area_is_cut_at_the_180th_meridian(limit, shift):
     assert shapely.symmetric_difference(back, expected).area < 1e-8 * expected.length
     polygons = shapely.get_parts(area)
     assert all(polygon.geom_type == "Polygon" and polygon.exterior.is_ccw for polygon in polygons)
-    middle = shift + positions.lon[n * centre]
-    if shift == 179.95 and limit >= 1:
-        assert len(polygons) == 2
-        assert (west, east) == (-180, 180)
-        assert middle == pytest.approx(180)
+    if shift == 179.95 and limit >= 1:  # the meridian is at the centre of the city
+        assert (len(polygons), west, east) == (2, -180, 180)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2.5, 3, 20])
 def test_a_grid_of_unit_edges(limit):
-    n, centre = 11, 5
-    graph, positions, x, y = lattice(n)
-    distances = (np.abs(x - centre) + np.abs(y - centre)).astype(np.uint32)
+    graph, positions, distances = lattice(11, 5)
     area = ReachedAreas(graph, positions, 100).around(distances, limit)
     inside = shapely.contains_xy(area, positions.lon, positions.lat)
     # The next vertex is half an edge away at least, which is 556 m.
@@ -154,8 +150,7 @@ def test_a_grid_of_unit_edges(limit):
     assert area.geom_type == "Polygon"
     assert area.is_valid
     # A block is a hole when all its corners are reached; at 2.5 some of the roads around it end halfway.
-    whole = distances <= np.floor(limit)
-    corner = whole.reshape(n, n)
+    corner = (distances <= np.floor(limit)).reshape(11, 11)
     n_blocks = int((corner[1:, 1:] & corner[:-1, 1:] & corner[1:, :-1] & corner[:-1, :-1]).sum())
     assert len(area.interiors) == n_blocks == {0: 0, 1: 0, 2.5: 4, 3: 12, 20: 100}[limit]
     # Blocks are 1,112 m wide: from 560 m on they are filled.
@@ -165,8 +160,7 @@ def test_a_grid_of_unit_edges(limit):
 
 
 def test_larger_limits_hold_smaller_ones():
-    graph, positions, x, y = lattice(9)
-    distances = (x + y).astype(np.uint32)
+    graph, positions, distances = lattice(9, 0)
     areas = ReachedAreas(graph, positions, 50)
     found = [areas.around(distances, limit) for limit in (0.5, 1, 4.25, 9, 16)]
     for inner, outer in pairwise(found):
@@ -223,57 +217,65 @@ ROADS = "from,to,minutes\na,b,2\nb,c,3\nc,d,4\ne,e,1\n"
 PLACES = "id,lon,lat\na,-4.5,50.8\nb,-4.5,50.801\nc,-4.5,50.802\nd,-4.5,50.803\ne,-5.5,50.5\n"
 
 
-@pytest.fixture
-def make_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def write_input():
     Path("roads.csv").write_text(ROADS)
     Path("places.csv").write_text(PLACES)
 
-    def make(path="run", **sections):
-        workflow = {
-            "graph": {
-                "input": "roads.csv",
-                "coordinates": "places.csv",
-                "directed": False,
-                "self_loops": "keep",
-                "weights": {"unit": "minutes"},
-            },
-            "sources": {"ids": ["c", "a", "e"], "order": "given"},
-            "solve": {"batch": 2},
-            "output": {"path": path},
-            "verify": "off",
-            "report": False,
-        }
-        for name, section in sections.items():
-            workflow[name] = workflow[name] | section
-        return sp.run(workflow)
 
-    return make
+def make_run(path="run", **sections):
+    graph = {"input": "roads.csv", "coordinates": "places.csv", "directed": False, "self_loops": "keep"}
+    workflow = {
+        "graph": graph | {"weights": {"unit": "minutes"}},
+        "sources": {"ids": ["c", "a", "e"], "order": "given"},
+        "solve": {"batch": 2},
+        "output": {"path": path},
+        "verify": "off",
+        "report": False,
+    }
+    return sp.run(workflow | {name: workflow[name] | section for name, section in sections.items()})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Go to a folder of its own with the input."""
+    monkeypatch.chdir(tmp_path)
+    write_input()
+
+
+@pytest.fixture(scope="module")
+def folder_of_a_run(tmp_path_factory):
+    """The folder with a run that no test changes."""
+    folder = tmp_path_factory.mktemp("isochrones")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_input()
+        make_run(solve={"cutoff": 7})
+    return folder
+
+
+@pytest.fixture
+def stored(folder_of_a_run, monkeypatch):
+    """Go to the folder of a run with a cutoff of 7, and return the run."""
+    monkeypatch.chdir(folder_of_a_run)
+    return sp.open_run("run")
 
 
 def extents(table):
     """Return source, limit, and the southern and northern ends in thousandths of a degree without the buffer."""
     buffer = json.loads(table.schema.metadata[b"isochrones"])["buffer_m"] / DEGREE_M
-    rows = table.select(["source", "limit", "bbox"]).to_pylist()
-    return [
-        (
-            row["source"],
-            row["limit"],
-            *(
-                round((row["bbox"][side] + sign * buffer - 50) * 1000, 6)
-                for side, sign in (("ymin", 1), ("ymax", -1))
-            ),
-        )
-        for row in rows
-    ]
+    found = []
+    for row in table.select(["source", "limit", "bbox"]).to_pylist():
+        south, north = row["bbox"]["ymin"] + buffer, row["bbox"]["ymax"] - buffer
+        found.append((row["source"], row["limit"], *(round((end - 50) * 1000, 6) for end in (south, north))))
+    return found
 
 
 @pytest.mark.parametrize(
     "sections",
     [
         {},
-        {"output": {"layout": "wide", "path": "run"}},
-        {"output": {"distances": "reached", "path": "run"}},
+        {"output": {"layout": "wide"}},
+        {"output": {"distances": "reached"}},
         {"solve": {"cutoff": 4, "batch": 1}},
         {"solve": {"predecessors": True}},
         {"graph": {"weights": {"unit": "minutes", "scale": 10}}},
@@ -281,8 +283,8 @@ def extents(table):
     ],
     ids=["long", "wide", "reached", "cutoff", "predecessors", "scale", "floats"],
 )
-def test_every_source_and_limit_in_the_order_of_the_run(make_run, sections):
-    run = make_run(**{name: section.copy() for name, section in sections.items()})
+def test_every_source_and_limit_in_the_order_of_the_run(folder, sections):
+    run = make_run(**sections)
     table = run.isochrones([4, 1.5], buffer_m=10)
     assert extents(table) == [
         ("c", 1.5, 801.5, 802.375),
@@ -297,9 +299,8 @@ def test_every_source_and_limit_in_the_order_of_the_run(make_run, sections):
     assert table.schema.field("limit").type == pa.float64()
     assert run.isochrones([4]).schema.field("limit").type == pa.int64()
     areas = shapely.from_wkb(table["geometry"].to_pylist())
-    np.testing.assert_array_equal(
-        shapely.bounds(areas), np.array([list(box.values()) for box in table["bbox"].to_pylist()])
-    )
+    boxes = [list(box.values()) for box in table["bbox"].to_pylist()]
+    np.testing.assert_array_equal(shapely.bounds(areas), boxes)
     # Every vertex within the limit is in the area.
     positions = run.graph().lon_lat()
     for (source, limit), area in zip(zip(table["source"], table["limit"], strict=True), areas, strict=True):
@@ -308,7 +309,7 @@ def test_every_source_and_limit_in_the_order_of_the_run(make_run, sections):
         assert shapely.contains_xy(area, positions.lon, positions.lat)[is_near].all()
 
 
-def test_the_file_is_geoparquet(make_run, monkeypatch):
+def test_the_file_is_geoparquet(folder, monkeypatch):
     monkeypatch.setattr(geoparquet, "_GROUP_BYTES", 1)
     make_run()
     words = "isochrones run areas.parquet --limits 4,9 --buffer-m 25 --from a --from e"
@@ -321,11 +322,9 @@ def test_the_file_is_geoparquet(make_run, monkeypatch):
     assert table.column_names == ["source", "limit", "geometry", "bbox"]
     assert table["source"].to_pylist() == ["a", "a", "e", "e"]
     assert table["limit"].to_pylist() == [4, 9, 4, 9]
-    of_areas = json.loads(file.schema_arrow.metadata[b"isochrones"])
+    of_areas, about = (json.loads(file.schema_arrow.metadata[key]) for key in (b"isochrones", b"geo"))
     assert of_areas == {"buffer_m": 25.0, "limit_unit": "minutes"}
-    about = json.loads(file.schema_arrow.metadata[b"geo"])
-    assert about["version"] == "1.1.0"
-    assert about["primary_column"] == "geometry"
+    assert (about["version"], about["primary_column"]) == ("1.1.0", "geometry")
     (column,) = about["columns"].values()
     areas = shapely.from_wkb(table["geometry"].to_pylist())
     assert shapely.is_valid(areas).all()
@@ -348,25 +347,22 @@ def test_the_file_is_geoparquet(make_run, monkeypatch):
     assert duckdb.sql("SELECT count(*) FROM 'areas.parquet' WHERE bbox.ymin > 50.7").fetchall() == [(2,)]
 
 
-def test_distances_of_a_call_have_the_isochrones_of_a_run(make_run):
+def test_distances_of_a_call_have_the_isochrones_of_a_run(folder):
     run = make_run()
-    found = sp.solve(run.graph(), run.sources, cutoff=4)
-    assert found.isochrones([4, 1.5], buffer_m=20).equals(
-        run.isochrones([1.5, 4], buffer_m=20), check_metadata=True
-    )
+    found = sp.solve(run.graph(), run.sources, cutoff=4).isochrones([4, 1.5], buffer_m=20)
+    assert found.equals(run.isochrones([1.5, 4], buffer_m=20), check_metadata=True)
     scaled = sp.ingest("roads.csv", "scaled", coordinates="places.csv", directed=False, weights={"scale": 10})
     table = sp.solve(scaled, "a", cutoff=2.5).isochrones([2.5], buffer_m=20)
     assert extents(table) == [("a", 2.5, 800.0, pytest.approx(801 + 1 / 6, abs=1e-5))]
 
 
-def test_wrong_questions_to_the_distances_of_a_call(make_run):
-    store = make_run().graph()
+def test_wrong_questions_to_the_distances_of_a_call(stored):
+    store = stored.graph()
     with pytest.raises(InputError, match=r"the limit 5 is above the cutoff, 4: ") as caught:
         sp.solve(store, "a", cutoff=4).isochrones([5])
     assert caught.value.hint == "set `cutoff` higher, or choose smaller limits"
-    with pytest.raises(
-        InputError, match="isochrones need the distances to every vertex, and targets were asked for"
-    ):
+    wanted = "isochrones need the distances to every vertex, and targets were asked for"
+    with pytest.raises(InputError, match=wanted):
         sp.solve(store, "a", targets=["b"]).isochrones([5])
     with pytest.raises(InputError, match="the graph has no coordinates: it is not in a graph store"):
         sp.solve(np.array([[0, 1], [1, 0]]), 0).isochrones([5])
@@ -374,6 +370,7 @@ def test_wrong_questions_to_the_distances_of_a_call(make_run):
 
 IN_UNIT = "name limits in the unit of the weights, such as 600,1200"
 STREET = "a street needs about 50"
+HIGHER = "set `solve.cutoff` higher, or choose smaller limits"
 
 
 @pytest.mark.parametrize(
@@ -385,27 +382,16 @@ STREET = "a street needs about 50"
             ([limit], {}, f"the limit `{limit}` is not a number of zero or more", IN_UNIT)
             for limit in (-1, float("nan"), float("inf"), "5", True)
         ),
-        (
-            [3, 7.5],
-            {},
-            "the limit 7.5 is above the cutoff, 7: longer distances are not known",
-            "set `solve.cutoff` higher, or choose smaller limits",
-        ),
+        ([3, 7.5], {}, "the limit 7.5 is above the cutoff, 7: longer distances are not known", HIGHER),
         ([4], {"buffer_m": 0}, "the buffer is `0`, not a positive number of metres", STREET),
         ([4], {"buffer_m": float("nan")}, "the buffer is `nan`, not a positive number of metres", STREET),
         ([4], {"sources": "z"}, "source `z` is not in the run `run`", "its sources are `c`, `a`, `e`"),
-        (
-            [4],
-            {"coordinates": "microdegrees"},
-            "the coordinates of `.*` are in degrees, not in microdegrees",
-            "leave out the unit",
-        ),
+        ([4], {"coordinates": "microdegrees"}, "are in degrees, not in microdegrees", "leave out the unit"),
     ],
 )
-def test_wrong_questions(make_run, limits, options, message, hint):
-    run = make_run(solve={"cutoff": 7})
+def test_wrong_questions(stored, limits, options, message, hint):
     with pytest.raises(InputError, match=message) as caught:
-        run.isochrones(limits, **options)
+        stored.isochrones(limits, **options)
     assert caught.value.hint == hint
 
 
@@ -418,23 +404,21 @@ def test_wrong_questions(make_run, limits, options, message, hint):
     ],
     ids=["targets", "none", "nearest"],
 )
-def test_a_run_without_whole_rows_is_refused(make_run, output):
-    run = make_run(output={"path": "run"} | output)
+def test_a_run_without_whole_rows_is_refused(folder, output):
     with pytest.raises(InputError, match="`run` does not hold the distances to every reached vertex"):
-        run.isochrones([4])
+        make_run(output=output).isochrones([4])
 
 
-def test_a_graph_that_cannot_be_drawn_is_refused(make_run):
-    roads = {"input": "roads.csv", "coordinates": None, "directed": False, "self_loops": "keep"}
+def test_a_graph_that_cannot_be_drawn_is_refused(folder):
     with pytest.raises(InputError, match="has no coordinates"):
-        make_run("flat", graph=roads).isochrones([4])
+        make_run("flat", graph={"coordinates": None}).isochrones([4])
     Path("negative.csv").write_text(ROADS.replace("b,c,3", "b,c,-1"))
     below = {"input": "negative.csv", "directed": True, "store": "negative", "weights": {"dtype": "int32"}}
     with pytest.raises(InputError, match="has negative weights: along such an edge the distance falls"):
         make_run("below", graph=below).isochrones([4])
 
 
-def test_areas_around_a_pole_are_refused(make_run):
+def test_areas_around_a_pole_are_refused(folder):
     Path("places.csv").write_text("id,lon,lat\na,179.999,89.9999\nb,170,89.9999\nc,3,4\nd,3,4.01\ne,3,5\n")
     run = make_run()
     with pytest.raises(InputError) as caught:
@@ -443,12 +427,10 @@ def test_areas_around_a_pole_are_refused(make_run):
     assert len(run.isochrones([4], "e")) == 1
 
 
-def test_shapely_may_be_missing(make_run, monkeypatch):
-    run = make_run()
+def test_shapely_may_be_missing(stored, monkeypatch):
     monkeypatch.setitem(sys.modules, "shapely", None)
-    with pytest.raises(InputError) as caught:
-        run.isochrones([4])
-    assert caught.value.message.startswith("isochrones need a package that is missing: ")
+    with pytest.raises(InputError, match="isochrones need a package that is missing: ") as caught:
+        stored.isochrones([4])
     assert caught.value.hint == "pip install 'sssp-pipeline[places]'"
 
 
@@ -463,8 +445,7 @@ def test_shapely_may_be_missing(make_run, monkeypatch):
         (["areas.parquet", "--limits", "4", "--store", "nowhere"], "error: `nowhere` is not a graph store"),
     ],
 )
-def test_wrong_words_on_the_command_line(make_run, arguments, message):
-    make_run()
+def test_wrong_words_on_the_command_line(stored, arguments, message):
     Path("taken.parquet").write_text("mine")
     done = CliRunner().invoke(app, ["isochrones", "run", *arguments])
     assert done.exit_code == 2
@@ -473,7 +454,7 @@ def test_wrong_words_on_the_command_line(make_run, arguments, message):
     assert Path("taken.parquet").read_text() == "mine"
 
 
-def test_a_damaged_run_leaves_nothing(make_run):
+def test_a_damaged_run_leaves_nothing(folder):
     make_run()
     path = Path("run/distances/batch-00000.parquet")
     table = pq.read_table(path)
@@ -487,14 +468,13 @@ def test_a_damaged_run_leaves_nothing(make_run):
 @pytest.mark.medium
 @pytest.mark.data
 def test_the_roads_of_new_york(data_file, tmp_path):
-    store = sp.ingest(
-        data_file("USA-road-t.NY.gr.gz"), tmp_path / "ny", coordinates=data_file("USA-road-d.NY.co.gz")
-    )
-    graph, positions, limit = store.graph(), store.lon_lat(), 60_000
+    roads, places = data_file("USA-road-t.NY.gr.gz"), data_file("USA-road-d.NY.co.gz")
+    store = sp.ingest(roads, tmp_path / "ny", coordinates=places)
+    graph, positions, limit = store.graph(), store.lon_lat(), 30_000
     areas = ReachedAreas(graph, positions, 100)
     rng = np.random.default_rng(3)
     n_inside = 0
-    for row in sp.solve(store, store.ids.originals(rng.integers(0, graph.n_vertices, 4)).to_pylist()).numpy():
+    for row in sp.solve(store, store.ids.originals(rng.integers(0, graph.n_vertices, 2)).to_pylist()).numpy():
         area = areas.around(row, limit)
         assert area.is_valid
         inside = shapely.contains_xy(area, positions.lon, positions.lat)

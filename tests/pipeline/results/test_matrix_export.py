@@ -1,117 +1,149 @@
-"""The distances of a run as one file, in the order of the run: equal to what a solver gives."""
+"""The distances of a run as one file or Zarr group, in the order of the run: equal to what a solver gives."""
 
+import sys
+
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xarray
+import zarr
 from typer.testing import CliRunner
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
-from sssp_pipeline.pipeline.results import matrix_export
+from sssp_pipeline.pipeline.results import matrix_export, zarr_matrix
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run.conductor import run
-from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
+from sssp_pipeline.storage import files
 
 SOURCES = [77, 3, 1639, 0, 500]
 TARGETS = [1600, 3, 77]
+UNREACHED = 2**32 - 1
 
 
-def stored(tmp_path, **sections):
-    """Return a run from sources in an order of their own, with some vertices out of reach."""
-    data = {
-        "graph": {
-            "input": "generated:grid?rows=40&cols=41&keep=0.7&seed=3",
-            "store": str(tmp_path / "graph"),
-        },
-        "sources": {"ids": SOURCES, "order": "given"},
-        "solve": {"batch": 2, "solver": "dijkstra", "cutoff": 12000},
-        "output": {"path": str(tmp_path / "run")},
-        "verify": "off",
-        "report": False,
-    }
-    for name, section in sections.items():
-        data[name] = data[name] | section
-    run(Workflow.model_validate(data), Quiet())
-    return sp.open_run(tmp_path / "run")
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
-def true_matrix(tmp_path, targets=None):
-    return sp.solve(tmp_path / "graph", SOURCES, targets=targets, cutoff=12000).numpy()
+def stored(graph="generated:grid?rows=40&cols=41&keep=0.7&seed=3", sources=SOURCES, weights=None, **output):
+    """Return a run from sources in an order of their own; with a cutoff on the grid, some vertices are out of reach."""
+    return sp.run(
+        {
+            "graph": {"input": graph, "store": "graph", "weights": weights or {}, "self_loops": "keep"},
+            "sources": {"ids": sources, "order": "given"},
+            "solve": {"batch": 2, "solver": "dijkstra", "cutoff": 12000},
+            "output": {"path": "run"} | output,
+            "verify": "off",
+            "report": False,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def of_module(tmp_path_factory):
+    """The folder of a run that no test changes."""
+    folder = tmp_path_factory.mktemp("matrix")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        stored()
+    return folder / "run"
+
+
+def true_matrix(targets=None):
+    return sp.solve("graph", SOURCES, targets=targets, cutoff=12000).numpy()
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("targets", [None, TARGETS])
 @pytest.mark.parametrize("block_bytes", [1, 4 * 1640 * 2, 2**24])
-def test_a_matrix_has_the_order_of_the_run(tmp_path, monkeypatch, layout, targets, block_bytes):
+def test_a_matrix_has_the_order_of_the_run(monkeypatch, layout, targets, block_bytes):
     monkeypatch.setattr(matrix_export, "BLOCK_BYTES", block_bytes)
-    output = {"layout": layout} | ({} if targets is None else {"targets": {"ids": targets}})
-    found = stored(tmp_path, output=output)
-    true = true_matrix(tmp_path, targets)
-    assert (true == 2**32 - 1).any()
-    found.export(tmp_path / "m.npy", unreached=2**32 - 1)
-    np.testing.assert_array_equal(np.load(tmp_path / "m.npy"), true, strict=True)
+    found = stored(layout=layout, **({} if targets is None else {"targets": {"ids": targets}}))
+    true = true_matrix(targets)
+    assert (true == UNREACHED).any()
+    found.export("m.npy", unreached=UNREACHED)
+    np.testing.assert_array_equal(np.load("m.npy"), true, strict=True)
 
-    found.export(tmp_path / "m.parquet", columns=("otaz", "dtaz", "TIME"))
-    table = pq.read_table(tmp_path / "m.parquet")
+    found.export("m.parquet", columns=("otaz", "dtaz", "TIME"))
+    table = pq.read_table("m.parquet")
     vertices = list(range(1640)) if targets is None else targets
     assert table.schema == pa.schema([("otaz", pa.int64()), ("dtaz", pa.int64()), ("TIME", pa.uint32())])
     assert table["otaz"].to_pylist() == [source for source in SOURCES for _ in vertices]
     assert table["dtaz"].to_pylist() == vertices * len(SOURCES)
-    np.testing.assert_array_equal(table["TIME"].fill_null(2**32 - 1).to_numpy().reshape(true.shape), true)
+    np.testing.assert_array_equal(table["TIME"].fill_null(UNREACHED).to_numpy().reshape(true.shape), true)
 
-    found.export(tmp_path / "sparse.parquet", sparse=True)
-    assert pq.read_table(tmp_path / "sparse.parquet") == table.filter(
-        table["TIME"].is_valid()
-    ).rename_columns(["source", "vertex", "distance"])
+    found.export("sparse.parquet", sparse=True)
+    reached = table.filter(table["TIME"].is_valid()).rename_columns(["source", "vertex", "distance"])
+    assert pq.read_table("sparse.parquet") == reached
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])
-def test_what_a_run_stored_for_no_path_is_no_distance(tmp_path, layout):
-    found = stored(tmp_path, output={"layout": layout, "unreached": 999_999})
-    true = true_matrix(tmp_path)
-    found.export(tmp_path / "m.parquet")
-    table = pq.read_table(tmp_path / "m.parquet")["distance"]
-    np.testing.assert_array_equal(table.fill_null(2**32 - 1).to_numpy().reshape(true.shape), true)
-    found.export(tmp_path / "sparse.parquet", sparse=True)
-    assert pq.read_metadata(tmp_path / "sparse.parquet").num_rows == (true != 2**32 - 1).sum()
-    found.export(tmp_path / "m.npy", unreached=7_000_000)
-    np.testing.assert_array_equal(np.load(tmp_path / "m.npy"), np.where(true == 2**32 - 1, 7_000_000, true))
+@pytest.mark.parametrize(
+    ("targets", "rows_bytes", "chunk_bytes"),
+    [(None, 3 * 1640 * 4, 5000), (None, 2**24, 2**22), (TARGETS, 1, 1), (TARGETS, 3 * 3 * 4, 30)],
+    ids=["cut", "whole", "each-number", "targets"],
+)
+def test_xarray_opens_a_zarr_group(monkeypatch, layout, targets, rows_bytes, chunk_bytes):
+    monkeypatch.setattr(zarr_matrix, "_ROWS_BYTES", rows_bytes)
+    monkeypatch.setattr(zarr_matrix, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(zarr_matrix, "_CHUNK_IDS", 100)
+    monkeypatch.setattr(matrix_export, "BLOCK_BYTES", 4 * 1640 * 2)
+    found = stored(layout=layout, **({} if targets is None else {"targets": {"ids": targets}}))
+    found.export("m.zarr", unreached=UNREACHED)
+    true = true_matrix(targets)
+    matrix = zarr.open_group("m.zarr", mode="r")["distance"]
+    assert (matrix.metadata.zarr_format, dict(matrix.attrs)) == (3, {"unreached": UNREACHED})
+    np.testing.assert_array_equal(matrix[:], true, strict=True)
+
+    opened = xarray.open_zarr("m.zarr").load()
+    vertices = list(range(1640)) if targets is None else targets
+    assert (opened.source.values.tolist(), opened.vertex.values.tolist()) == (SOURCES, vertices)
+    assert opened.distance.dims == ("source", "vertex")
+    np.testing.assert_array_equal(opened.distance.values, true, strict=True)
+    assert opened.distance.sel(source=1639, vertex=77).item() == true[2, vertices.index(77)]
 
 
-@pytest.mark.parametrize("name", ["m.npy", "m.parquet", "m.zarr"])
-def test_a_stand_in_that_is_a_distance_is_refused(tmp_path, name):
-    found = stored(tmp_path)
-    with pytest.raises(InputError) as caught:
-        found.export(tmp_path / name, unreached=0)
-    assert caught.value.message == "`unreached` is 0, which is also the distance from `77` to `77`"
-    assert not list(tmp_path.glob("*m.*"))
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_what_a_run_stored_for_no_path_is_no_distance(layout):
+    found = stored(layout=layout, unreached=999_999)
+    true = true_matrix()
+    found.export("m.parquet")
+    table = pq.read_table("m.parquet")["distance"]
+    np.testing.assert_array_equal(table.fill_null(UNREACHED).to_numpy().reshape(true.shape), true)
+    found.export("sparse.parquet", sparse=True)
+    assert pq.read_metadata("sparse.parquet").num_rows == (true != UNREACHED).sum()
+    found.export("m.npy", unreached=7_000_000)
+    np.testing.assert_array_equal(np.load("m.npy"), np.where(true == UNREACHED, 7_000_000, true))
 
 
-def test_floats_and_scaled_weights_are_in_the_unit_of_the_input(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "edges.txt").write_text("a b 1.25\nb c 2.5\nd d 1\n")
-    for name, weights in (("scaled", {"scale": 100}), ("floats", {})):
-        graph = {"input": "edges.txt", "store": name, "weights": weights, "self_loops": "keep"}
-        workflow = {
-            "graph": graph,
-            "sources": {"ids": ["c", "a", "d"], "order": "given"},
-            "output": {"path": f"{name}-run"},
-            "verify": "off",
-            "report": False,
-        }
-        run(Workflow.model_validate(workflow), Quiet())
-        sp.open_run(f"{name}-run").export(f"{name}.npy")
-        true = np.array([[np.inf, np.inf, 0, np.inf], [0, 1.25, 3.75, np.inf], [np.inf, np.inf, np.inf, 0]])
-        np.testing.assert_array_equal(np.load(f"{name}.npy"), true)
-        sp.open_run(f"{name}-run").export(f"{name}.parquet", unreached=-1)
-        table = pq.read_table(f"{name}.parquet")
-        assert table["source"].to_pylist()[:4] == ["c"] * 4
-        np.testing.assert_array_equal(
-            table["distance"].to_numpy().reshape(3, 4), np.where(np.isinf(true), -1, true)
-        )
+@pytest.mark.parametrize("weights", [{}, {"scale": 100}], ids=["floats", "scaled"])
+def test_floats_and_scaled_weights_are_in_the_unit_of_the_input(tmp_path, weights):
+    (tmp_path / "edges.txt").write_text("å b 1.25\nb c 2.5\nd d 1\n")
+    found = stored("edges.txt", ["c", "å", "d"], weights)
+    true = np.array([[np.inf, np.inf, 0, np.inf], [0, 1.25, 3.75, np.inf], [np.inf, np.inf, np.inf, 0]])
+    filled = np.where(np.isinf(true), -1, true)
+    order = ["å", "b", "c", "d"]
+    columns = [sp.open_run("run").graph().ids.column().to_pylist().index(name) for name in order]
+    found.export("m.npy")
+    np.testing.assert_array_equal(np.load("m.npy")[:, columns], true)
+    found.export("m.parquet", unreached=-1)
+    table = pq.read_table("m.parquet")
+    assert table["source"].to_pylist()[:4] == ["c"] * 4
+    np.testing.assert_array_equal(table["distance"].to_numpy().reshape(3, 4)[:, columns], filled)
+    found.export("m.zarr")
+    found.export("filled.zarr", unreached=-1)
+    opened, of_filled = (xarray.open_zarr(name).load() for name in ("m.zarr", "filled.zarr"))
+    assert (dict(opened.distance.attrs), dict(of_filled.distance.attrs)) == ({}, {"unreached": -1})
+    assert opened.source.values.tolist() == ["c", "å", "d"]
+    np.testing.assert_array_equal(opened.distance.sel(vertex=order).values, true)
+    np.testing.assert_array_equal(of_filled.distance.sel(vertex=order).values, filled)
+
+
+NO_NUMBER = "there is no path from `77` to `.*`, and an array of uint32 has no number for that"
 
 
 @pytest.mark.parametrize(
@@ -120,68 +152,104 @@ def test_floats_and_scaled_weights_are_in_the_unit_of_the_input(tmp_path, monkey
         ("m.csv", {}, r"m\.csv` names no format: it must end in \.parquet, \.npy or \.zarr"),
         ("m", {}, r"m` names no format"),
         ("m.npy", {"sparse": True}, r"an array \(\.npy\) has no sparse form"),
-        ("m.npy", {"columns": ("a", "b", "c")}, r"an array \(\.npy\) has no names of columns"),
-        ("m.zarr", {"sparse": True}, r"an array \(\.zarr\) has no sparse form"),
         ("m.zarr", {"columns": ("a", "b", "c")}, r"an array \(\.zarr\) has no names of columns"),
-        ("m.zarr", {}, "there is no path from `77` to `.*`, and an array of uint32 has no number for that"),
-        (
-            "m.zarr",
-            {"unreached": 2**32},
-            "`unreached` is 4294967296, which the distances' type uint32 cannot hold",
-        ),
-        ("taken.zarr", {"unreached": 2**32 - 1}, r"taken\.zarr` exists"),
+        ("m.npy", {}, NO_NUMBER),
+        ("m.zarr", {}, NO_NUMBER),
+        ("m.zarr", {"unreached": 2**32}, "is 4294967296, which the distances' type uint32 cannot hold"),
+        ("m.parquet", {"unreached": -1}, "`unreached` is -1, which the distances' type uint32 cannot hold"),
+        ("taken.npy", {}, r"taken\.npy` exists"),
+        ("taken.zarr", {"unreached": UNREACHED}, r"taken\.zarr` exists"),
         ("m.parquet", {"columns": ("a", "b")}, "`columns` is 'a, b', not three different names"),
         ("m.parquet", {"columns": ("a", "b", "a")}, "not three different names"),
         ("m.parquet", {"sparse": True, "unreached": 1}, "`sparse` and `unreached` contradict each other"),
-        ("m.parquet", {"unreached": -1}, "`unreached` is -1, which the distances' type uint32 cannot hold"),
-        ("m.npy", {}, "there is no path from `77` to `.*`, and an array of uint32 has no number for that"),
-        ("taken.npy", {}, r"taken\.npy` exists"),
+        *(
+            (name, {"unreached": 0}, "`unreached` is 0, which is also the distance from `77` to `77`")
+            for name in ("m.npy", "m.parquet", "m.zarr")
+        ),
     ],
 )
-def test_what_cannot_be_written_is_one_error_and_leaves_nothing(tmp_path, name, options, message):
-    found = stored(tmp_path)
+def test_what_cannot_be_written_is_one_error_and_leaves_nothing(of_module, tmp_path, name, options, message):
     (tmp_path / "taken.npy").write_text("mine")
     (tmp_path / "taken.zarr").mkdir()
-    before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(InputError, match=message):
-        found.export(tmp_path / name, **options)
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
+        sp.open_run(of_module).export(name, **options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken.npy", "taken.zarr"]
     assert (tmp_path / "taken.npy").read_text() == "mine"
 
 
 @pytest.mark.parametrize("distances", ["none", "reached"])
-def test_a_run_without_whole_rows_has_no_matrix(tmp_path, distances):
-    found = stored(tmp_path, output={"distances": distances})
-    for name in ("m.zarr", "m.npy", "m.parquet"):
-        with pytest.raises(InputError, match="run` holds no matrix of distances"):
-            found.export(tmp_path / name, unreached=2**32 - 1)
+def test_a_run_without_whole_rows_has_no_matrix(distances):
+    with pytest.raises(InputError, match="`run` holds no matrix of distances"):
+        stored(distances=distances).export("m.npy", unreached=UNREACHED)
 
 
-@pytest.mark.parametrize(
-    ("name", "unreached"), [("m.parquet", None), ("m.npy", 2**32 - 1), ("m.zarr", 2**32 - 1)]
-)
-def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path, name, unreached, recorded_anew):
-    found = stored(tmp_path)
-    path = tmp_path / "run" / "distances" / "batch-00001.parquet"
+def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path, recorded_anew):
+    found = stored()
+    path = "run/distances/batch-00001.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
-    with pytest.raises(InputError, match=r"batch-00001\.parquet` was altered"):
-        found.export(tmp_path / name, unreached=unreached)
-    recorded_anew(RunFolder(found.url))
-    with pytest.raises(
-        InputError, match=r"batch-00001\.parquet` is damaged: it has 3279 rows, not 2 times 1640"
-    ):
-        found.export(tmp_path / name, unreached=unreached)
+    for fault in (r"was altered", "is damaged: it has 3279 rows, not 2 times 1640"):
+        for name, unreached in (("m.parquet", None), ("m.npy", UNREACHED), ("m.zarr", UNREACHED)):
+            with pytest.raises(InputError, match=rf"batch-00001\.parquet` {fault}"):
+                found.export(name, unreached=unreached)
+        recorded_anew(RunFolder(found.url))
+        found = sp.open_run("run")
     assert not list(tmp_path.glob("*m.*"))
 
 
-def test_on_the_command_line(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    stored(tmp_path)
-    invoke = CliRunner().invoke
-    done = invoke(app, ["export", "run", "skims.parquet", "--columns", "otaz,dtaz,TIME"])
+def test_on_the_command_line(of_module):
+    invoke, run = CliRunner().invoke, str(of_module)
+    done = invoke(app, ["export", run, "skims.parquet", "--columns", "otaz,dtaz,TIME"])
     assert (done.exit_code, done.stdout) == (0, "skims.parquet\n")
     assert pq.read_schema("skims.parquet").names == ["otaz", "dtaz", "TIME"]
-    again = invoke(app, ["export", "run", "skims.parquet"])
+    again = invoke(app, ["export", run, "skims.parquet"])
     assert again.exit_code == 2
     assert "error: `skims.parquet` exists" in again.stderr
     assert invoke(app, ["export", "nowhere", "m.npy"]).exit_code == 2
+
+
+# ---- how a Zarr group is written ----
+
+
+def test_the_group_appears_when_everything_is_written(monkeypatch):
+    written, write = [], files.write_atomic
+    monkeypatch.setattr(
+        files, "write_atomic", lambda url, content, **how: (written.append(url), write(url, content, **how))
+    )
+    ids, rows = pa.array([5, 6, 7]), np.arange(6, dtype=np.int64).reshape(2, 3)
+    write_zarr("m.zarr", [(ids[:2], ids, rows)], rows.shape, rows.dtype, None)
+    described = [url.endswith("zarr.json") for url in written]
+    assert (described, sum(described)) == (sorted(described), 4)
+    assert written[-1] == "m.zarr/zarr.json"
+    np.testing.assert_array_equal(zarr.open_group("m.zarr", mode="r")["distance"][:], rows)
+
+
+def test_a_group_may_be_in_an_object_store():
+    ids, rows = pa.array(["a", "b"]), np.array([[0.5, np.inf], [1, 0]])
+    write_zarr("memory://zarr-test/m.zarr", [(ids, ids, rows)], rows.shape, rows.dtype, None)
+    fsspec.filesystem("memory").get("/zarr-test/m.zarr", "m.zarr", recursive=True)
+    opened = xarray.open_zarr("m.zarr").load()
+    np.testing.assert_array_equal(opened.distance.values, rows)
+    assert opened.vertex.values.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
+def test_what_fails_in_the_middle_leaves_nothing(tmp_path, monkeypatch, failure):
+    monkeypatch.setattr(zarr_matrix, "_ROWS_BYTES", 1)
+    ids, rows = pa.array([5, 6, 7]), np.ones((2, 3), np.float32)
+
+    def blocks():
+        yield ids[:2], ids, rows
+        assert (tmp_path / "m.zarr").exists()
+        raise failure
+
+    with pytest.raises(failure):
+        write_zarr("m.zarr", blocks(), (4, 3), rows.dtype, None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_missing_package_is_one_error(of_module, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(InputError, match="a Zarr file needs a package that is missing: ") as caught:
+        sp.open_run(of_module).export("m.zarr", unreached=UNREACHED)
+    assert caught.value.hint == "pip install 'sssp-pipeline[zarr]'"
+    assert not list(tmp_path.iterdir())

@@ -9,21 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from named_graph import N_VERTICES, NAMES, run_of, verdict_of, write_edges
 from pyarrow.csv import read_csv
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run.completed_run import verify_run
-from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.pipeline.verification import vertices
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
-N_VERTICES = 40
-#: Vertex 39 has no path from or to any other vertex.
-EDGES = [(v, w, 4 + (7 * v + w) % 9) for v in range(39) for w in (v + 1, (3 * v) % 39) if w < 39 and v != w]
 WORKFLOW = """\
 graph: {input: edges.csv, store: graph, self_loops: keep, weights: {column: weight}}
 sources: {file: sources.txt}
@@ -42,32 +38,27 @@ SOURCES = [38, 5, 11, 39, 2, 7, 30, 31]
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    write_edges(1)
-    Path("sources.txt").write_text("\n".join(f"v{v:02}" for v in SOURCES))
+    write_edges()
+    Path("sources.txt").write_text("\n".join(NAMES[v] for v in SOURCES))
     Path("w.yaml").write_text(WORKFLOW)
 
 
-def write_edges(scale):
-    lines = [f"v{v:02},v{w:02},{weight * scale}" for v, w, weight in [*EDGES, (39, 39, 1)]]
-    Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))
-
-
 def solved(*overrides, **options):
-    folder, record = run(load_workflow("w.yaml", overrides), Quiet(), **options)
+    folder, record = run_of(*overrides, **options)
     assert record["verify"]["refuted"] is None
     return pq.read_table(folder.path("vertices.parquet"))
 
 
 def expected(numpy_answers):
     """The table that NumPy makes of all distances."""
-    rows = sp.solve(read_csv("edges.csv"), [f"v{v:02}" for v in sorted(SOURCES)]).numpy()
+    rows = sp.solve(read_csv("edges.csv"), [NAMES[v] for v in sorted(SOURCES)]).numpy()
     true = numpy_answers.over_sources(rows, sorted(SOURCES), (30, 0, 12.5), unit_of(rows.dtype))
     missing = [n == 0 for n in true.reached_by]
     pairs = [
         (None, None) if none else (f"v{s:02}", d) for none, (d, s) in zip(missing, true.nearest, strict=True)
     ]
     return {
-        "vertex": [f"v{v:02}" for v in range(N_VERTICES)],
+        "vertex": NAMES,
         "nearest_source": [source for source, _ in pairs],
         "nearest_distance": [distance for _, distance in pairs],
         "sum_distance": [float(s) if rows.dtype.kind == "f" else s for s in true.sums],
@@ -90,7 +81,7 @@ def test_a_row_for_each_vertex_has_what_numpy_makes_of_all_distances(scale, nump
     assert table.to_pydict() == expected(numpy_answers)
     stored = sp.open_run("run")
     assert stored.per_vertex() == table
-    sources = [f"v{v:02}" for v in SOURCES]
+    sources = [NAMES[v] for v in SOURCES]
     values = ["nearest_source", "sum_distance", "reached_by", "mean_distance"]
     assert sp.reduce_per_vertex(read_csv("edges.csv"), sources, values, within=[30, 0, 12.5]) == table
     assert stored.answers().to_pydict().keys() == {"source", "reached"}
@@ -124,7 +115,7 @@ def test_a_part_that_counts_twice_or_not_at_all_is_an_error(monkeypatch, run_int
     Path("run/_run/vertices-00001.u64").write_bytes(last.read_bytes())
     monkeypatch.setattr(RunFolder, "damaged_batches", lambda *_: {})
     with pytest.raises(InputError, match=r"the parts of `run` have \d+ reached pairs, and its metrics \d+"):
-        run(load_workflow("w.yaml"), Quiet())
+        run_of()
 
 
 @pytest.mark.medium
@@ -133,17 +124,17 @@ def test_it_stands_beside_numbers_of_each_source_and_is_part_of_the_identity():
     assert sp.open_run("run").answers().column_names == ["source", "closeness", "quantile_0.5"]
     same = "output.reduce.values=[closeness]", "output.reduce.quantiles=[0.5]"
     with pytest.raises(InputError, match="holds another run: it differs in reduce"):
-        run(load_workflow("w.yaml", [*same, "output.reduce.per_vertex.within=[1]"]), Quiet())
-    assert verify_run("run", None, "sample", Quiet())["verify"]["refuted"] is None
+        run_of(*same, "output.reduce.per_vertex.within=[1]")
+    assert verdict_of()["refuted"] is None
     whole = Path("run/vertices.parquet").read_bytes()
     Path("run/vertices.parquet").unlink()
-    run(load_workflow("w.yaml", same), Quiet())
+    run_of(*same)
     assert Path("run/vertices.parquet").read_bytes() == whole
 
 
 def test_an_object_store_gets_the_same_file():
     whole = solved()
-    run(load_workflow("w.yaml", ["output.path=memory://vertices-of-a-run"]), Quiet(), overwrite=True)
+    run_of("output.path=memory://vertices-of-a-run", overwrite=True)
     assert sp.open_run("memory://vertices-of-a-run").per_vertex() == whole
 
 
@@ -168,7 +159,7 @@ def test_a_sum_that_is_too_large_names_the_vertex():
     Path("edges.csv").write_text(f"source,target,weight\nv1,v2,{2**63}\nv0,v1,{2**62}\nv0,v0,1\n")
     Path("sources.txt").write_text("v0\nv1\nv2\n")
     with pytest.raises(InputError) as caught:
-        run(load_workflow("w.yaml", ["graph.weights.dtype=uint64"]), Quiet())
+        run_of("graph.weights.dtype=uint64")
     assert caught.value.message == "the sum of the distances to vertex `v2` is above what uint64 holds"
     assert caught.value.hint == "leave out `sum_distance` of `per_vertex`; `mean_distance` always fits"
 
@@ -187,14 +178,14 @@ ALL = "sources={all: true}"
         (1, [ALL, "graph.directed=false"]),
         (0.5, [ALL, "graph.weights.scale=10"]),
         (2**33, [ALL]),
-        (1, [ALL, "cluster={kind: local-cpu, workers: 1}"]),
+        pytest.param(1, [ALL, "cluster={kind: local-cpu, workers: 1}"], marks=pytest.mark.slow),
     ],
     ids=["few", "few-floats", "all", "cutoff", "symmetric", "scale", "64-bits", "process"],
 )
 def test_verify_finds_a_wrong_number_of_a_vertex(scale, overrides, recorded_anew):
     write_edges(scale)
     table = solved("output.reduce.values=[reached]", *overrides)
-    verdict = verified()
+    verdict = verdict_of()
     assert (verdict["refuted"], verdict["checked_vertices"]) == (None, 8)
     assert "unchecked" not in verdict
     last = table.slice(N_VERTICES - 1).to_pylist()[0]
@@ -208,13 +199,9 @@ def test_verify_finds_a_wrong_number_of_a_vertex(scale, overrides, recorded_anew
         wrong = altered[name][-1].as_py()
         refuted = f"vertex `v39`: stored {name} {wrong}, true {name} {value}"
         with pytest.raises(RefutedError) as caught:
-            verified()
+            verdict_of()
         assert caught.value.message == refuted
         assert json.loads(Path("run/run.json").read_text())["verify"]["refuted"] == refuted
-
-
-def verified():
-    return verify_run("run", None, "sample", Quiet())["verify"]
 
 
 def test_verify_finds_a_vertex_under_another_id_and_a_column_that_is_missing(recorded_anew):
@@ -223,55 +210,49 @@ def test_verify_finds_a_vertex_under_another_id_and_a_column_that_is_missing(rec
     pq.write_table(table.set_column(0, "vertex", pa.array(["v99", *ids[1:]])), "run/vertices.parquet")
     recorded_anew(RunFolder("run"))
     with pytest.raises(RefutedError, match="vertex `v00`: stored vertex v99, true vertex v00"):
-        verified()
+        verdict_of()
     pq.write_table(table.drop_columns(["reached_by"]), "run/vertices.parquet")
     recorded_anew(RunFolder("run"))
     with pytest.raises(RefutedError, match="stored columns"):
-        verified()
+        verdict_of()
     pq.write_table(table.slice(1), "run/vertices.parquet")
     with pytest.raises(InputError, match=r"`run/vertices\.parquet`"):
-        verified()
+        verdict_of()
 
 
-class Lines(Quiet):
-    def __init__(self):
-        self.lines = []
-
-    def say(self, line, event="note", *, level="info", **facts):
-        self.lines.append((line, event, level, facts))
-
-
-def unchecked(progress):
+def unchecked(heard):
     """The reason why no vertex was checked, which a warning has as well as run.json."""
-    reason = verify_run("run", None, "sample", progress)["verify"]["unchecked"]
-    warnings = [line for line, _, level, _ in progress.lines if level == "warning"]
-    assert warnings == [f"the numbers of `vertices.parquet` were not verified: {reason}"]
-    facts = [facts for _, event, _, facts in progress.lines if event == "verified"]
-    assert facts == [{"checked_sources": 8, "checked_vertices": 0}]
+    reason = verdict_of(progress=heard)["unchecked"]
+    assert f"the numbers of `vertices.parquet` were not verified: {reason}" in heard.lines
+    assert [event["level"] for event in heard.events].count("warning") == 1
+    (facts,) = heard.named("verified")
+    assert (facts["checked_sources"], facts["checked_vertices"]) == (8, 0)
     assert f"The numbers of the vertices were not verified: {reason}." in Path("run/report.html").read_text()
     return reason
 
 
 @pytest.mark.medium
-def test_verify_says_why_it_cannot_check_vertices(monkeypatch):
+def test_verify_says_why_it_cannot_check_vertices(monkeypatch, listener):
     write_edges(0.1)
     solved(ALL)
-    assert unchecked(Lines()).startswith("a sum of float64 depends on the direction of the path, and all 40")
+    assert unchecked(listener()).startswith(
+        "a sum of float64 depends on the direction of the path, and all 40"
+    )
     write_edges(1)
     solved(ALL, overwrite=True)
     with monkeypatch.context() as patch:
         patch.setattr(vertices, "memory_limit", lambda: 1000)
-        assert "beside the graph, and a worker has" in unchecked(Lines())
+        assert "beside the graph, and a worker has" in unchecked(listener())
     # No source meets the long path that a search from its end meets.
     Path("edges.csv").write_text(f"source,target,weight\na,b,{2**31}\nb,c,{2**31}\nc,d,1\nd,e,2\n")
     Path("sources.txt").write_text("c\nd\ne\n")
     monkeypatch.setattr(vertices, "FEW_SOURCES", 0)
     solved("graph.weights.dtype=uint32", "graph.store=other", "output.path=run", overwrite=True)
-    assert "from the vertices backwards, " in verified()["unchecked"]
+    assert "from the vertices backwards, " in verdict_of()["unchecked"]
 
 
 def test_a_run_without_it_says_so():
-    run(load_workflow("w.yaml", ["output.reduce={values: [reached]}"]), Quiet())
+    run_of("output.reduce={values: [reached]}")
     with pytest.raises(InputError, match="holds nothing of each vertex over all sources"):
         sp.open_run("run").per_vertex()
 
@@ -282,5 +263,5 @@ def test_weights_below_zero(numpy_answers):
     Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))
     assert solved("graph.weights.dtype=int64").to_pydict() == expected(numpy_answers)
     assert min(sp.open_run("run").per_vertex()["nearest_distance"].drop_null().to_pylist()) < 0
-    record = run(load_workflow("w.yaml", ["graph.weights.dtype=int64", ALL]), Quiet(), overwrite=True)[1]
+    record = run_of("graph.weights.dtype=int64", ALL, overwrite=True)[1]
     assert (record["verify"]["refuted"], record["verify"]["checked_vertices"]) == (None, 8)

@@ -1,6 +1,5 @@
 """A run in the wide layout with several batches: whatever reads its folder sees one table, however it was cut."""
 
-import hashlib
 import itertools
 import json
 import shutil
@@ -16,7 +15,6 @@ import pytest
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract import row_facts
-from sssp_pipeline.pipeline.results import run_files
 from sssp_pipeline.pipeline.results.layouts import wide
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
@@ -28,22 +26,16 @@ TILE = wide.TILE
 
 
 def made(tmp_path: Path, name: str = "run", batch: int = 4, **output) -> Workflow:
+    grid = "generated:grid?rows=40&cols=41&keep=0.7&seed=3"
     return Workflow.model_validate(
         {
-            "graph": {
-                "input": "generated:grid?rows=40&cols=41&keep=0.7&seed=3",
-                "store": str(tmp_path / "graph"),
-            },
+            "graph": {"input": grid, "store": str(tmp_path / "graph")},
             "sources": {"random": {"count": 30, "seed": 1}},
             "solve": {"batch": batch, "solver": "dijkstra"},
             "output": {"path": str(tmp_path / name), "layout": "wide"} | output,
             "verify": "sample" if "targets" in output else "certificate",
         }
     )
-
-
-def digests(folder: Path) -> dict[str, str]:
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.glob("distances/*"))}
 
 
 @pytest.fixture
@@ -57,7 +49,7 @@ def several(monkeypatch):
 
 @pytest.mark.medium
 @pytest.mark.parametrize("unreached", [None, 999999])
-def test_the_folder_is_one_table_with_a_column_a_source(tmp_path, several, unreached):
+def test_the_folder_is_one_table_with_a_column_a_source(tmp_path, several, digests, unreached):
     folder, record = run(made(tmp_path, unreached=unreached), Quiet())
     assert list(digests(tmp_path / "run")) == [f"wide-{number:05d}.parquet" for number in range(3)]
     assert (record["verify"]["checked_sources"], record["verify"]["refuted"]) == (30, None)
@@ -89,7 +81,7 @@ def test_targets_are_read_from_the_files(tmp_path, several):
 
 
 @pytest.mark.medium
-def test_the_bytes_do_not_depend_on_the_batches_or_the_workers(tmp_path, several, monkeypatch):
+def test_the_bytes_do_not_depend_on_the_batches_or_the_workers(tmp_path, several, digests, monkeypatch):
     run(made(tmp_path), Quiet())
     for name, batch in (("sevens", 7), ("elevens", 11), ("one", 30)):
         run(made(tmp_path, name, batch), Quiet())
@@ -105,7 +97,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.medium
-def test_killed_at_every_step_of_the_merge_it_goes_on(tmp_path, several, monkeypatch):
+def test_killed_at_every_step_of_the_merge_it_goes_on(tmp_path, several, digests, monkeypatch):
     run(made(tmp_path, "calm"), Quiet())
     calm = digests(tmp_path / "calm")
     real = {name: getattr(files, name) for name in ("open_atomic", "write_atomic", "remove", "remove_files")}
@@ -143,7 +135,9 @@ def test_killed_at_every_step_of_the_merge_it_goes_on(tmp_path, several, monkeyp
     assert steps >= 6
 
 
-def test_a_batch_that_is_written_once_more_after_the_merge_is_removed(tmp_path, several, monkeypatch):
+def test_a_batch_that_is_written_once_more_after_the_merge_is_removed(
+    tmp_path, several, digests, monkeypatch
+):
     def late(folder, *args):
         shutil.copy(folder.path("_run/batch-00003.tiles"), tmp_path / "late")
         merge(folder, *args)
@@ -161,12 +155,10 @@ def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several,
     folder, _ = run(made(tmp_path), Quiet())
     path = Path(folder.path(folder.wide_names()[1]))
     table = pq.read_table(path)
-    name = table.column_names[9]
-    values = table[name].to_pylist()
+    name, values = table.column_names[9], table[9].to_pylist()
     row = next(i for i, value in enumerate(values) if value)
     values[row] += 1
-    column = pa.array(values, table[name].type)
-    pq.write_table(table.set_column(9, name, column), path)
+    pq.write_table(table.set_column(9, name, pa.array(values, table[9].type)), path)
     recorded_anew(folder)
     with pytest.raises(RefutedError) as caught:
         verify_run(folder.url, None, "certificate", Quiet())
@@ -179,6 +171,7 @@ def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several,
     with pytest.raises(InputError, match=r"wide-00001\.parquet` is gone"):
         verify_run(folder.url, None, "sample", Quiet())
     recorded = json.loads((tmp_path / "run" / "run.json").read_text())["files"]
-    assert recorded.keys() == {f"distances/wide-{number:05d}.parquet" for number in range(3)} | {
-        run_files.METRICS_FILE
-    }
+    assert list(recorded) == [
+        *(f"distances/wide-{number:05d}.parquet" for number in range(3)),
+        "metrics.parquet",
+    ]

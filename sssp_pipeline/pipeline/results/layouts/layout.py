@@ -156,11 +156,7 @@ def groups_with(file: pq.ParquetFile, wanted: Mapping[str, pa.Array | None]) -> 
 
 def check_vertices(stored: pa.ChunkedArray, wanted: pa.Array) -> None:
     """Raise `ValueError` unless a column holds the `wanted` ids (n,); texts may have offsets of another width."""
-    if (
-        stored.type != wanted.type
-        and pa.types.is_string(stored.type)
-        and pa.types.is_large_string(wanted.type)
-    ):
+    if pa.types.is_string(stored.type) and pa.types.is_large_string(wanted.type):
         stored = stored.cast(wanted.type)
     if stored != pa.chunked_array([wanted]):
         raise ValueError("column vertex does not list the expected vertices in order")

@@ -2,6 +2,8 @@
 
 Files are assembled from pages (`page_writer.py`). A source is one dictionary entry, vertices in order are differences
 of 1 that take almost no space, and distances are plain.
+
+The layout of reached pairs leaves out the rows of unreached vertices. It has few rows where a cutoff is short.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from sssp_pipeline.pipeline.results.layouts.layout import (
     check_vertices,
     groups_with,
 )
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import write_parquet
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
 #: one source skips other groups. A group takes some 100 µs of Python, and in that time no other thread writes, so
 #: smaller groups would make Python the limit.
 GROUP_ROWS = 2**22
+#: The most rows of a row group of reached pairs.
+REACHED_GROUP_ROWS = 2**20
 
 
 class LongLayout(DistanceLayout):
@@ -122,6 +128,54 @@ class LongLayout(DistanceLayout):
             for first in range(0, len(sources), n_rows):
                 some = sources[first : first + n_rows]
                 yield Block(some, vertices, rows.slice(first * n_vertices, len(some) * n_vertices))
+
+
+class ReachedLayout(LongLayout):
+    """A row for each source and each vertex that it reaches. Every source reaches itself, so it has a row."""
+
+    @property
+    def reads_facts(self) -> bool:
+        return True
+
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        rows, facts = solution.distances, solution.facts
+        if facts is None:
+            is_reached = rows != csr.unreached_distance(rows.dtype)
+            distances = rows[is_reached]
+        else:
+            is_reached, distances = facts.selected(rows)
+        places, reached = np.nonzero(is_reached)
+        columns = {
+            "source": ids.originals(sources[places]),
+            "vertex": ids.originals(reached),
+            "distance": pa.array(self.form.as_written(distances)),
+        }
+        options = {"compression": self.form.compression, "row_group_size": REACHED_GROUP_ROWS}
+        write_parquet(pa.table(columns), handle, **options)
+
+    def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
+        place, row = -1, np.empty(0, dtype)
+        name: Any = None
+        with opened(stored[0]) as file:
+            for group in range(file.num_row_groups):  # one at a time: a batch may have many rows
+                table = file.read_row_group(group, columns=["source", "vertex", "distance"])
+                runs = pc.run_end_encode(table["source"].combine_chunks())
+                begin = 0
+                for source, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+                    if source != name:
+                        if place in places:
+                            yield name, row
+                        place, name = place + 1, source
+                        row = np.full(ids.n_vertices, csr.unreached_distance(dtype))
+                    if place in places:
+                        rows = table.slice(begin, end - begin)
+                        reached = ids.vertices(
+                            rows["vertex"].to_pylist(), f"`{files.redacted(stored[0].url)}`: vertex"
+                        )
+                        row[reached] = self.form.as_solved(rows["distance"], dtype)
+                    begin = end
+        if place in places:
+            yield name, row
 
 
 def _groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice]]:

@@ -215,11 +215,7 @@ class TiledRows:
 
 
 def write_wide_files(
-    batches: Sequence[TiledRows],
-    folder: str,
-    names: Sequence[str],
-    vertex: pa.Array,
-    form: DistanceFormat,
+    batches: Sequence[TiledRows], folder: str, names: Sequence[str], vertex: pa.Array, form: DistanceFormat
 ) -> Iterator[tuple[int, str, FileSum]]:
     """Write all `batches` to files below `folder`, with the columns `names` (S,) and the ids `vertex` (n,) of the rows.
 
@@ -233,22 +229,24 @@ def write_wide_files(
     width = form.dtype(batches[0].dtype).itemsize
     step = max(LEAST_ROWS, PART_BYTES // (len(names) * width))
     step -= step % TILE if step > TILE else 0
+    encodings = dict.fromkeys(names, "PLAIN")
+    if pa.types.is_integer(vertex.type):
+        encodings["vertex"] = "DELTA_BINARY_PACKED"
+    options = {"compression": form.compression, "row_group_size": row_facts.SEGMENT}
+    options |= {"use_dictionary": False, "column_encoding": encodings}
 
     def write(first: int) -> tuple[int, str, FileSum]:
         last = min(first + step, len(vertex))
         blocks = readers.map(lambda batch: batch.block(first, last), batches)
         columns = chain.from_iterable(_columns(block, form) for block in blocks)
         table = pa.table([vertex[first:last], *columns], ["vertex", *names])
-        options, name = _options(table.schema, form.compression), f"wide-{first // step:05d}.parquet"
+        name = f"wide-{first // step:05d}.parquet"
         url = files.join(folder, name)
         return last, name, write_summed(url, lambda file: write_parquet(table, file, **options))
 
     # Mapped rows take no memory. With NULL and stand-ins a file is in memory about twice, and so is one to upload.
     n_writers = min(usable_cores(), free_memory_bytes() // (4 * PART_BYTES)) if files.is_local(folder) else 1
-    with (
-        ThreadPoolExecutor(_READERS) as readers,
-        ThreadPoolExecutor(max(1, n_writers)) as writers,
-    ):
+    with ThreadPoolExecutor(_READERS) as readers, ThreadPoolExecutor(max(1, n_writers)) as writers:
         yield from writers.map(write, range(0, len(vertex), step))
 
 
@@ -261,15 +259,3 @@ def _columns(block: np.ndarray, form: DistanceFormat) -> Iterator[pa.Array]:
             yield pa.array(form.with_stand_in(row))
         else:
             yield pa.array(row, mask=row == unreached if has_unreached else None)
-
-
-def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
-    """Return the options of `write_parquet` for a table in the wide layout."""
-    integer_ids = pa.types.is_integer(schema.field("vertex").type)
-    encoding = {"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}
-    return {
-        "compression": compression,
-        "use_dictionary": False,
-        "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
-        "row_group_size": row_facts.SEGMENT,
-    }

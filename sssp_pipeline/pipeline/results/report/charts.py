@@ -128,19 +128,14 @@ def histogram(
             f"90 % of {len(values):,} {of} are from {number(five)} to {number(most)}."
         )
     caption += note and f" {note}"
-    rows = _ranges(edges, low, high, counts)
-    axes, table = (axis, Axis(of, whole=True)), Table(("from", "to", of), rows)
-    return bars(Heading(key, title, caption), edges, counts, *axes, table, middle)
-
-
-def _ranges(edges: np.ndarray, low: float, high: float, counts: np.ndarray) -> list[tuple[str, str, str]]:
-    """Return the two ends and the count of each bar that is not empty."""
     ends = np.clip(edges, low, high)
-    return [
+    rows = [
         (number(a), number(b), f"{count:,}")
         for a, b, count in zip(ends[:-1], ends[1:], counts.tolist(), strict=True)
         if count
     ]
+    axes, table = (axis, Axis(of, whole=True)), Table(("from", "to", of), rows)
+    return bars(Heading(key, title, caption), edges, counts, *axes, table, middle)
 
 
 def bars(

@@ -77,24 +77,15 @@ def distributions(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
     columns = {name: _numbers(metrics, name) for name in ("vertices_processed", "edges_relaxed", "reached")}
     with np.errstate(divide="ignore", invalid="ignore"):
         work = columns["vertices_processed"] / columns["reached"]
-    reach = Axis("vertices reached (reached)", whole=True)
+    seconds, largest, mean = (_numbers(metrics, n) for n in ("solve_s", "max_distance", "mean_distance"))
+    eccentricity = "Eccentricity: the largest distance of a source"
     charts = (
-        ("solve-s", "Time of a source", _numbers(metrics, "solve_s"), Axis("seconds (solve_s)"), _SHARED),
+        ("solve-s", "Time of a source", seconds, Axis("seconds (solve_s)"), _SHARED),
         ("work", "Work of a source", work, Axis("vertices processed per vertex reached")),
         ("relaxed", "Edges relaxed", columns["edges_relaxed"], Axis("edges (edges_relaxed)", whole=True)),
-        ("reach", "Reach", columns["reached"], reach),
-        (
-            "eccentricity",
-            "Eccentricity: the largest distance of a source",
-            _numbers(metrics, "max_distance"),
-            Axis(f"largest distance{unit} (max_distance)"),
-        ),
-        (
-            "mean-distance",
-            "Mean distance of a source",
-            _numbers(metrics, "mean_distance"),
-            Axis(f"mean distance{unit} (mean_distance)"),
-        ),
+        ("reach", "Reach", columns["reached"], Axis("vertices reached (reached)", whole=True)),
+        ("eccentricity", eccentricity, largest, Axis(f"largest distance{unit} (max_distance)")),
+        ("mean-distance", "Mean distance of a source", mean, Axis(f"mean distance{unit} (mean_distance)")),
     )
     found = (histogram(*chart) for chart in charts)
     return [chart for chart in found if chart is not None]
@@ -198,9 +189,8 @@ def workers_table(metrics: pa.Table) -> Table:
         for row in rows[:_MOST_ROWS]
     ]
     if rest := rows[_MOST_ROWS:]:
-        shown.append(
-            (f"{len(rest):,} more", "", "", *(number(sum(row[key] for row in rest)) for key in sums))
-        )
+        totals = (number(sum(row[key] for row in rest)) for key in sums)
+        shown.append((f"{len(rest):,} more", "", "", *totals))
     return Table(("worker", "device", "solver", "batches", "sources", "solve_s"), shown)
 
 
@@ -211,13 +201,10 @@ def attempts_tables(metrics: pa.Table) -> tuple[Table, Table]:
     counts = zip(*np.unique(attempts, return_counts=True), strict=True)
     again = batches.filter(pc.greater(batches["attempts_max"], 1))
     again = again.sort_by([("attempts_max", "descending"), ("batch", "ascending")]).slice(0, _MOST_ROWS)
-    return (
-        Table(("attempts", "batches"), [(f"{n}", f"{count:,}") for n, count in counts]),
-        Table(
-            ("batch", "attempts", "worker of the last attempt"),
-            [(row["batch"], row["attempts_max"], row["worker"]) for row in again.to_pylist()],
-        ),
-    )
+    columns = ("batch", "attempts", "worker of the last attempt")
+    rows = [(row["batch"], row["attempts_max"], row["worker"]) for row in again.to_pylist()]
+    numbers = [(f"{n}", f"{count:,}") for n, count in counts]
+    return Table(("attempts", "batches"), numbers), Table(columns, rows)
 
 
 def trace_charts(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
