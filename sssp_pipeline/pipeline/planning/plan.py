@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
-from sssp_pipeline.kernels.contract.forecast import (
-    graph_device_bytes,
-)
+from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, is_reweighted, n_compared
 from sssp_pipeline.pipeline.planning.machine import Machine

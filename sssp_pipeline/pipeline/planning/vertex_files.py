@@ -141,8 +141,7 @@ class IdFile(ColumnFile):
     def _of_table(self, content: bytes) -> list[int | str]:
         if self._has_header is not None:
             raise self._error(
-                " is a Parquet or Arrow file, whose columns always have names",
-                f"remove `{self.key}.header`",
+                " is a Parquet or Arrow file, whose columns always have names", f"remove `{self.key}.header`"
             )
         try:
             name, column = self._column_of(content)

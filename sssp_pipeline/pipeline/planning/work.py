@@ -12,11 +12,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.forecast import (
-    COPY_S_PER_BYTE,
-    CORES_EXPONENT,
-    Forecast,
-)
+from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, CORES_EXPONENT, Forecast
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit

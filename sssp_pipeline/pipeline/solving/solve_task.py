@@ -23,10 +23,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
-from sssp_pipeline.base.errors import (
-    InputError,
-    SsspError,
-)
+from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, metrics_column

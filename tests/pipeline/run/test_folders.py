@@ -98,11 +98,7 @@ def test_what_killed_processes_leave_is_no_other_file(tmp_path):
     folder = tmp_path / "run"
     (folder / "_run").mkdir(parents=True)
     (folder / "distances").mkdir()
-    left = [
-        "_run/started.json",
-        "_run/targets.u32",
-        "distances/wide-00000.parquet",
-    ]
+    left = ["_run/started.json", "_run/targets.u32", "distances/wide-00000.parquet"]
     for name in [*left, f"{storage.TEMP_PREFIX}0-run.json", f"distances/{storage.TEMP_PREFIX}0-batch"]:
         (folder / name).touch()
     # What was left of a run without distances does not count for this one.

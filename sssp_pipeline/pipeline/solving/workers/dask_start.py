@@ -29,7 +29,7 @@ SETTINGS = {
 #: The kinds of cluster, as messages name them.
 NAMES = {"local-cuda": "local", "slurm": "SLURM", "kubernetes": "Kubernetes"}
 _START_HINTS = {
-    "kubernetes": "check that the Dask operator is installed, and that you may make a DaskCluster",
+    "kubernetes": "check that the Dask operator is installed, and that you may make a DaskCluster"
 }
 _LOCAL_START_HINT = 'a Python script that runs a workflow needs `if __name__ == "__main__":`'
 #: Threads of a worker in a job or pod with a GPU: one solves, one writes and one waits. A task of one batch writes on

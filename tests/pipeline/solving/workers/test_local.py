@@ -18,11 +18,7 @@ MB = 10**6
 def has_memory(monkeypatch, n_bytes: int) -> None:
     """Let this machine have 8 cores and `n_bytes` of memory, all of it free."""
     monkeypatch.setattr(local, "usable_cores", lambda: 8)
-    for where, name in (
-        (local, "free_memory_bytes"),
-        (local, "memory_bytes"),
-        (memory, "memory_bytes"),
-    ):
+    for where, name in ((local, "free_memory_bytes"), (local, "memory_bytes"), (memory, "memory_bytes")):
         monkeypatch.setattr(where, name, lambda: n_bytes)
 
 
