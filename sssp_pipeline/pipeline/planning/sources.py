@@ -52,10 +52,8 @@ class Skipped:
         for name, first in self.first.items():
             n = getattr(self, name)
             one = {"vertices": "vertex"}.get(name, name[:-1])
-            yield (
-                f"skipped {plural(n, one)} that {'are' if n > 1 else 'is'} not in the graph: "
-                + listed(first, n)
-            )
+            are = "are" if n > 1 else "is"
+            yield f"skipped {plural(n, one)} that {are} not in the graph: {listed(first, n)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +79,8 @@ class VertexSelection:
             are.
         """
         if self.ids.n_vertices == 0:
-            raise InputError(
-                "there is nothing to solve: the graph has no vertices", hint="check `graph.input`"
-            )
+            problem = "there is nothing to solve: the graph has no vertices"
+            raise InputError(problem, hint="check `graph.input`")
         if spec.all:
             return np.arange(self.ids.n_vertices, dtype=np.uint32)
         chosen = self._chosen(spec, "sources")

@@ -173,9 +173,8 @@ class Work:
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""
-        return SOLVERS[solver].forecast(
-            self.traits, min(self.batches_per_call(solver) * self.batch, self.n_sources)
-        )
+        n_sources = min(self.batches_per_call(solver) * self.batch, self.n_sources)
+        return SOLVERS[solver].forecast(self.traits, n_sources)
 
 
 def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, kept: KeptOfRow) -> Work:
