@@ -50,9 +50,8 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     # Times of a source on one core and on all cores cannot be compared: both depend on how busy the cores are.
     alike = SOLVERS[first].device, work.of_a_call(first).is_shared
     others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
-    reason = (
-        f"expected to take {seconds_text(expected[first])}{compared}{why_not}{_how(SOLVERS[first], work)}"
-    )
+    how = _how(SOLVERS[first], work)
+    reason = f"expected to take {seconds_text(expected[first])}{compared}{why_not}{how}"
     return SOLVERS[first], reason, others, len(expected)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -21,12 +20,8 @@ from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
 
-
-class Snap(Protocol):
-    """Finds the vertices of points."""
-
-    def __call__(self, spec: Points, key: str, /) -> np.ndarray:
-        """Return the vertices (n,) of the points `spec`, which are at `key` in the workflow."""
+#: Returns the vertices (n,) of points, which are at a key of the workflow.
+Snap = Callable[[Points, str], np.ndarray]
 
 
 @dataclass

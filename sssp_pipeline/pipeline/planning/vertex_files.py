@@ -131,9 +131,8 @@ class IdFile(ColumnFile):
 
     def _of_table(self, content: bytes) -> list[int | str]:
         if self._has_header is not None:
-            raise self._error(
-                " is a Parquet or Arrow file, whose columns always have names", f"remove `{self.key}.header`"
-            )
+            problem = " is a Parquet or Arrow file, whose columns always have names"
+            raise self._error(problem, f"remove `{self.key}.header`")
         ((name, column),) = self._columns(content, lambda names: [self._index_in(names)])
         return self._ids_of_column(name, column)
 
@@ -175,9 +174,8 @@ class IdFile(ColumnFile):
             table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
             return [(table.column_names[index], table.column(index)) for index in choose(table.column_names)]
         except (pa.ArrowException, OSError, ValueError, LookupError) as error:
-            raise self._error(
-                f" cannot be read as Parquet or Arrow: {error}", "write the file again"
-            ) from error
+            problem = f" cannot be read as Parquet or Arrow: {error}"
+            raise self._error(problem, "write the file again") from error
 
     def _index_in(self, names: list[str]) -> int:
         column = self.spec.column
@@ -197,13 +195,10 @@ class IdFile(ColumnFile):
             found = found or ([0] if len(names) == 1 else [])
         if len(found) == 1:
             return found[0]
+        problem = f" has the columns {listed(names)}, and it is not clear which one holds the {self._noun}"
         if column is not None:
-            matches = f"{len(found)} columns `{column}`" if found else f"no column `{column}`"
-            problem = f" has {matches}: its columns are {listed(names)}"
-        else:
-            problem = (
-                f" has the columns {listed(names)}, and it is not clear which one holds the {self._noun}"
-            )
+            matches = f"{len(found)} columns" if found else "no column"
+            problem = f" has {matches} `{column}`: its columns are {listed(names)}"
         usual = [name for name in names if name.strip().casefold() in _COLUMN_NAMES]
         example = [*usual, *names, "NAME"][0]
         raise self._error(problem, f"write the name of one, such as `{self.key}.column: {example}`")

@@ -23,11 +23,8 @@ from sssp_pipeline.workflow.cluster import Cluster, WorkerRange
 LABEL = {"app.kubernetes.io/part-of": "sssp-pipeline"}
 #: How Kubernetes checks a scheduler whose dashboard listens on the loopback address.
 _HEALTH_CODE = "from urllib.request import urlopen; urlopen('http://127.0.0.1:8787/health', timeout=5)"
-_HEALTH_CHECK = {
-    "exec": {"command": ["python3", "-c", _HEALTH_CODE]},
-    "periodSeconds": 5,
-    "timeoutSeconds": 10,
-}
+_HEALTH_COMMAND = {"command": ["python3", "-c", _HEALTH_CODE]}
+_HEALTH_CHECK = {"exec": _HEALTH_COMMAND, "periodSeconds": 5, "timeoutSeconds": 10}
 
 
 def cluster_class() -> Any:
