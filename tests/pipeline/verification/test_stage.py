@@ -43,13 +43,6 @@ def made(tmp_path: Path, size: int = 30, **sections) -> Workflow:
     )
 
 
-@pytest.fixture(scope="module")
-def address():
-    """The scheduler of two worker processes."""
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
-        yield {"kind": "address", "address": cluster.scheduler_address}
-
-
 @pytest.fixture
 def driver_reads_nothing(monkeypatch):
     """Let this process, not the workers, fail when it reads the arrays of a graph or a file of distances."""
