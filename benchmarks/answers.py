@@ -83,7 +83,7 @@ def measure(name: str, graph: CsrGraph, solver_name: str, n_sources: int, rounds
     sources, radius = sources_of(graph, n_sources)
     batch = batch_size(graph.traits, len(sources), Solve(), Nothing())
     work = Work(graph.traits, SolveOptions(kept=Nothing()), len(sources), batch)
-    solver, _, _ = choose_solver(solver_name, work, this_machine())
+    solver, *_ = choose_solver(solver_name, work, this_machine())
     kinds = kinds_for(graph, radius)
     ends = [0, len(sources) - 1]
     expected = {}

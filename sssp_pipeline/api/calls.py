@@ -65,7 +65,7 @@ def solve_sources(
     traits = replace(graph.traits, hierarchy=offered_traits(graph))
     work = Work(traits, options, max(len(sources), 1), batch)
     machine = _machine()
-    chosen, _, _ = choose_solver(solver, work, machine)
+    chosen, *_ = choose_solver(solver, work, machine)
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
     if chosen.device == "cpu":

@@ -121,12 +121,7 @@ class Cluster:
         return scheduler
 
     def start_workers(
-        self,
-        count: int,
-        threads: int = 1,
-        *,
-        host: str | None = None,
-        prefix: tuple[str, ...] | None = None,
+        self, count: int, threads: int = 1, *, host: str | None = None, prefix: tuple[str, ...] | None = None
     ) -> list[subprocess.Popen]:
         """Start workers and wait until the scheduler knows them."""
         before = self._n_registered()

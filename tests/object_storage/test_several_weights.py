@@ -37,11 +37,7 @@ def roads() -> bytes:
 def made(place: str, **sections) -> Workflow:
     several = [{"name": "am", "unit": "s"}, {"name": "pm", "unit": "s"}, {"name": "cost"}]
     data = {
-        "graph": {
-            "input": f"{place}/roads.csv",
-            "store": f"{place}/graph",
-            "weights": {"several": several},
-        },
+        "graph": {"input": f"{place}/roads.csv", "store": f"{place}/graph", "weights": {"several": several}},
         "sources": {"random": {"count": 2 * N_BATCHES, "seed": 1}},
         "solve": {"batch": 2},
         "cluster": {},

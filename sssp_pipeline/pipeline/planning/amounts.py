@@ -14,7 +14,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
-from sssp_pipeline.pipeline.planning.vertex_files import IdFile, table_in
+from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 
@@ -36,10 +36,9 @@ def read_amounts(spec: Amounts, selection: VertexSelection) -> VertexAmounts:
     named, columns = file.read_columns(spec.names)
     place = f"`{files.redacted(spec.file)}`: "
     vertices, is_known = selection.known(named, spec, _KEY, place, "vertex")
+    known = {name: column[is_known] for name, column in columns.items()}
     try:
-        return VertexAmounts.of(
-            {name: column[is_known] for name, column in columns.items()}, vertices, ids.n_vertices
-        )
+        return VertexAmounts.of(known, vertices, ids.n_vertices)
     except InputError as error:
         raise InputError(place + error.message, hint=error.hint) from error
 
@@ -53,47 +52,35 @@ class _AmountFile(IdFile):
 
         Raises `InputError` as `read_amounts`.
         """
+
+        def indices(names: list[str]) -> list[int]:
+            return [self._index_in(names), *(self._place_of(name, names) for name in wanted)]
+
         content, is_table = self._content()
         if is_table:
-            try:
-                table = table_in(content)
-            except (pa.ArrowException, OSError, ValueError) as error:
-                raise self._error(
-                    f" cannot be read as Parquet or Arrow: {error}", "write the file again"
-                ) from error
-            return self._of_arrow(table, wanted)
+            (name, ids), *columns = self._columns(content, indices)
+            named = self._ids_of_column(name, ids)
+            return named, {
+                name: self._numbers(name, self._values_in(name, column)) for name, column in columns
+            }
         rows = self._equal_rows(content)
         if not rows:
-            raise self._error(
-                " is empty", "write a line with the names of the columns, then a line for each vertex"
-            )
+            hint = "write a line with the names of the columns, then a line for each vertex"
+            raise self._error(" is empty", hint)
         (_, first), *rows = rows
-        names = [cell.strip() for cell in first]
-        index = self._index_in(names)
-        places = {name: self._place_of(name, names) for name in wanted}
+        index, *places = indices([cell.strip() for cell in first])
         named = [self._id(row[index].strip(), "line", number) for number, row in rows]
-        columns = {
+        return named, {
             name: self._numbers(name, ((f"line {n}", _parsed(row[place].strip())) for n, row in rows))
-            for name, place in places.items()
+            for name, place in zip(wanted, places, strict=True)
         }
-        return named, columns
 
-    def _of_arrow(
-        self, table: pa.Table, wanted: Sequence[str]
-    ) -> tuple[list[int | str], dict[str, np.ndarray]]:
-        names = table.column_names
-        index = self._index_in(names)
-        named = self._ids_of_column(names[index], table.column(index))
-        columns = {}
-        for name in wanted:
-            column = table.column(self._place_of(name, names))
-            if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-                raise self._error(
-                    f": column `{name}` has type {column.type}, wanted numbers", "store integers or floats"
-                )
-            values = ((f"row {row}", value) for row, value in enumerate(column.to_pylist(), 1))
-            columns[name] = self._numbers(name, values)
-        return named, columns
+    def _values_in(self, name: str, column: pa.ChunkedArray) -> Iterable[tuple[str, Any]]:
+        """Return the place and the value of each row of a column; raise `InputError` if it has no numbers."""
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            problem = f": column `{name}` has type {column.type}, wanted numbers"
+            raise self._error(problem, "store integers or floats")
+        return ((f"row {row}", value) for row, value in enumerate(column.to_pylist(), 1))
 
     def _place_of(self, name: str, names: list[str]) -> int:
         if names.count(name) != 1:

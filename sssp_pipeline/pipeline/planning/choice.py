@@ -21,8 +21,8 @@ from sssp_pipeline.pipeline.planning.work import Work
 N_NAMED = 3
 
 
-def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...]]:
-    """Return the solver for `work`, the reason for it, and `RunPlan.others`.
+def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...], int]:
+    """Return the solver for `work`, the reason for it, `RunPlan.others` and `RunPlan.n_compared`.
 
     It is the solver called `name`. If `name` is "auto", it is the one that is expected to finish first.
 
@@ -35,7 +35,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     if name != "auto":
         solver = solver_named(name)
         check_choice(name, refused, work.options)
-        return solver, "asked for" + _how(solver, work), ()
+        return solver, "asked for" + _how(solver, work), (), 1
     refused = {s.name: why for s in SOLVERS.values() if (why := refused.get(s.name) or _left_out(s, work))}
     check_choice(name, refused, work.options)
     expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
@@ -51,15 +51,15 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     alike = SOLVERS[first].device, work.of_a_call(first).is_shared
     others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
     how = _how(SOLVERS[first], work)
-    return SOLVERS[first], f"expected to take {seconds_text(expected[first])}{compared}{why_not}{how}", others
+    reason = f"expected to take {seconds_text(expected[first])}{compared}{why_not}{how}"
+    return SOLVERS[first], reason, others, len(expected)
 
 
 def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> None:
     """Raise `InputError` if the solver called `name` is among the `refused`, or with "auto" every solver is."""
     if name in refused:
-        raise InputError(
-            Text(f"solver `{name}` cannot solve this: ", refused[name]), hint=_instead_of(name, refused)
-        )
+        problem = Text(f"solver `{name}` cannot solve this: ", refused[name])
+        raise InputError(problem, hint=_instead_of(name, refused))
     if name == "auto" and len(refused) == len(SOLVERS):
         raise InputError(
             Text("no solver can solve this: ", Text.joined("; ", _by_reason(refused, ", "))),
@@ -112,14 +112,6 @@ def _left_out(solver: Solver, work: Work) -> str | None:
 def refusals(work: Work, machine: Machine) -> dict[str, str]:
     """Return why solvers cannot do this work on this machine, by name."""
     return {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
-
-
-def n_compared(name: str, work: Work, machine: Machine) -> int:
-    """Return how many solvers `choose_solver` chooses from."""
-    if name != "auto":
-        return 1
-    refused = refusals(work, machine)
-    return sum(s.name not in refused and _left_out(s, work) is None for s in SOLVERS.values())
 
 
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:

@@ -76,12 +76,7 @@ def this_machine() -> Machine:
 
 def hardware() -> dict[str, Any]:
     """Return the processor, the cores and bytes of memory that this process may use, and the GPU or None."""
-    return {
-        "cpu": cpu_name(),
-        "cores": usable_cores(),
-        "memory_bytes": memory_bytes(),
-        "gpu": gpu_name(),
-    }
+    return {"cpu": cpu_name(), "cores": usable_cores(), "memory_bytes": memory_bytes(), "gpu": gpu_name()}
 
 
 def versions() -> dict[str, str]:

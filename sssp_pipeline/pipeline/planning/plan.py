@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
-from sssp_pipeline.kernels.contract.forecast import (
-    graph_device_bytes,
-)
+from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
 from sssp_pipeline.kernels.host import reweighting
-from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, is_reweighted, n_compared
+from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, is_reweighted
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work, row_bytes, work_of
 from sssp_pipeline.pipeline.results.outputs import RowOutput
@@ -87,7 +85,7 @@ def make_plan(
     """
     n_sources, kept = sum(map(len, batches)), output.kept
     work = replace(work_of(traits, batches, solve, kept), no_hierarchy=no_hierarchy)
-    solver, reason, others = choose_solver(solve.solver, work, machine)
+    solver, reason, others, n_compared = choose_solver(solve.solver, work, machine)
     graph_bytes = 8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize)
     if is_reweighted(solver, traits):
         graph_bytes += reweighting.host_bytes(traits)
@@ -102,7 +100,7 @@ def make_plan(
         solver=solver.name,
         solver_reason=reason,
         others=others,
-        n_compared=n_compared(solve.solver, work, machine),
+        n_compared=n_compared,
         expected_s=expected_s(solver, work, machine),
         batches=batches,
         output=output,

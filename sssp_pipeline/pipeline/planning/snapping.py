@@ -63,13 +63,10 @@ class Snapper:
         if len(far := np.flatnonzero(distances_m > limit_m)):
             raise _too_far(spec, key, points, far, nearby)
         n_points = len(vertices)
-        names = (
-            pa.array(points.ids, pa.string()) if points.ids is not None else pa.nulls(n_points, pa.string())
-        )
         columns = {
             "role": pa.array([what] * n_points),
             "row": pa.array(np.arange(1, n_points + 1)),
-            "id": names,
+            "id": pa.array(points.ids or [None] * n_points, pa.string()),
             "lon": points.lon,
             "lat": points.lat,
             "vertex": self._stored.ids.originals(vertices),

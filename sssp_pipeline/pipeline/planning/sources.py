@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -21,12 +20,8 @@ from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
 
-
-class Snap(Protocol):
-    """Finds the vertices of points."""
-
-    def __call__(self, spec: Points, key: str, /) -> np.ndarray:
-        """Return the vertices (n,) of the points `spec`, which are at `key` in the workflow."""
+#: Returns the vertices (n,) of points, which are at a key of the workflow.
+Snap = Callable[[Points, str], np.ndarray]
 
 
 @dataclass
@@ -52,10 +47,8 @@ class Skipped:
         for name, first in self.first.items():
             n = getattr(self, name)
             one = {"vertices": "vertex"}.get(name, name[:-1])
-            yield (
-                f"skipped {plural(n, one)} that {'are' if n > 1 else 'is'} not in the graph: "
-                + listed(first, n)
-            )
+            are = "are" if n > 1 else "is"
+            yield f"skipped {plural(n, one)} that {are} not in the graph: {listed(first, n)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +74,8 @@ class VertexSelection:
             are.
         """
         if self.ids.n_vertices == 0:
-            raise InputError(
-                "there is nothing to solve: the graph has no vertices", hint="check `graph.input`"
-            )
+            problem = "there is nothing to solve: the graph has no vertices"
+            raise InputError(problem, hint="check `graph.input`")
         if spec.all:
             return np.arange(self.ids.n_vertices, dtype=np.uint32)
         chosen = self._chosen(spec, "sources")

@@ -25,15 +25,6 @@ _USUAL_INTEGER = re.compile("[1-9][0-9]{0,18}|0")
 _ONE_A_LINE = "write one id on each line, or name a CSV, Parquet or Arrow file with a column of ids"
 
 
-def table_in(content: bytes) -> pa.Table:
-    """Return the table that the bytes of a Parquet or Arrow file hold; raise an error of pyarrow if it is damaged."""
-    buffer = pa.BufferReader(content)
-    if content.startswith(PARQUET_MAGIC):
-        return pq.ParquetFile(buffer).read()
-    is_file = content.startswith(ARROW_FILE_MAGIC)
-    return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
-
-
 @dataclass(frozen=True)
 class IdFile(ColumnFile):
     """A file of ids and what the workflow and the graph say about it."""
@@ -140,16 +131,9 @@ class IdFile(ColumnFile):
 
     def _of_table(self, content: bytes) -> list[int | str]:
         if self._has_header is not None:
-            raise self._error(
-                " is a Parquet or Arrow file, whose columns always have names",
-                f"remove `{self.key}.header`",
-            )
-        try:
-            name, column = self._column_of(content)
-        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
-            raise self._error(
-                f" cannot be read as Parquet or Arrow: {error}", "write the file again"
-            ) from error
+            problem = " is a Parquet or Arrow file, whose columns always have names"
+            raise self._error(problem, f"remove `{self.key}.header`")
+        ((name, column),) = self._columns(content, lambda names: [self._index_in(names)])
         return self._ids_of_column(name, column)
 
     def _ids_of_column(self, name: str, column: pa.ChunkedArray) -> list[int | str]:
@@ -174,16 +158,24 @@ class IdFile(ColumnFile):
             return [self._id(value, "row", row) for row, value in enumerate(values, 1)]
         return values
 
-    def _column_of(self, content: bytes) -> tuple[str, pa.ChunkedArray]:
+    def _columns(
+        self, content: bytes, choose: Callable[[list[str]], list[int]]
+    ) -> list[tuple[str, pa.ChunkedArray]]:
+        """Return the columns of a Parquet or Arrow file that `choose` picks by the names; raise `InputError`."""
         buffer = pa.BufferReader(content)
-        if content.startswith(PARQUET_MAGIC):
-            file = pq.ParquetFile(buffer)
-            names = file.schema_arrow.names
-            index = self._index_in(names)
-            return names[index], file.read(columns=[names[index]]).column(0)
-        table = table_in(content)
-        index = self._index_in(table.column_names)
-        return table.column_names[index], table.column(index)
+        try:
+            if content.startswith(PARQUET_MAGIC):
+                file = pq.ParquetFile(buffer)
+                names = file.schema_arrow.names
+                # The name `a` also reads a column `a.b`.
+                tables = [(names[index], file.read(columns=[names[index]])) for index in choose(names)]
+                return [(name, table.column(table.column_names.index(name))) for name, table in tables]
+            is_file = content.startswith(ARROW_FILE_MAGIC)
+            table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
+            return [(table.column_names[index], table.column(index)) for index in choose(table.column_names)]
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            problem = f" cannot be read as Parquet or Arrow: {error}"
+            raise self._error(problem, "write the file again") from error
 
     def _index_in(self, names: list[str]) -> int:
         column = self.spec.column
@@ -203,17 +195,13 @@ class IdFile(ColumnFile):
             found = found or ([0] if len(names) == 1 else [])
         if len(found) == 1:
             return found[0]
+        problem = f" has the columns {listed(names)}, and it is not clear which one holds the {self._noun}"
         if column is not None:
-            matches = f"{len(found)} columns `{column}`" if found else f"no column `{column}`"
-            problem = f" has {matches}: its columns are {listed(names)}"
-        else:
-            problem = (
-                f" has the columns {listed(names)}, and it is not clear which one holds the {self._noun}"
-            )
-        name = next(
-            (n for n in names if n.strip().casefold() in _COLUMN_NAMES), names[0] if names else "NAME"
-        )
-        raise self._error(problem, f"write the name of one, such as `{self.key}.column: {name}`")
+            matches = f"{len(found)} columns" if found else "no column"
+            problem = f" has {matches} `{column}`: its columns are {listed(names)}"
+        usual = [name for name in names if name.strip().casefold() in _COLUMN_NAMES]
+        example = [*usual, *names, "NAME"][0]
+        raise self._error(problem, f"write the name of one, such as `{self.key}.column: {example}`")
 
     def _numbered(self, column: int, n_columns: int) -> int:
         if column > n_columns:

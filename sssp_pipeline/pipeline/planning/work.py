@@ -12,11 +12,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.forecast import (
-    COPY_S_PER_BYTE,
-    CORES_EXPONENT,
-    Forecast,
-)
+from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, CORES_EXPONENT, Forecast
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
@@ -177,9 +173,8 @@ class Work:
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""
-        return SOLVERS[solver].forecast(
-            self.traits, min(self.batches_per_call(solver) * self.batch, self.n_sources)
-        )
+        n_sources = min(self.batches_per_call(solver) * self.batch, self.n_sources)
+        return SOLVERS[solver].forecast(self.traits, n_sources)
 
 
 def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, kept: KeptOfRow) -> Work:

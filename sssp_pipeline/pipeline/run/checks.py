@@ -22,7 +22,7 @@ from sssp_pipeline.pipeline.planning.work import solve_options
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
 from sssp_pipeline.pipeline.results.run_files import RUN_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.solving.workers.local import check_gpus
+from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import files_read
@@ -64,17 +64,11 @@ def check_before_ingest(
         solver_named(workflow.solve.solver, workflow.solve.options)
     if files.exists(folder.path(RUN_FILE)) and not overwrite:
         return
-    _check_solver(workflow)
+    refused = _refused(workflow)
+    check_choice(workflow.solve.solver, refused, solve_options(workflow.solve))
+    _check_hierarchy(workflow.solve, refused)
     if cluster:
         _check_cluster(workflow.cluster, progress)
-
-
-def _check_solver(workflow: Workflow) -> None:
-    """Check whether the solver supports the workflow, or any solver if it is `auto`."""
-    name, options = workflow.solve.solver, solve_options(workflow.solve)
-    refused = _refused(workflow)
-    check_choice(name, refused, options)
-    _check_hierarchy(workflow.solve, refused)
 
 
 def check_before_making_hierarchy(workflow: Workflow) -> None:
@@ -83,9 +77,8 @@ def check_before_making_hierarchy(workflow: Workflow) -> None:
         raise InputError("`solve.hierarchy` is `off`, and `--hierarchy` makes one", hint="remove one of them")
     refused = _refused(workflow)
     if all(name in refused for name in _users()):
-        raise InputError(
-            f"no solver can use a hierarchy: {refused[_users()[-1]]}", hint="leave out `--hierarchy`"
-        )
+        problem = f"no solver can use a hierarchy: {refused[_users()[-1]]}"
+        raise InputError(problem, hint="leave out `--hierarchy`")
 
 
 def _refused(workflow: Workflow) -> dict[str, str]:
@@ -93,14 +86,11 @@ def _refused(workflow: Workflow) -> dict[str, str]:
     dtype, options = workflow.graph.weights.dtype, solve_options(workflow.solve)
     dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
     no_gpu = gpu_missing() if workflow.cluster.kind in _LOCAL_KINDS else None
-    refused: dict[str, str] = {}
-    for solver in SOLVERS.values():
-        reason = _refusal(solver, dtypes, options)
-        if reason is None and solver.device == "gpu":
-            reason = no_gpu
-        if reason is not None:
-            refused[solver.name] = reason
-    return refused
+    found = {solver.name: _refusal(solver, dtypes, options) for solver in SOLVERS.values()}
+    for name, solver in SOLVERS.items():
+        if solver.device == "gpu":
+            found[name] = found[name] or no_gpu
+    return {name: reason for name, reason in found.items() if reason is not None}
 
 
 def _users() -> list[str]:
@@ -139,10 +129,9 @@ def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> 
 
 def _check_cluster(spec: Cluster, progress: Progress) -> None:
     if spec.kind == "local-cuda":
-        check_gpus(spec)
-    starts_dask = spec.kind not in ("auto", "local-cpu") or spec.tls is True or spec.memory_limit != "auto"
-    if not starts_dask:
-        return
+        ThisMachine(spec)  # raises if there are too few GPUs
+    if spec.kind in ("auto", "local-cpu") and spec.tls is not True and spec.memory_limit == "auto":
+        return  # it starts no Dask
     # The import of Dask takes as long as the ingest of a small graph.
     from sssp_pipeline.pipeline.solving.workers import address, clusters, memory
 

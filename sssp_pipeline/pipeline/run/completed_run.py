@@ -15,7 +15,7 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.graph_store.loading import check_store
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.outputs import RowOutput, recorded_output
+from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
 from sssp_pipeline.pipeline.results.report.page import render_report
 from sssp_pipeline.pipeline.results.report.sample import read_sample
@@ -60,8 +60,7 @@ def verify_run(
     folder = RunFolder(run_url)
     record = folder.read_run()
     identity = record["identity"]
-    output = recorded_output(record)
-    if mode == "certificate" and not output.has_whole_rows:
+    if mode == "certificate" and not recorded_output(record).has_whole_rows:
         raise InputError(
             f"`{files.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
             hint="leave out --certificate: the sample can be verified",
@@ -78,7 +77,7 @@ def verify_run(
         still_ours = resources.enter_context(exclusive(folder.url))
         damage = noted_damage(folder, record)
         try:
-            verdict = _verdict_on(source, stored, folder, record, output, mode, progress)
+            verdict = _verdict_on(source, stored, folder, record, mode, progress)
         except InputError as error:
             if damage is not None:
                 raise damage from error
@@ -97,12 +96,11 @@ def _verdict_on(
     stored: StoredGraph,
     folder: RunFolder,
     record: dict[str, Any],
-    output: RowOutput,
     mode: str,
     progress: Progress,
 ) -> Verdict:
     """Return the verdict of the workers of `source` on a finished run. Raises the errors of `verify_on`."""
-    metrics = folder.read_metrics()
+    output, metrics = recorded_output(record), folder.read_metrics()
     place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
     sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
     # The metrics have a row for each source, in the order of the batches.

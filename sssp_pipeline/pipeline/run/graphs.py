@@ -34,9 +34,8 @@ class Graphs:
 
     def ingest(self) -> None:
         """Ingest the graph with all weights, if the store does not hold it. Raises the errors of `ingest_all`."""
-        self._manifest = ingest_all(
-            self._workflow, self._progress, cluster=self._cluster, wider=self._wider or None
-        )
+        wider = self._wider or None
+        self._manifest = ingest_all(self._workflow, self._progress, cluster=self._cluster, wider=wider)
         self._last = None
 
     def widen(self, name: str | None, dtype: str) -> None:

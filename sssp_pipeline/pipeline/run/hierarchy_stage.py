@@ -94,18 +94,16 @@ class _Making:
         if (reason := self._reason()) is not None or self._is_there:
             return self._traits, reason
         graph = self._stored.graph()
-        content_id = self._stored.manifest.content_id
         key = self._record.edges_of(self._stored.manifest) or edges_id(graph)
         with HierarchyWriter(self._stored.store) as writer:
-            if content_id not in self._record.graphs and key in self._record.edges:
-                self._note(graphs={content_id: OfGraph(edges=key)})  # the same edges with other weights
+            if key in self._record.edges:  # maybe of a graph with other weights
+                self._note_edges(key, self._record.edges[key])
             completion, reason = self._completion(graph, key, writer)
             if completion is not None and not self._is_there and (reason := self._reason()) is None:
                 self._progress.stage(f"hierarchy: weights of {completion.n_arcs:,} arcs")
                 made = customize(completion, graph)
                 shared.share_hierarchy(graph, made)
-                arrays = writer.write_customization(made)
-                self._note(graphs={content_id: OfGraph(edges=key, arrays=arrays)})
+                self._note_graph(OfGraph(edges=key, arrays=writer.write_customization(made)))
             self._check_held()
             writer.commit_record(self._record, _content_ids(self._stored.store))
         if reason is None:
@@ -125,25 +123,25 @@ class _Making:
         self._progress.stage("hierarchy: eliminate low degrees")
         around = neighbours_of(graph)
         core = core_of(*around)
-        sizes = len(core.vertices), len(core.neighbours), core_width(core)
         before = self._record.edges.get(key)
         if before is None or before.n_arcs is None:
-            self._note(key, OfEdges(core_vertices=sizes[0], core_pairs=sizes[1], core_width=sizes[2]))
+            n_vertices, n_pairs = len(core.vertices), len(core.neighbours)
+            found = OfEdges(core_vertices=n_vertices, core_pairs=n_pairs, core_width=core_width(core))
+            self._note_edges(key, found)
             if (reason := self._reason()) is not None:
                 return None, reason
-        self._progress.stage(f"hierarchy: order {plural(sizes[0], 'vertex')}")
+        self._progress.stage(f"hierarchy: order {plural(len(core.vertices), 'vertex')}")
         order = ordered(core)
         self._progress.stage("hierarchy: count arcs")
         counted = count(*around, order)
-        known = self._record.edges[key].model_copy(
-            update={"n_arcs": counted.n_arcs, "n_triangles": counted.n_triangles}
-        )
-        self._note(key, known)
+        sizes = {"n_arcs": counted.n_arcs, "n_triangles": counted.n_triangles}
+        known = self._record.edges[key].model_copy(update=sizes)
+        self._note_edges(key, known)
         if (reason := self._reason(is_ordered=True)) is not None:
             return None, reason
         completion = fill(*around, counted)
         shared.share_completion(graph, completion)
-        self._note(key, known.model_copy(update={"arrays": writer.write_completion(completion)}))
+        self._note_edges(key, known.model_copy(update={"arrays": writer.write_completion(completion)}))
         return completion, None
 
     @property
@@ -162,17 +160,16 @@ class _Making:
             traits = replace(traits, hierarchy=replace(traits.hierarchy, is_completed=True))
         return None if has_hierarchy(self._traits) else self._why_not(traits)
 
-    def _note(
-        self, key: str | None = None, edges: OfEdges | None = None, graphs: dict[str, OfGraph] | None = None
-    ) -> None:
-        """Add something to the record that will be committed."""
-        of_edges = dict(self._record.edges)
-        of_graphs = dict(self._record.graphs)
-        if key is not None and edges is not None:
-            of_edges[key] = edges
-            of_graphs.setdefault(self._stored.manifest.content_id, OfGraph(edges=key))
-        of_graphs |= graphs or {}
-        self._record = self._record.model_copy(update={"edges": of_edges, "graphs": of_graphs})
+    def _note_edges(self, key: str, edges: OfEdges) -> None:
+        """Add what is known of the edges to the record that will be committed."""
+        self._record = self._record.model_copy(update={"edges": self._record.edges | {key: edges}})
+        if self._stored.manifest.content_id not in self._record.graphs:
+            self._note_graph(OfGraph(edges=key))
+
+    def _note_graph(self, graph: OfGraph) -> None:
+        """Add what is known of the graph to the record that will be committed."""
+        graphs = self._record.graphs | {self._stored.manifest.content_id: graph}
+        self._record = self._record.model_copy(update={"graphs": graphs})
 
     def _say(self, seconds: float) -> None:
         known = self._traits.hierarchy
@@ -228,19 +225,18 @@ def prepare(
     """
     if (reason := _not_wanted(solve)) is not None:
         return stored.manifest.traits, reason
-    if solve.hierarchy == "build":
-        return make_hierarchy(stored, _required(work), progress)
-    if solve.solver != "auto":
+    if solve.hierarchy == "auto" and solve.solver != "auto":
         try:
             files.check_writable(stored.store)
         except InputError as error:
             progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
             return known_traits(stored), None
-        return make_hierarchy(stored, _required(work), progress)
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
     try:
-        return make_hierarchy(stored, _expected(work, machine), progress)
+        return make_hierarchy(stored, _why_not(solve, work, machine), progress)
     except SsspError as error:
+        if not _is_free(solve):
+            raise
         progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
         return traits, error.message
 
@@ -258,9 +254,7 @@ def planned(
     if (reason := _not_wanted(solve)) is not None:
         return stored.manifest.traits, reason
     traits = known_traits(stored)
-    is_auto = (solve.hierarchy, solve.solver) == ("auto", "auto")
-    why_not = _expected(work, machine) if is_auto else _required(work)
-    return traits, None if has_hierarchy(traits) else why_not(traits)
+    return traits, None if has_hierarchy(traits) else _why_not(solve, work, machine)(traits)
 
 
 def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> None:
@@ -269,7 +263,7 @@ def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> Non
     for name, graph in manifest.by_weight.items():
         stored = StoredGraph(store, graph) if stored is None else stored.beside(graph)
         with naming_weight(name):
-            make_hierarchy(stored, _required(None), progress)
+            make_hierarchy(stored, _required(SolveOptions()), progress)
 
 
 def _not_wanted(solve: Solve) -> str | None:
@@ -280,16 +274,22 @@ def _not_wanted(solve: Solve) -> str | None:
     return None if is_used else f"`{solve.solver}` uses no hierarchy"
 
 
-def _expected(work: Work, machine: Machine) -> WhyNot:
-    """Return a function that goes on if the run is expected to gain."""
+def _is_free(solve: Solve) -> bool:
+    """Return whether a workflow that wants a hierarchy leaves the choice to the run."""
+    return (solve.hierarchy, solve.solver) == ("auto", "auto")
+
+
+def _why_not(solve: Solve, work: Work, machine: Machine) -> WhyNot:
+    """Return a function that goes on if the run is expected to gain, or if the workflow asks for a hierarchy."""
+    if not _is_free(solve):
+        return _required(work.options)
     return lambda traits: hierarchy.why_not(replace(work, traits=traits), machine, free_memory_bytes())
 
 
-def _required(work: Work | None) -> WhyNot:
-    """Return a function that raises `InputError` if there can be no hierarchy; None means the default options."""
+def _required(options: SolveOptions) -> WhyNot:
+    """Return a function that raises `InputError` if there can be no hierarchy."""
 
     def why_not(traits: GraphTraits) -> str | None:
-        options = SolveOptions() if work is None else work.options
         if (reason := hierarchy.why_never(traits, options, free_memory_bytes())) is not None:
             raise InputError(
                 f"no hierarchy of this graph can be made: {reason}",

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 def compile_notice(progress: Progress) -> AbstractContextManager[None]:
     """Report compilation of kernels during the block through `progress`."""
-    return on_first_compilation(
-        lambda: progress.say("compiling, once: later runs find the compiled kernels", "compiling")
-    )
+    line = "compiling, once: later runs find the compiled kernels"
+    return on_first_compilation(lambda: progress.say(line, "compiling"))
 
 
 def ingest_all(

@@ -127,9 +127,8 @@ class OneRun:
         traits, no_hierarchy = prepare(self.stored, solve, work, machine, self.progress)
         plan = make_plan(traits, self._batches, solve, self._output, machine, no_hierarchy)
         why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
-        self.progress.say(
-            f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self._batches)
-        )
+        line, total = f"solver: {plan.solver} ({why})", len(self._batches)
+        self.progress.say(line, "solver", solver=plan.solver, total=total)
         self.progress.say(
             f"{plan.solver}: {plan.solver_reason}; {plural(len(self._batches), 'batch')}",
             "solver_reason",

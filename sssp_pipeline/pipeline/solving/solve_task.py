@@ -23,10 +23,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
-from sssp_pipeline.base.errors import (
-    InputError,
-    SsspError,
-)
+from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, metrics_column
@@ -115,7 +112,9 @@ def _solved(task: SolveTask) -> TaskDone:
     output = task.output.for_solving(read_input)
     solver = solver_named(task.solver, task.tuning)
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
-    commits = _Commits(task, output, Place(_worker(), device, task.attempt), ids)
+    worker = f"{platform.node()}:{os.getpid()}"
+    commits = _Commits(task, output, Place(worker, device, task.attempt), ids)
+    done = partial(TaskDone, task.solver, task.numbers, worker, task.attempt, loaded - began)
     source_s: list[np.ndarray] = []
     try:
         with commits, closing(_parts(task, solver, graph, output)) as parts:
@@ -129,22 +128,10 @@ def _solved(task: SolveTask) -> TaskDone:
                 raise in_ids from error
             raise
         # The solver of a trial was too slow or had too little memory: the run continues with another solver.
-        took = loaded - began, time.perf_counter() - loaded
-        return TaskDone(task.solver, task.numbers, _worker(), task.attempt, *took, is_ended=True)
+        return done(time.perf_counter() - loaded, is_ended=True)
     solve_s = time.perf_counter() - loaded - commits.waited_s
     of_sources = np.concatenate(source_s)
-    return TaskDone(
-        task.solver,
-        task.numbers,
-        _worker(),
-        task.attempt,
-        loaded - began,
-        solve_s,
-        commits.write_s,
-        len(of_sources),
-        float(np.mean(of_sources)),
-        commits.n_bytes,
-    )
+    return done(solve_s, commits.write_s, len(of_sources), float(np.mean(of_sources)), commits.n_bytes)
 
 
 def _parts(task: SolveTask, solver: Solver, graph: CsrGraph, output: RowOutput) -> Parts:
@@ -243,7 +230,3 @@ class _Commits:
             with self._lock:
                 self.write_s += time.perf_counter() - began
                 self.n_bytes += n_bytes
-
-
-def _worker() -> str:
-    return f"{platform.node()}:{os.getpid()}"

@@ -112,7 +112,8 @@ class Solving(TaskStage):
                 if not workers.n_processes:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
                 raise
-        self._check_committed(failed)
+        if failed:
+            self._check_committed(failed)
         covered = self.output.covered(self.stored.manifest.n_vertices)
         self.progress.say(
             f"solved {plural(self._n_solved, 'source')} x {covered} with {plural(n_threads, 'thread')}",
@@ -218,12 +219,10 @@ class Solving(TaskStage):
 
     def _check_committed(self, failed: dict[int, str]) -> None:
         """Raise `SsspError` if batches that have `failed` are not committed."""
-        if not failed:
-            return
         committed = self.folder.committed()  # a task may commit some batches before it fails
         failed = {number: reason for number, reason in failed.items() if number not in committed}
         if failed:
-            number, reason = next(iter(sorted(failed.items())))
+            number, reason = min(failed.items())
             raise SsspError(
                 f"{len(failed)} of {len(self.batches)} batches failed: {shortened(sorted(failed))}; "
                 f"batch {number}: {reason}",
@@ -247,7 +246,7 @@ def _workers_text(workers: Workers) -> str:
     threads = plural(workers.n_threads, "thread")
     if workers.dashboard is None:
         return f"solving with {threads} of this process"
-    aside = f" ({workers.n_left_out} without a GPU left out)" if workers.n_left_out else ""
-    return (
-        f"cluster: {plural(workers.n_processes, 'worker')}{aside}, {threads}, dashboard {workers.dashboard}"
-    )
+    processes = plural(workers.n_processes, "worker")
+    if workers.n_left_out:
+        processes += f" ({workers.n_left_out} without a GPU left out)"
+    return f"cluster: {processes}, {threads}, dashboard {workers.dashboard}"

@@ -94,14 +94,13 @@ class Trials:
 
     def next_call(self, n_left: int) -> Call:
         """Return the next call; `n_left` sources are not yet submitted."""
-        if self.solver in self._measured_s:
-            return (self._under_way is None and self._trial(n_left)) or Call(
-                self.solver, self._batches_per_call
-            )
-        if self._under_way is None and self._rivals:
+        trial = None
+        if self._under_way is None and self.solver in self._measured_s:
+            trial = self._trial(n_left)
+        elif self._under_way is None and self._rivals:
             self._under_way = self.solver
-            return Call(self.solver, self._first_batches(n_left))
-        return Call(self.solver, self._batches_per_call)
+            trial = Call(self.solver, self._first_batches(n_left))
+        return trial or Call(self.solver, self._batches_per_call)
 
     def end(self, solver: str) -> None:
         """Note that the trial of `solver` was stopped."""
@@ -164,13 +163,10 @@ class Trials:
     def _batches_of_trial(self, rival: str) -> int:
         """Return how many batches are enough to measure about the time of a source in a full call."""
         most_s = _MAX_SOURCE_RATIO * self._expected_s(rival, self._n_full)
-        n_batches = 1
-        while (
-            n_batches < self._batches_per_call
-            and self._expected_s(rival, n_batches * self._plan.work.batch) > most_s
-        ):
+        n_batches, most, batch = 1, self._batches_per_call, self._plan.work.batch
+        while n_batches < most and self._expected_s(rival, n_batches * batch) > most_s:
             n_batches *= 2
-        return min(n_batches, self._batches_per_call)
+        return min(n_batches, most)
 
     def _limit_s(self, rival: str, n_batches: int, best_s: float) -> float:
         """Return the seconds for `n_batches` at which the full calls of `rival` would be as fast as the best solver."""

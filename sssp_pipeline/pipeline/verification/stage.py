@@ -23,6 +23,7 @@ from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.layouts.long import GROUP_ROWS
 from sssp_pipeline.pipeline.results.metrics_output import OF_DISTANCES
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
+from sssp_pipeline.pipeline.results.vertex_table import PerVertex
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
@@ -54,10 +55,7 @@ class Verdict:
 
     def record(self) -> dict[str, Any]:
         """Return what `run.json` has of it."""
-        of_vertices = ("checked_vertices", "unchecked")
-        return {
-            key: value for key, value in asdict(self).items() if key not in of_vertices or value is not None
-        }
+        return {key: value for key, value in asdict(self).items() if value is not None or key == "refuted"}
 
 
 @dataclass(eq=False)
@@ -107,8 +105,9 @@ class Verifying(TaskStage):
             shared = min(SHARED_BYTES // max(batch_bytes, 1), len(chosen) // (TASKS_EACH * workers.n_threads))
             tasks = self._tasks(wanted, chosen, max(needs.batches_per_task, shared))
             failed = scatter(workers, tasks, self.retries, on_done, self.progress, work=verify_task)
-            vertices = self._sampled_vertices() if not failed and refuted is None else np.empty(0, np.uint32)
-            of_vertices = self._verify_vertices(workers, vertices) if len(vertices) else CheckedVertices()
+            of_vertices = CheckedVertices()
+            if not failed and refuted is None and self.batches and self.output.per_vertex is not None:
+                of_vertices = self._verify_vertices(workers, self.output.per_vertex)
         if failed:
             number, reason = min(failed.items())
             raise SsspError(
@@ -117,43 +116,33 @@ class Verifying(TaskStage):
                 hint="run the same command again",
             )
         sentence = of_vertices.refuted if refuted is None else refuted[1]
-        checked: dict[str, Any] = (
-            {} if not len(vertices) else {"checked_vertices": 0 if of_vertices.unchecked else len(vertices)}
-        )
+        n_vertices = of_vertices.n_checked
+        facts: dict[str, Any] = {} if n_vertices is None else {"checked_vertices": n_vertices}
         if sentence is None:
-            what = " and ".join(
-                [plural(total, "source"), *(plural(n, "vertex") for n in checked.values() if n)]
-            )
+            what = plural(total, "source") + (f" and {plural(n_vertices, 'vertex')}" if n_vertices else "")
             self.progress.say(
                 f"verified {what} ({self.mode}): every {self.output.verdict(manifest.weights.dtype)}",
                 "verified",
                 checked_sources=total,
-                **checked,
+                **facts,
             )
         if of_vertices.unchecked is not None:
             line = f"the numbers of `{VERTICES_FILE}` were not verified: {of_vertices.unchecked}"
             self.progress.say(line, level="warning")
         took_s = time.perf_counter() - began
-        return Verdict(self.mode, total, took_s, sentence, unchecked=of_vertices.unchecked, **checked)
+        return Verdict(self.mode, total, took_s, sentence, n_vertices, of_vertices.unchecked)
 
-    def _sampled_vertices(self) -> np.ndarray:
-        """Return the vertices (n,) uint32 to check, which rise; none if the run has no numbers of vertices."""
-        if not self.batches or self.output.per_vertex is None:
-            return np.empty(0, np.uint32)
-        return _spread(self.stored.manifest.n_vertices).astype(np.uint32)
-
-    def _verify_vertices(self, workers: Workers, vertices: np.ndarray) -> CheckedVertices:
-        """Return what a worker found of `vertices`."""
-        assert self.output.per_vertex is not None, "vertices are sampled"
+    def _verify_vertices(self, workers: Workers, output: PerVertex) -> CheckedVertices:
+        """Return what a worker found of a sample of the vertices."""
         found: list[CheckedVertices] = []
+        vertices = _spread(self.stored.manifest.n_vertices).astype(np.uint32)
         cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
         of_run, stored = tuple(enumerate(self.batches)), self.folder.stored(VERTICES_FILE)
-        task = VertexTask(*self.for_tasks, of_run, self.output.per_vertex, cutoff, vertices, stored)
+        task = VertexTask(*self.for_tasks, of_run, output, cutoff, vertices, stored)
         failed = scatter(workers, [task], self.retries, found.append, self.progress, work=verify_vertices)
         if failed:
-            raise SsspError(
-                f"`{VERTICES_FILE}` cannot be verified: {failed[0]}", hint="run the same command again"
-            )
+            problem = f"`{VERTICES_FILE}` cannot be verified: {failed[0]}"
+            raise SsspError(problem, hint="run the same command again")
         return found[0]
 
     @property

@@ -86,7 +86,11 @@ def verify_task(task: VerifyTask) -> Checked:
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.proven(), stored.ids
     with ROOM.held(task.n_bytes, memory_limit() - stored.manifest.graph_bytes):
-        return _checked(task, graph, ids)
+        check = _Check(task, graph, ids, _output_of(task, ids))
+        batches = zip(task.batches, task.places, strict=True)
+        sentences = [(number, check.batch(number, sources, places)) for (number, sources), places in batches]
+    refuted = next(((number, sentence) for number, sentence in sentences if sentence is not None), None)
+    return Checked(sum(len(sources) for _, sources in task.batches), refuted)
 
 
 def oracle_for(graph: CsrGraph) -> Dijkstra | QueueBellmanFord:
@@ -131,16 +135,6 @@ def memory_limit() -> int:
 
             return limit_of(worker).usable_bytes
     return memory_bytes()
-
-
-def _checked(task: VerifyTask, graph: CsrGraph, ids: VertexIds) -> Checked:
-    check = _Check(task, graph, ids, _output_of(task, ids))
-    refuted: tuple[int, str] | None = None
-    for (number, sources), places in zip(task.batches, task.places, strict=True):
-        sentence = check.batch(number, sources, places)
-        if sentence is not None and refuted is None:
-            refuted = number, sentence
-    return Checked(sum(len(sources) for _, sources in task.batches), refuted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,9 +47,13 @@ class VertexTask(Task):
 
 @dataclass(frozen=True)
 class CheckedVertices:
-    """What a worker found: the sentence on the first wrong number, or why nothing was checked; None otherwise."""
+    """What a worker found of the numbers of vertices."""
 
+    #: How many vertices were checked; None if the run has no such numbers.
+    n_checked: int | None = None
+    #: The sentence on the first wrong number; None if all are right.
     refuted: str | None = None
+    #: Why no vertex was checked; None if some were.
     unchecked: str | None = None
 
 
@@ -69,15 +73,15 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
     if is_backwards:
         if graph.weight_dtype.kind == "f":
             return CheckedVertices(
+                0,
                 unchecked=f"a sum of {graph.weight_dtype} depends on the direction of the path, and all "
-                f"{len(sources):,} sources would have to be solved again"
+                f"{len(sources):,} sources would have to be solved again",
             )
         n_bytes += 0 if manifest.symmetric else _reversal_bytes(graph.traits)
     room = memory_limit() - manifest.graph_bytes
     if n_bytes > room:
-        return CheckedVertices(
-            unchecked=f"it takes {in_bytes(n_bytes)} beside the graph, and a worker has {in_bytes(room)}"
-        )
+        unchecked = f"it takes {in_bytes(n_bytes)} beside the graph, and a worker has {in_bytes(room)}"
+        return CheckedVertices(0, unchecked=unchecked)
     with ROOM.held(n_bytes, room):
         options = SolveOptions(cutoff=task.cutoff)
         if is_backwards:
@@ -85,7 +89,7 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
             try:
                 found = _distances(backwards, task.vertices, sources, options)
             except (PathTooLongError, NegativeCycleError) as error:  # none of the sources may have met it
-                return CheckedVertices(unchecked=f"from the vertices backwards, {error.message}")
+                return CheckedVertices(0, unchecked=f"from the vertices backwards, {error.message}")
             rows = np.ascontiguousarray(found.T)
         else:
             rows = _distances(graph, sources, task.vertices, options)
@@ -94,7 +98,7 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
         accumulator.add(row, source)
     exact = task.output.table(accumulator.words, task.vertices, stored.ids, graph.traits)
     found_rows = read_vertex_rows(task.stored, task.vertices, graph.n_vertices)
-    return CheckedVertices(_difference(found_rows, exact))
+    return CheckedVertices(len(task.vertices), _difference(found_rows, exact))
 
 
 def _difference(stored: pa.Table, exact: pa.Table) -> str | None:

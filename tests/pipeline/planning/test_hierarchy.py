@@ -118,7 +118,7 @@ def test_what_is_stored_is_used_from_few_sources_on():
 
 
 def test_auto_takes_no_solver_whose_hierarchy_is_not_there():
-    chosen, reason, others = choose_solver("auto", work(traits("ny", ORDERED), 4096), TWO_CORES)
+    chosen, reason, others, _ = choose_solver("auto", work(traits("ny", ORDERED), 4096), TWO_CORES)
     assert chosen.name == "delta-stepping"
     assert "phast" not in others
     assert reason.endswith("; not phast: no hierarchy of the graph is stored")
@@ -126,7 +126,7 @@ def test_auto_takes_no_solver_whose_hierarchy_is_not_there():
 
 def test_a_plan_may_count_on_a_hierarchy_that_the_run_will_make():
     planned = replace(work(traits("ny"), 4096), no_hierarchy=None)
-    chosen, reason, _ = choose_solver("auto", planned, TWO_CORES)
+    chosen, reason, *_ = choose_solver("auto", planned, TWO_CORES)
     assert chosen.name == "phast"
     assert "delta-stepping 1" in reason
 

@@ -142,7 +142,7 @@ def refused(name, some, machine=NO_DRIVER) -> tuple[str, str]:
 )
 def test_auto_on_a_gpu_goes_by_the_graph_and_how_many_sources_share_it(size, n_sources, solver):
     few_cores = Machine(cores=4, gpu_free_bytes=139 * 2**30)
-    chosen, reason, _ = choose_solver("auto", work(size, n_sources, batch=1), few_cores)
+    chosen, reason, *_ = choose_solver("auto", work(size, n_sources, batch=1), few_cores)
     assert chosen.name == solver
     assert reason.startswith("expected to take ")
     assert sum(f", {name} " in reason for name in SOLVERS if name != solver) == 3
@@ -151,7 +151,7 @@ def test_auto_on_a_gpu_goes_by_the_graph_and_how_many_sources_share_it(size, n_s
 def test_auto_does_not_consider_exhibits_but_takes_one_that_is_named():
     exhibits = {name for name, solver in SOLVERS.items() if solver.is_exhibit}
     assert exhibits == {"bellman-ford", "work-efficient", "adaptive-threads"}
-    chosen, reason, others = choose_solver("auto", work(CNR, n_sources=1, batch=1), H200)
+    chosen, reason, others, _ = choose_solver("auto", work(CNR, n_sources=1, batch=1), H200)
     assert not exhibits & {chosen.name, *others}
     left_out = "not bellman-ford nor work-efficient nor adaptive-threads: it reproduces a paper, and others are as fast"
     assert left_out in reason
@@ -180,7 +180,7 @@ def test_auto_starts_no_gpu_for_what_the_cores_do_meanwhile():
 )
 def test_cores_share_a_source_where_there_are_too_few_sources(size, n_sources, batch, cores, solver):
     some = work(size, n_sources, batch)
-    chosen, _, others = choose_solver("auto", some, Machine(cores, None))
+    chosen, _, others, _ = choose_solver("auto", some, Machine(cores, None))
     assert chosen.name == solver
     # What cores take for a source each says nothing of what they take together.
     is_shared = {name: some.of_a_call(name).is_shared for name in (solver, *others)}
@@ -211,7 +211,7 @@ def test_a_call_takes_as_many_batches_as_the_solver_gains_from():
 
 
 def test_auto_without_a_gpu_says_what_it_passed_over():
-    chosen, reason, _ = choose_solver("auto", work(NY, n_sources=4096), NO_DRIVER)
+    chosen, reason, *_ = choose_solver("auto", work(NY, n_sources=4096), NO_DRIVER)
     assert chosen.name == "delta-stepping"
     assert reason.startswith("expected to take 20 s, parallel-delta-stepping 28 s, dijkstra 60 s, ")
     assert reason.endswith(
@@ -222,7 +222,7 @@ def test_auto_without_a_gpu_says_what_it_passed_over():
 
 def test_phast_is_planned_with_its_preparation_and_memory():
     many = work(NY, n_sources=4096)
-    phast, _, others = choose_solver("phast", many, NO_DRIVER)
+    phast, _, others, _ = choose_solver("phast", many, NO_DRIVER)
     assert (phast.name, others) == ("phast", ())
     forecast = phast.forecast(many.traits, 4096)
     assert expected_s(phast, many, NO_DRIVER) > forecast.start_s
@@ -234,7 +234,7 @@ def test_phast_is_planned_with_its_preparation_and_memory():
 
 def test_a_graph_too_large_for_the_gpu_is_left_to_the_cpu():
     small = Machine(cores=16, gpu_free_bytes=2**29)
-    chosen, reason, _ = choose_solver("auto", work(GRID, n_sources=10_000), small)
+    chosen, reason, *_ = choose_solver("auto", work(GRID, n_sources=10_000), small)
     assert chosen.name == "delta-stepping"
     assert "; not near-far nor adds" in reason
     assert ": it needs 0.8 GiB on the GPU, 0.5 are free; not adds-slots" in reason
@@ -340,7 +340,7 @@ def test_the_plan_counts_the_memory_of_answers():
 
 def test_negative_floats_are_for_solvers_that_take_them():
     negative = work(dtype="float32", low=-3)
-    solver, reason, _ = choose_solver("auto", negative, Machine(2, None))
+    solver, reason, *_ = choose_solver("auto", negative, Machine(2, None))
     assert solver.name == "queue-bellman-ford"
     why_not = "it needs weights of zero or more, and the smallest is -3; floats cannot be reweighted without rounding"
     assert f" nor dijkstra: {why_not}" in reason
@@ -352,7 +352,7 @@ def test_negative_floats_are_for_solvers_that_take_them():
 def test_negative_integers_are_reweighted():
     negative = work(NY, dtype="int32", low=-3, n_sources=1000)
     for name in ("auto", "delta-stepping"):
-        solver, reason, _ = choose_solver(name, negative, Machine(2, None))
+        solver, reason, *_ = choose_solver(name, negative, Machine(2, None))
         assert solver.name == "delta-stepping"
         assert reason.endswith("; on reweighted edges, as some weights are negative")
     assert choose_solver("queue-bellman-ford", negative, Machine(2, None))[1] == "asked for"
@@ -373,7 +373,7 @@ def test_a_trace_needs_a_solver_that_records_one():
     for name in others:
         message = f"solver `{name}` cannot solve this: {why_not}"
         assert refused(name, traced, H200) == (message, "these can: adds")
-    solver, reason, _ = choose_solver("auto", traced, H200)
+    solver, reason, *_ = choose_solver("auto", traced, H200)
     assert solver.name == "adds"
     assert reason.endswith(f"; not {' nor '.join(others)}: {why_not}")
     assert refused("auto", traced) == (

@@ -56,12 +56,9 @@ def refused(tmp_path, monkeypatch):
 def test_a_gpu_that_is_not_there(refused):
     told = refused(solve={"solver": "near-far"})
     assert told.message == f"solver `near-far` cannot solve this: {gpu_missing()}"
-    assert (
-        told.hint == "these can: delta-stepping, parallel-delta-stepping, phast, dijkstra, queue-bellman-ford"
-    )
-    assert (
-        refused(cluster={"kind": "local-cuda"}).message == f"kind `local-cuda` needs a GPU: {gpu_missing()}"
-    )
+    assert told.hint.startswith("these can: delta-stepping, parallel-delta-stepping, phast, dijkstra, ")
+    told = refused(cluster={"kind": "local-cuda"})
+    assert told.message == f"kind `local-cuda` needs a GPU: {gpu_missing()}"
 
 
 def test_a_solver_that_is_unknown_or_cannot(refused, monkeypatch):
@@ -102,10 +99,8 @@ def test_slurm_without_its_commands(refused, monkeypatch):
 
 
 def test_a_memory_limit_below_what_any_worker_takes(refused):
-    told = refused(cluster={"memory_limit": "499MB"})
-    assert (
-        told.message == "`cluster.memory_limit` is 499MB, but a worker needs 500 MB before it holds a graph"
-    )
+    told = refused(cluster={"memory_limit": "499MB"}).message
+    assert told == "`cluster.memory_limit` is 499MB, but a worker needs 500 MB before it holds a graph"
 
 
 def test_files_of_sources_and_targets(refused, tmp_path):
@@ -168,32 +163,18 @@ def test_how_long_is_waited_by_default():
     assert (told.first_wait_s, told.later_wait_s) == (7, 7)
 
 
-def test_a_finished_run_needs_no_scheduler(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run(made(), Quiet())
-    gone = {"kind": "address", "address": f"tcp://127.0.0.1:{free_port()}", "wait_s": 0}
-    _, record = run(made(cluster=gone), Quiet())
-    assert record["verify"]["refuted"] is None
-
-
-def test_a_finished_run_needs_no_gpu_but_a_solver_that_exists(tmp_path, monkeypatch):
+def test_a_finished_run_needs_neither_scheduler_nor_gpu_but_a_solver_that_exists(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(made(), Quiet())
     monkeypatch.setattr(checks, "gpu_missing", lambda: "no GPU")
-    _, record = run(made(solve={"solver": "near-far"}), Quiet())
-    assert record["verify"]["refuted"] is None
-    with pytest.raises(InputError, match="unknown solver `dikstra`"):
-        run(made(solve={"solver": "dikstra"}), Quiet())
-
-
-def test_a_finished_run_that_is_to_be_replaced_needs_what_a_new_one_needs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run(made(), Quiet())
     gone = {"kind": "address", "address": f"tcp://127.0.0.1:{free_port()}", "wait_s": 0}
+    _, record = run(made(cluster=gone, solve={"solver": "near-far"}), Quiet())
+    assert record["verify"]["refuted"] is None
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="unknown solver `dikstra`"):
+            run(made(solve={"solver": "dikstra"}), Quiet(), overwrite=overwrite)
     with pytest.raises(InputError, match="no Dask scheduler answers"):
         run(made(cluster=gone), Quiet(), overwrite=True)
-    with pytest.raises(InputError, match="unknown solver `dikstra`"):
-        run(made(solve={"solver": "dikstra"}), Quiet(), overwrite=True)
     assert (tmp_path / "run" / "run.json").exists(), "the earlier run stays"
 
 

@@ -18,6 +18,7 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.kernels.hierarchy import costs, metis_processes, shared
 from sssp_pipeline.pipeline.graph_store import hierarchies
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.run import hierarchy_stage
 from sssp_pipeline.pipeline.run.conductor import run, run_each
@@ -54,11 +55,8 @@ def pays(monkeypatch):
 @pytest.fixture
 def never_made(monkeypatch):
     """Fail if this process makes a hierarchy."""
-    for module, name in (
-        (hierarchy_stage, "neighbours_of"),
-        (shared, "completion_of"),
-        (shared, "customize"),
-    ):
+    makers = (hierarchy_stage, "neighbours_of"), (shared, "completion_of"), (shared, "customize")
+    for module, name in makers:
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a hierarchy is made"))
 
 
@@ -79,10 +77,13 @@ def test_a_named_solver_has_its_hierarchy_made_once_and_kept(tmp_path, monkeypat
         np.testing.assert_array_equal(one, two)
 
 
-def test_auto_makes_what_pays_and_takes_the_solver(tmp_path, pays):
+def test_auto_makes_what_pays_and_a_later_plan_finds_it(tmp_path, pays):
     _, record = run(made(tmp_path), Quiet())
     assert record["solver"] == "phast"
-    assert read_record(str(tmp_path / "graph")).graphs
+    facts = describe_plan(made(tmp_path, "other"), 2, Quiet())
+    assert (facts["solver"], facts["hierarchy"]["state"]) == ("phast", "stored")
+    assert facts["hierarchy"]["arcs"] > 2400
+    assert "phast" in facts["solve_s_per_source"]
 
 
 def test_auto_makes_none_for_a_small_run_and_says_why(tmp_path, never_made, listener):
@@ -93,16 +94,12 @@ def test_auto_makes_none_for_a_small_run_and_says_why(tmp_path, never_made, list
     assert not Path(tmp_path, "graph", RECORD).exists()
 
 
-def test_off_neither_makes_nor_reads_one(tmp_path, pays, monkeypatch):
-    run(made(tmp_path), Quiet())
+def test_build_makes_one_that_does_not_pay_and_off_reads_none(tmp_path, monkeypatch):
+    run(made(tmp_path, solve={"hierarchy": "build"}), Quiet())
+    assert read_record(str(tmp_path / "graph")).graphs
     monkeypatch.setattr(hierarchy_stage, "read_record", lambda _: pytest.fail("the record is read"))
     _, record = run(made(tmp_path, "off", solve={"hierarchy": "off"}), Quiet())
     assert "; not phast: `solve.hierarchy` is off" in record["solver_reason"]
-
-
-def test_build_makes_one_that_does_not_pay(tmp_path):
-    run(made(tmp_path, solve={"hierarchy": "build"}), Quiet())
-    assert read_record(str(tmp_path / "graph")).graphs
 
 
 @pytest.mark.medium
@@ -113,9 +110,8 @@ def test_a_resumed_run_counts_the_sources_that_are_left(tmp_path, monkeypatch):
                 raise MemoryError
 
     asked = []
-    monkeypatch.setattr(
-        hierarchy, "why_not", lambda work, *_: asked.append(work.n_sources) or "it does not pay"
-    )
+    never = "it does not pay"
+    monkeypatch.setattr(hierarchy, "why_not", lambda work, *_: asked.append(work.n_sources) or never)
     workflow = made(tmp_path, solve={"batch": 1})
     with pytest.raises(MemoryError):
         run(workflow, Ending())
@@ -176,16 +172,13 @@ def test_workers_read_the_hierarchy_of_the_store(tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     monkeypatch.setenv("SSSP_GRAPH_CACHE", str(cache))
     cluster = {"workers": 2, "threads_per_worker": 1}
-    _, record = run(
-        made(tmp_path, solve={"solver": "phast", "batch": 2}, cluster=cluster, verify="certificate"), Quiet()
-    )
+    solve = {"solver": "phast", "batch": 2}
+    _, record = run(made(tmp_path, solve=solve, cluster=cluster, verify="certificate"), Quiet())
     assert record["verify"]["mode"] == "certificate"
-    # Both workers map the same files: one entry of the completion, one of the weights, beside the graph.
+    # Both workers map the same files: one entry of the completion, one of its weights, and one of the graph.
     (of_user,) = cache.iterdir()
-    names = sorted(
-        file.name for file in of_user.glob("*/*") if file.name in ("ranks", "up_weights", "weights")
-    )
-    assert names == ["ranks", "up_weights", "weights"]
+    wanted = ["ranks", "up_weights", "weights"]
+    assert sorted(file.name for file in of_user.glob("*/*") if file.name in wanted) == wanted
 
 
 @pytest.mark.medium
@@ -224,36 +217,23 @@ def test_python_takes_a_hierarchy_that_is_stored(tmp_path, pays):
 
 
 def test_a_plan_shows_whether_a_hierarchy_is_made_and_why(tmp_path, never_made):
-    facts = describe_plan(made(tmp_path), 0, Quiet())["hierarchy"]
-    assert facts["state"] == "none"
-    assert facts["why"].startswith("making a hierarchy does not pay for 40 sources: expected to take ")
-    facts = describe_plan(made(tmp_path, solve={"hierarchy": "off"}), 0, Quiet())["hierarchy"]
-    assert (facts["state"], facts["why"]) == ("none", "`solve.hierarchy` is off")
-    facts = describe_plan(made(tmp_path, solve={"solver": "dijkstra"}), 0, Quiet())["hierarchy"]
-    assert (facts["state"], facts["why"]) == ("none", "`dijkstra` uses no hierarchy")
+    for solve, why in (
+        ({}, "making a hierarchy does not pay for 40 sources: expected to take "),
+        ({"hierarchy": "off"}, "`solve.hierarchy` is off"),
+        ({"solver": "dijkstra"}, "`dijkstra` uses no hierarchy"),
+    ):
+        facts = describe_plan(made(tmp_path, solve=solve), 0, Quiet())["hierarchy"]
+        assert facts["state"] == "none"
+        assert facts["why"].startswith(why)
 
 
 def test_a_plan_makes_no_hierarchy_and_says_what_it_takes(tmp_path, pays, never_made):
-    facts = describe_plan(made(tmp_path), 2, Quiet())
+    workflow = made(tmp_path)
+    facts = describe_plan(workflow, 2, Quiet())
     assert facts["hierarchy"]["state"] == "would be made, unless the graph has too many arcs"
-    assert facts["hierarchy"]["make_s"] == pytest.approx(costs.left_s(workflow_traits(tmp_path)))
+    assert facts["hierarchy"]["make_s"] == pytest.approx(costs.left_s(read_manifest(workflow.store).traits))
     assert facts["hierarchy"]["make_bytes"] > 10**8
     assert "phast" not in facts["solve_s_per_source"]
-
-
-def test_a_plan_after_the_run_finds_it(tmp_path, pays):
-    run(made(tmp_path), Quiet())
-    facts = describe_plan(made(tmp_path, "other"), 2, Quiet())
-    assert facts["hierarchy"]["state"] == "stored"
-    assert facts["hierarchy"]["arcs"] > 2400
-    assert facts["solver"] == "phast"
-    assert "phast" in facts["solve_s_per_source"]
-
-
-def workflow_traits(tmp_path):
-    from sssp_pipeline.pipeline.graph_store.store import read_manifest
-
-    return read_manifest(str(tmp_path / "graph")).traits
 
 
 # ---- ingest ----
@@ -295,25 +275,17 @@ def refusal(*arguments: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("settings", "message", "hint"),
     [
-        (
-            ("solve.solver=phast", "solve.hierarchy=off"),
-            "`solve.hierarchy` is `off`, and solver `phast` needs a hierarchy",
-            "remove one of them",
-        ),
-        (
-            ("solve.solver=dijkstra", "solve.hierarchy=build"),
-            "`solve.hierarchy` is `build`, and solver `dijkstra` uses no hierarchy",
-            "name a solver that does (phast-gpu, phast), or set `solve.hierarchy: off`",
-        ),
-        (
-            ("graph.weights.dtype=float32", "solve.hierarchy=build"),
-            "`solve.hierarchy` is `build`, and no solver can use a hierarchy: it adds weights in another order than "
-            "along the path, which rounds float32 differently; `delta-stepping` takes floats, and "
-            "`graph.weights.scale` makes integers of decimal weights",
-            "set `solve.hierarchy: auto`",
-        ),
+        (("solve.solver=phast", "solve.hierarchy=off"),
+         "`solve.hierarchy` is `off`, and solver `phast` needs a hierarchy", "remove one of them"),
+        (("solve.solver=dijkstra", "solve.hierarchy=build"),
+         "`solve.hierarchy` is `build`, and solver `dijkstra` uses no hierarchy",
+         "name a solver that does (phast-gpu, phast), or set `solve.hierarchy: off`"),
+        (("graph.weights.dtype=float32", "solve.hierarchy=build"),
+         "`solve.hierarchy` is `build`, and no solver can use a hierarchy: it adds weights in another order than "
+         "along the path, which rounds float32 differently; `delta-stepping` takes floats, and "
+         "`graph.weights.scale` makes integers of decimal weights", "set `solve.hierarchy: auto`"),
     ],
-)
+)  # fmt: skip
 def test_contradictions_are_refused_before_the_graph_is_read(tmp_path, monkeypatch, settings, message, hint):
     monkeypatch.chdir(tmp_path)
     given = [word for setting in settings for word in ("--set", setting)]
@@ -347,28 +319,11 @@ def test_ingest_with_a_hierarchy_that_is_off_is_refused(tmp_path, monkeypatch):
 def test_floats_that_are_found_by_ingest_have_no_hierarchy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("roads.csv").write_text("source,target,length\na,b,1.5\nb,c,2.25\n")
-    edges = (
-        "roads.csv",
-        "--from",
-        "a",
-        "--out",
-        "run",
-        "--set",
-        "graph.store=graph",
-        "--set",
-        "graph.weights.scale=null",
-    )
+    settings = ("--set", "graph.store=graph", "--set", "graph.weights.scale=null")
+    edges = ("roads.csv", "--from", "a", "--out", "run", *settings)
     message, hint = refusal("ingest", *edges, "--hierarchy")
     assert message.startswith("no hierarchy of this graph can be made: it adds weights in another order")
-    assert (
-        hint == "set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out `--hierarchy`"
-    )
+    assert hint.startswith("set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out")
     assert Path("graph/manifest.json").exists()
     assert not Path("graph/hierarchy").exists()
     assert invoke("run", *edges)[0] == 0
-
-
-def test_an_unknown_value_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    message, _ = refusal("run", *GRID, "--set", "solve.hierarchy=on")
-    assert "solve.hierarchy" in message

@@ -82,9 +82,23 @@ def single(name, keys, graph, output, **others):
     return sp.run(data_of(graph, {**dict(output), "path": f"one-{name}"}, **others))
 
 
-def contents(run: str) -> dict[str, bytes]:
+def contents(run: str | Path) -> dict[str, bytes]:
     files = sorted(Path(run, "distances").glob("*"))
     return {file.name: file.read_bytes() for file in files}
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """Give a folder in which all weights were ingested into `graph` and solved into `out`."""
+    folder = tmp_path_factory.mktemp("calm")
+    pa.csv.write_csv(table(), folder / "roads.csv")
+    graph = several(input=str(folder / "roads.csv"), store=str(folder / "graph"))
+    sp.run_each(data_of(graph, {"path": str(folder / "out")}))
+    return folder
+
+
+def same_as_calm(calm: Path) -> bool:
+    return all(contents(f"out/{name}") == contents(calm / "out" / name) for name in WEIGHTS)
 
 
 def assert_same_as_alone(graph, output=(), weights=WEIGHTS, **others):
@@ -120,9 +134,9 @@ REDUCE = {"values": ["closeness", "harmonic", "sum_distance"], "within": [5, 20]
     ids=["long", "wide", "targets", "reached", "reduced", "nearest", "none"],
 )
 def test_every_output_is_that_of_a_single_weight(output):
-    weights = WEIGHTS
+    weights = WEIGHTS if output == {} else {name: WEIGHTS[name] for name in ("pm", "cost")}
     if output.get("unreached") is not None:  # uint32 holds no -1
-        weights = {name: {**keys, "dtype": "float64"} for name, keys in WEIGHTS.items() if name != "cost"}
+        weights = {name: {**WEIGHTS[name], "dtype": "float64"} for name in ("am", "pm")}
     assert_same_as_alone(several(weights), output, weights)
 
 
@@ -148,26 +162,22 @@ def as_numbers() -> pa.Table:
     return found
 
 
-@pytest.mark.medium
-def test_parquet_arrow_and_text():
-    numbered = as_numbers()
-    pq.write_table(numbered, "roads.parquet")
-    pa.feather.write_feather(numbered, "roads.arrow", compression="uncompressed")
-    lines = [" ".join(map(str, row.values())) for row in numbered.to_pylist()]
-    Path("roads.txt").write_text("\n".join(lines))
-    by_place = {"am": {"column": 3}, "pm": {"column": 4}}
-    for name, weights in (
-        ("roads.parquet", {"am": {}, "pm": {"column": "evening"}}),
-        ("roads.arrow", {"am": {}, "pm": {"column": "evening"}}),
-        ("roads.txt", by_place),
-    ):
-        assert_same_as_alone(several(weights, input=name), weights=weights)
-        for made in ("graph", "out", *(f"{kind}-{name}" for kind in ("one", "graph") for name in weights)):
-            shutil.rmtree(made)
-
-
 def dimacs(name: str, edges) -> None:
     Path(name).write_text("p sp 4 4\n" + "".join(f"a {u} {v} {w}\n" for u, v, w in edges))
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("name", ["roads.parquet", "roads.arrow", "roads.txt"])
+def test_parquet_arrow_and_text(name):
+    numbered, weights = as_numbers(), {"am": {}, "pm": {"column": "evening"}}
+    if name == "roads.parquet":
+        pq.write_table(numbered, name)
+    elif name == "roads.arrow":
+        pa.feather.write_feather(numbered, name, compression="uncompressed")
+    else:
+        Path(name).write_text("\n".join(" ".join(map(str, row.values())) for row in numbered.to_pylist()))
+        weights = {"am": {"column": 3}, "pm": {"column": 4}}
+    assert_same_as_alone(several(weights, input=name), weights=weights)
 
 
 @pytest.mark.medium
@@ -196,13 +206,8 @@ def test_the_store_has_the_edges_once():
     runs = sp.run_each(data_of(several()))
     stored = read_newest("graph")
     assert json.loads(Path("graph/manifest.json").read_text())["version"] == 2
-    assert sorted(p.name for p in Path("graph").iterdir()) == [
-        "edge_weights",
-        "edges",
-        "manifest.json",
-        "row_offsets",
-        "vertices",
-    ]
+    parts = {"edge_weights", "edges", "row_offsets", "vertices"}
+    assert {p.name for p in Path("graph").iterdir()} == {"manifest.json", *parts}
     assert pq.read_schema(next(Path("graph/edges").iterdir())).names == ["col_index"]
     assert len(list(Path("graph/edge_weights").iterdir())) == len(WEIGHTS)
     dtypes = {name: graph.weights.dtype for name, graph in stored.by_weight.items()}
@@ -212,17 +217,11 @@ def test_the_store_has_the_edges_once():
     before = Path("graph/manifest.json").stat().st_mtime_ns
     again = sp.run_each(data_of(several()))
     assert Path("graph/manifest.json").stat().st_mtime_ns == before
-    assert {name: run.record for name, run in again.items()} == {
-        name: run.record for name, run in runs.items()
-    }
-
-
-def test_a_store_with_one_weight_stays_as_it_was():
-    sp.ingest("roads.csv", "graph", weights={"column": "am"})
-    content = json.loads(Path("graph/manifest.json").read_text())
-    assert content["version"] == 1
-    assert "edge_weights" not in content
-    assert pq.read_schema(next(Path("graph/edges").iterdir())).names == ["col_index", "weight"]
+    assert [run.record for run in again.values()] == [run.record for run in runs.values()]
+    # A store of one weight has the weights with the edges.
+    sp.ingest("roads.csv", "single", weights={"column": "am"})
+    assert json.loads(Path("single/manifest.json").read_text())["version"] == 1
+    assert pq.read_schema(next(Path("single/edges").iterdir())).names == ["col_index", "weight"]
 
 
 def test_the_least_of_parallel_edges_is_that_of_each_weight():
@@ -261,8 +260,7 @@ def committed() -> list[Path]:
 @pytest.mark.medium
 # 9 sources in batches of 4 are three batches of each weight.
 @pytest.mark.parametrize("n_solved", [1, 3, 5, 12])
-def test_an_interrupted_run_continues(n_solved):
-    sp.run_each(data_of(several(store="calm"), {"path": "calm-out"}))
+def test_an_interrupted_run_continues(calm, n_solved):
     solve = {"batch": 4, "solver": "dijkstra"}
     with pytest.raises(KeyboardInterrupt):
         sp.run_each(data_of(several(), solve=solve), progress=Recording(("solved", n_solved)))
@@ -272,8 +270,7 @@ def test_an_interrupted_run_continues(n_solved):
     assert sorted(kinds) == ["run"] * ((n_solved - 1) // 3) + ["unfinished run"]
     progress = Recording()
     sp.run_each(data_of(several(), solve=solve), progress=progress)
-    for name in WEIGHTS:
-        assert contents(f"out/{name}") == contents(f"calm-out/{name}")
+    assert same_as_calm(calm)
     assert {file: file.stat().st_mtime_ns for file in made} == made, "a batch was solved twice"
     solved = sum(len(facts["batches"]) for event, facts in progress.events if event == "solved")
     assert solved == 3 * len(WEIGHTS) - len(made)
@@ -305,12 +302,10 @@ def test_one_start_of_the_cluster_and_one_read_of_the_edges(monkeypatch):
 @pytest.mark.parametrize(  # a hierarchy takes no floats, and `pm` is one
     "solver", [name for name, s in SOLVERS.items() if s.device == "gpu" and not s.counts_arcs]
 )
-def test_a_gpu_writes_the_same_bytes_of_each_weight(solver, cluster):
+def test_a_gpu_writes_the_same_bytes_of_each_weight(calm, solver, cluster):
     runs = sp.run_each(data_of(several(), solve={"batch": 4, "solver": solver}, cluster=cluster))
-    calm = {"batch": 4, "solver": "dijkstra"}
-    sp.run_each(data_of(several(store="calm"), {"path": "calm-out"}, solve=calm))
-    for name, run in runs.items():
-        assert contents(f"out/{name}") == contents(f"calm-out/{name}"), name
+    assert same_as_calm(calm)
+    for run in runs.values():
         assert run.record["verify"]["refuted"] is None
         assert set(run.metrics["device"].to_pylist()) == {run.record["hardware"]["gpu"]}
 
@@ -333,14 +328,6 @@ def test_a_killed_run_continues(wait_until):
     for name in WEIGHTS:
         assert contents(f"out/{name}") == contents(f"calm-out/{name}")
     assert {file: file.stat().st_mtime_ns for file in made} == made, "a batch was solved twice"
-
-
-@pytest.mark.medium
-def test_some_of_the_weights():
-    (name,) = sp.run_each(data_of(several(), solve={"weights": ["pm"]}))
-    assert name == "pm"
-    assert [path.name for path in Path("out").iterdir()] == ["pm"]
-    assert list(sp.run_each(data_of(several(), solve={"weights": ["hops", "pm"]}))) == ["hops", "pm"]
 
 
 @pytest.mark.medium
@@ -370,14 +357,17 @@ def test_a_changed_input_keeps_the_version_of_a_run():
 
 
 @pytest.mark.medium
-def test_a_missing_part_of_a_weight_is_made_again():
-    sp.run_each(data_of(several()))
+def test_a_missing_part_of_a_weight_is_made_again(calm):
+    shutil.copytree(calm / "graph", "graph")
     for part in Path("graph/edge_weights").iterdir():
         part.unlink()
     with pytest.raises(InputError, match="is gone"):
         sp.open_store("graph", weight="am").graph()
     progress = Recording()
-    sp.run_each(data_of(several()), progress=progress)
+    (name,) = sp.run_each(
+        data_of(several(input=str(calm / "roads.csv")), solve={"weights": ["am"]}), progress=progress
+    )
+    assert (name, [path.name for path in Path("out").iterdir()]) == ("am", ["am"])
     assert "read" in [event for event, _ in progress.events]
     sp.open_store("graph", weight="am").graph()
 
@@ -438,17 +428,15 @@ def test_how_an_input_would_be_read():
 
 
 @pytest.mark.medium
-def test_the_folder_above_the_runs_is_no_run():
-    invoke("run", *options())
+def test_the_folder_above_the_runs_is_no_run(calm):
+    shutil.copytree(calm / "out", "out")
     for command in (
         ("verify", "out"),
         ("export", "out", "m.npy"),
         ("path", "out", "--from", "v01", "--to", "v02"),
     ):
-        assert invoke(*command, code=2) == (
-            "error: `out` holds a run for each of several weights: am, cost, hops, pm\n\n"
-            "hint: name the folder of one: out/am\n"
-        )
+        what = "`out` holds a run for each of several weights: am, cost, hops, pm"
+        assert invoke(*command, code=2) == f"error: {what}\n\nhint: name the folder of one: out/am\n"
     invoke("run", "roads.csv", "--from", "v01", "--out", "only", "--set", "graph.weights.column=am")
     command = [word if word != "out" else "only" for word in options()]
     assert invoke("run", *command, code=2) == (
@@ -465,9 +453,8 @@ def test_another_weight_along_a_path():
     am = sp.open_store("graph", weight="am")
     assert found["cost_unit"] == "minutes"
     assert found["cost"] == sp.open_run("out/pm").path("v01", "v02").cost(am)
-    assert (
-        sp.open_run("out/am").path("v01", "v02").cost("am") == sp.open_run("out/am").path("v01", "v02").length
-    )
+    path = sp.open_run("out/am").path("v01", "v02")
+    assert path.cost("am") == path.length
     assert invoke("path", "out/pm", *words, "--cost", "hop", code=2) == (
         "error: the graph store `graph` has no weight `hop`\n\nhint: did you mean `hops`? It has: am, pm, cost, hops\n"
     )
@@ -490,9 +477,8 @@ def test_coordinates_belong_to_every_weight():
     Path("g.co").write_text("p aux sp co 4\n" + rows)
     weights = {"distance": {"column": "auto"}, "time": {"column": "auto", "input": "t.gr"}}
     sp.run_each(data_of(several(weights, input="d.gr", coordinates="g.co"), sources={"ids": [1]}))
-    feature = json.loads(
-        invoke("path", "out/time", "--from", "1", "--to", "4", "--geojson", "--cost", "distance")
-    )
+    words = ("--from", "1", "--to", "4", "--geojson", "--cost", "distance")
+    feature = json.loads(invoke("path", "out/time", *words))
     assert feature["geometry"]["coordinates"][1] == [-73.529997, 41.085003]
     assert (feature["properties"]["length"], feature["properties"]["cost"]) == (8, 21)
 
@@ -537,32 +523,27 @@ def test_a_store_with_several_weights_asks_for_one():
     assert refusal(lambda: sp.solve("graph", ["v01"])) == asks
     unknown = "the graph store `graph` has no weight `pn`", f"It has: {names}"
     assert refusal(lambda: sp.solve("graph", ["v01"], weight="pn")) == unknown
+    unnamed = "the graph store `one` has one weight without a name, not `am`", "leave out the name"
     for given in (one, "one"):
-        assert refusal(lambda given=given: sp.solve(given, ["v01"], weight="am")) == (
-            "the graph store `one` has one weight without a name, not `am`",
-            "leave out the name",
-        )
-    assert refusal(lambda: sp.solve("graph", ["v01"], weight=None)) == (
-        "`weight` cannot be set for a graph store, where `ingest` has set it",
-        "leave out `weight`",
-    )
-    weights = several()["weights"]
-    assert refusal(lambda: sp.ingest("roads.csv", "graph", weights=weights)) == (
-        f"`weight` is None, and the graph has the weights {names}",
-        'write `weight="am"`',
-    )
-    assert refusal(lambda: sp.ingest("roads.csv", "one", weights={"column": "am"}, weight="am")) == (
-        "`weight` is 'am', and the graph has one weight without a name",
-        "leave out `weight`",
-    )
-    assert refusal(lambda: sp.run(data_of(several()))) == (
-        "the workflow has several weights, and `run` returns one run",
-        "call `sp.run_each`",
-    )
-    assert refusal(lambda: sp.run_each(data_of({"input": "roads.csv", "weights": {"column": "am"}}))) == (
-        "the workflow has one weight without a name",
-        "call `sp.run`, or list the weights in `graph.weights.several`",
-    )
+        assert refusal(lambda given=given: sp.solve(given, ["v01"], weight="am")) == unnamed
+    single, weights = {"column": "am"}, several()["weights"]
+    of_one = data_of({"input": "roads.csv", "weights": single})
+    for call, message, hint in (
+        (lambda: sp.solve("graph", ["v01"], weight=None),
+         "`weight` cannot be set for a graph store, where `ingest` has set it", "leave out `weight`"),
+        (lambda: sp.ingest("roads.csv", "graph", weights=weights),
+         f"`weight` is None, and the graph has the weights {names}", 'write `weight="am"`'),
+        (lambda: sp.ingest("roads.csv", "one", weights=single, weight="am"),
+         "`weight` is 'am', and the graph has one weight without a name", "leave out `weight`"),
+        (lambda: sp.run(data_of(several())),
+         "the workflow has several weights, and `run` returns one run", "call `sp.run_each`"),
+        (lambda: sp.run_each(of_one), "the workflow has one weight without a name",
+         "call `sp.run`, or list the weights in `graph.weights.several`"),
+        (lambda: sp.run({**of_one, "solve": {"weights": ["am"]}}),
+         "workflow: `solve.weights` chooses among several weights, and the graph has one",
+         "remove it, or list the weights in `graph.weights.several`"),
+    ):  # fmt: skip
+        assert refusal(call) == (message, hint)
 
 
 # ---- what is refused ----
@@ -605,12 +586,6 @@ def test_workflows_that_are_refused(weights, options, message):
     found, hint = refused(weights, **options)
     assert found.startswith(message)
     assert hint
-
-
-def test_weights_of_a_graph_with_one():
-    message = "workflow: `solve.weights` chooses among several weights, and the graph has one"
-    data = data_of({"input": "roads.csv", "weights": {"column": "am"}}, solve={"weights": ["am"]})
-    assert refusal(lambda: sp.run(data))[0] == message
 
 
 EVERY_ROW = "every row of the input gives one edge and a value for each weight"
@@ -678,22 +653,18 @@ def test_rows_without_ids_are_skipped_once():
 
 def test_a_store_with_other_weights_is_refused():
     sp.ingest("roads.csv", "graph", weight="am", weights={"several": [AM, PM]})
-    there = "the weights `am`, `pm`"
-    for weights, here in (
-        ({"several": [AM]}, "the weights `am`"),
-        ({"column": "am"}, "one weight without a name"),
+    for name, weights, here in (
+        ("am", {"several": [AM]}, "the weights `am`"),
+        (None, {"column": "am"}, "one weight without a name"),
     ):
-        name = "am" if "several" in weights else None
-        message, hint = refusal(
-            lambda w=weights, n=name: sp.ingest("roads.csv", "graph", weights=w, weight=n)
-        )
-        assert message == f"`graph` holds another graph: it has {there}, not {here}"
+        given = {"weights": weights, "weight": name}
+        message, hint = refusal(lambda given=given: sp.ingest("roads.csv", "graph", **given))
+        assert message == f"`graph` holds another graph: it has the weights `am`, `pm`, not {here}"
         assert hint.startswith("name another `graph.store`")
     weights = {"several": [AM, {**PM, "unit": "s"}]}
     message, _ = refusal(lambda: sp.ingest("roads.csv", "graph", weights=weights, weight="am"))
-    assert message == (
-        "`graph` holds another graph: `graph.weights.unit` is `null` there and `s` here for the weight `pm`"
-    )
+    change = "`graph.weights.unit` is `null` there and `s` here for the weight `pm`"
+    assert message == f"`graph` holds another graph: {change}"
 
 
 def test_a_path_that_is_too_long_names_the_weight():
@@ -701,9 +672,8 @@ def test_a_path_that_is_too_long_names_the_weight():
     weights = {"am": {}, "pm": {"column": "evening", "dtype": "uint32"}}
     with pytest.raises(PathTooLongError) as caught:
         sp.run_each(data_of(several(weights), sources={"all": True}))
-    assert (
-        caught.value.message == "weight `pm`: the shortest path from `a` to `c` is longer than uint32 holds"
-    )
+    message = "weight `pm`: the shortest path from `a` to `c` is longer than uint32 holds"
+    assert caught.value.message == message
     assert "entry `pm` of `graph.weights.several`" in caught.value.hint
     assert Path("out/am/run.json").exists()
     assert not Path("out/pm").exists()

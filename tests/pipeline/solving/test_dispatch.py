@@ -95,9 +95,8 @@ class Fake:
 
 def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
     store, folder = str(tmp_path / "graph"), RunFolder(str(tmp_path / "run"))
-    manifest = ingest(Graph(input="generated:grid?rows=9&cols=9&seed=1", store=store), store, Quiet())[
-        0
-    ].first
+    grid = Graph(input="generated:grid?rows=9&cols=9&seed=1", store=store)
+    manifest = ingest(grid, store, Quiet())[0].first
     batches = ((4, np.arange(5, dtype=np.uint32)), (7, np.array([60], np.uint32)))
     folder.begin(identity := {"sources": "all"})
     graph = store, manifest.content_id

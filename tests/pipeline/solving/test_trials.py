@@ -71,15 +71,14 @@ def test_the_first_call_is_a_small_one_and_its_solver_is_measured_before_another
     trials = Trials(plan, plan.batches_per_call)
     first = trials.next_call(10_000)
     assert first == Call("adds-slots", 2)  # of 64 batches
-    assert trials.next_call(9_000) == Call(
-        "adds-slots", plan.batches_per_call
-    )  # for another worker, meanwhile
+    full = Call("adds-slots", plan.batches_per_call)
+    assert trials.next_call(9_000) == full  # for another worker, meanwhile
     assert not trials.is_done
     trials.learn("adds-slots", 10 * expected_s("adds-slots", plan, 600), 600)
     trial = trials.next_call(8_000)
     assert trial.solver != "adds-slots"
     assert trial.limit_s > 0
-    assert trials.next_call(7_000) == Call("adds-slots", plan.batches_per_call)  # one trial at a time
+    assert trials.next_call(7_000) == full  # one trial at a time
 
 
 def test_a_short_run_has_no_small_call_and_no_trial():
@@ -91,11 +90,12 @@ def test_a_short_run_has_no_small_call_and_no_trial():
     assert trials.reason == plan.solver_reason
 
 
-def test_a_solver_that_was_asked_for_stays():
-    plan = planned(solver="adds-slots")
-    names, _, trials = solved(plan, times_the_forecast(plan, adds_slots=100.0))
-    assert set(names) == {"adds-slots"}
-    assert trials.reason == "asked for"
+def test_a_solver_stays_that_was_asked_for_or_whose_time_is_that_of_writing():
+    two_cores = Machine(2, GPU.gpu_free_bytes)  # they take 9 ms to write a row
+    for plan in (planned(solver="adds-slots"), planned(metrics_alone=False, machine=two_cores)):
+        names, _, trials = solved(plan, times_the_forecast(plan, adds_slots=10.0))
+        assert set(names) == {"adds-slots"}
+        assert trials.reason == plan.solver_reason
 
 
 def test_the_fastest_gets_the_rest():
@@ -114,14 +114,6 @@ def test_a_trial_that_takes_too_long_is_ended_and_changes_nothing():
     assert trials.is_done
 
 
-def test_no_trial_where_writing_takes_longer():
-    plan = planned(
-        metrics_alone=False, machine=Machine(2, GPU.gpu_free_bytes)
-    )  # two cores take 9 ms to write a row
-    names, _, _ = solved(plan, times_the_forecast(plan, adds_slots=10.0))
-    assert set(names) == {"adds-slots"}
-
-
 def test_a_later_call_may_show_that_the_other_is_faster_after_all():
     plan = planned()
     trials = Trials(plan, plan.batches_per_call)
@@ -129,9 +121,8 @@ def test_a_later_call_may_show_that_the_other_is_faster_after_all():
     trials.learn("adds-slots", 1.0, 600)
     rival = trials.next_call(9_000)
     full = plan.batches_per_call * plan.work.batch
-    assert trials.learn(
-        rival.solver, 0.5 * expected_s(rival.solver, plan, 64) / expected_s(rival.solver, plan, full), 64
-    )
+    of_full = expected_s(rival.solver, plan, 64) / expected_s(rival.solver, plan, full)
+    assert trials.learn(rival.solver, 0.5 * of_full, 64)
     assert trials.solver == rival.solver
     assert trials.learn(rival.solver, 2.0, full).endswith(": adds-slots takes the rest")
     assert trials.solver == "adds-slots"
@@ -149,7 +140,7 @@ def test_whatever_the_forecasts_are_wrong_by_little_is_lost(run_s, mean, most, t
         name for name, solver in SOLVERS.items() if solver.device == "gpu" and not solver.uses_hierarchy
     ]
     times = []
-    for seed in range(100):
+    for seed in range(40):
         draws = np.random.default_rng(seed)
         factors = {name: SOLVERS[name].forecast(traits, 1).off_by ** draws.uniform(-1, 1) for name in on_gpu}
 

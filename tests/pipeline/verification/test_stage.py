@@ -43,13 +43,6 @@ def made(tmp_path: Path, size: int = 30, **sections) -> Workflow:
     )
 
 
-@pytest.fixture(scope="module")
-def address():
-    """The scheduler of two worker processes."""
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
-        yield {"kind": "address", "address": cluster.scheduler_address}
-
-
 @pytest.fixture
 def driver_reads_nothing(monkeypatch):
     """Let this process, not the workers, fail when it reads the arrays of a graph or a file of distances."""
@@ -126,10 +119,7 @@ def test_of_wrong_batches_the_first_is_named_whichever_comes_first(tmp_path, mon
 def test_a_verify_task_that_does_not_fit_is_refused_before_anything_is_solved(tmp_path):
     # A worker of 570 MB can solve on this graph, but not verify.
     with LocalCluster(
-        n_workers=1,
-        threads_per_worker=1,
-        memory_limit="570MB",
-        dashboard_address="127.0.0.1:0",
+        n_workers=1, threads_per_worker=1, memory_limit="570MB", dashboard_address="127.0.0.1:0"
     ) as cluster:
         address = {"kind": "address", "address": cluster.scheduler_address}
         with pytest.raises(InputError) as caught:

@@ -53,9 +53,8 @@ def connected(spec: Cluster) -> Iterator[Client]:
         The cluster does not start, or Dask has paused all its workers.
     """
     with dask_configured(), ExitStack() as resources:
-        client = resources.enter_context(
-            address.connect(spec) if spec.kind == "address" else _started(spec, resources)
-        )
+        connection = address.connect(spec) if spec.kind == "address" else _started(spec, resources)
+        client = resources.enter_context(connection)
         try:
             # With 0 Dask would wait forever.
             client.wait_for_workers(1, timeout=max(spec.first_wait_s, 1))

@@ -28,10 +28,8 @@ SETTINGS = {
 }
 #: The kinds of cluster, as messages name them.
 NAMES = {"local-cuda": "local", "slurm": "SLURM", "kubernetes": "Kubernetes"}
-_START_HINTS = {
-    "kubernetes": "check that the Dask operator is installed, and that you may make a DaskCluster",
-}
-_LOCAL_START_HINT = 'a Python script that runs a workflow needs `if __name__ == "__main__":`'
+_KUBERNETES_HINT = "check that the Dask operator is installed, and that you may make a DaskCluster"
+_LOCAL_HINT = 'a Python script that runs a workflow needs `if __name__ == "__main__":`'
 #: Threads of a worker in a job or pod with a GPU: one solves, one writes and one waits. A task of one batch writes on
 #: its own thread, so there is one more.
 _GPU_THREADS = 4
@@ -98,7 +96,7 @@ def running(kind: str, cluster_class: Any, options: dict[str, Any]) -> Iterator[
     except Exception as error:  # each of these packages has its own exceptions
         raise SsspError(
             f"the {NAMES.get(kind, 'local')} cluster does not start: {_cause_text(error)}",
-            hint=_START_HINTS.get(kind, _LOCAL_START_HINT),
+            hint=_KUBERNETES_HINT if kind == "kubernetes" else _LOCAL_HINT,
         ) from error
     with cluster:
         yield cluster
@@ -117,15 +115,13 @@ def _silence() -> Callable[[], None]:
     When a worker dies, these loggers print pages about closed streams to the user's terminal.
     """
     # `distributed.client` has a level of its own.
-    loggers = [
-        logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado.application")
-    ]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
+    loggers = map(logging.getLogger, ("distributed", "distributed.client", "tornado.application"))
+    levels = {logger: logger.level for logger in loggers}
+    for logger in levels:
         logger.setLevel(logging.CRITICAL)
 
     def restore() -> None:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in levels.items():
             logger.setLevel(level)
 
     return restore

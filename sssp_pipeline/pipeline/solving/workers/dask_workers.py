@@ -94,9 +94,8 @@ class DaskWorkers(Workers):
         self._active = {worker: n for worker, n in threads_of.items() if worker not in self._left_out}
         self._usable = set(self._active)
         if not self._active:
-            raise SsspError(
-                "the cluster has no workers", hint="start workers, or find in their logs why they ended"
-            )
+            hint = "start workers, or find in their logs why they ended"
+            raise SsspError("the cluster has no workers", hint=hint)
 
     @property
     def n_processes(self) -> int:
@@ -187,9 +186,8 @@ class DaskWorkers(Workers):
             return {}
         for worker in fresh:
             self._checks[worker] = start_check(self._client, worker, self._needs)
-        answers = {
-            w: self._checks.pop(w).result() for w, answer in list(self._checks.items()) if answer.done()
-        }
+        ended = [worker for worker, answer in self._checks.items() if answer.done()]
+        answers = {worker: self._checks.pop(worker).result() for worker in ended}
         refused = {worker: check.reason for worker, check in answers.items() if check.reason is not None}
         self._left_out |= refused.keys()
         self._usable |= answers.keys() - refused.keys()
@@ -232,17 +230,13 @@ class DaskCluster:
     def fitted(self, needs: Needs) -> Needs:
         if not needs.on_gpu:
             return with_shared_tasks(needs, most_threads(self._spec, self._client.nthreads()))
-        workers = self._spec.workers
-        return with_shared_tasks(
-            needs, workers.maximum if isinstance(workers, WorkerRange) else self.machine.n_gpus
-        )
+        workers, n_gpus = self._spec.workers, self.machine.n_gpus
+        return with_shared_tasks(needs, workers.maximum if isinstance(workers, WorkerRange) else n_gpus)
 
     def ingest_faults(self, needs: IngestNeeds) -> tuple[str | None, int]:
         """Return why a worker cannot ingest, None if all can, and the memory that each has for a task."""
         found = check_workers(self._client, self._client.nthreads(), needs)
-        faults = [
-            f"{worker}: {check.fault}" for worker, check in sorted(found.items()) if check.fault is not None
-        ]
+        faults = [f"{worker}: {found[worker].fault}" for worker in sorted(found) if found[worker].fault]
         return faults[0] if faults else None, min((check.task_bytes for check in found.values()), default=0)
 
     @contextmanager

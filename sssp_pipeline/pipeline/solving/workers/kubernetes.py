@@ -21,12 +21,10 @@ from sssp_pipeline.workflow.cluster import Cluster, WorkerRange
 
 #: The label that `deploy/kubernetes/network-policy.yaml` selects.
 LABEL = {"app.kubernetes.io/part-of": "sssp-pipeline"}
-#: The command with which Kubernetes checks a scheduler whose dashboard listens on the loopback address.
-_HEALTH_CHECK = [
-    "python3",
-    "-c",
-    "from urllib.request import urlopen; urlopen('http://127.0.0.1:8787/health', timeout=5)",
-]
+#: How Kubernetes checks a scheduler whose dashboard listens on the loopback address.
+_HEALTH_CODE = "from urllib.request import urlopen; urlopen('http://127.0.0.1:8787/health', timeout=5)"
+_HEALTH_COMMAND = {"command": ["python3", "-c", _HEALTH_CODE]}
+_HEALTH_CHECK = {"exec": _HEALTH_COMMAND, "periodSeconds": 5, "timeoutSeconds": 10}
 
 
 def cluster_class() -> Any:
@@ -97,21 +95,12 @@ def cluster_resource(spec: Cluster, name: str) -> dict[str, Any]:
         arguments = container.pop("args")
         container["command"] = arguments
         if role == "scheduler":
-            container["command"] = [
-                "dask",
-                "scheduler",
-                *arguments[1:],
-                "--dashboard-address",
-                f"{host}:8787",
-            ]
+            dashboard = ["--dashboard-address", f"{host}:8787"]
+            container["command"] = ["dask", "scheduler", *arguments[1:], *dashboard]
             if host == LOOPBACK:  # Kubernetes cannot connect to it from outside the pod
                 for probe in ("readinessProbe", "livenessProbe"):
                     del container[probe]["httpGet"]
-                    container[probe] |= {
-                        "exec": {"command": _HEALTH_CHECK},
-                        "periodSeconds": 5,
-                        "timeoutSeconds": 10,
-                    }
+                    container[probe] |= _HEALTH_CHECK
         if spec.is_secured:
             container["env"] += tls_environment(name)
         resource["spec"][role]["metadata"] = {"labels": LABEL}

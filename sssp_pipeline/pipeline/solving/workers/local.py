@@ -58,11 +58,6 @@ class WorkerThreads(Workers):
         self.executor.shutdown()
 
 
-def check_gpus(spec: Cluster) -> None:
-    """Raise `InputError` if this machine has too few GPUs for `spec`, of kind `local-cuda`."""
-    ThisMachine(spec)
-
-
 class ThisMachine:
     """The machine of this process, as a `WorkerSource`.
 
@@ -72,6 +67,11 @@ class ThisMachine:
     ----------
     spec
         The cluster of the workflow.
+
+    Raises
+    ------
+    InputError
+        This machine has too few GPUs for kind `local-cuda`.
     """
 
     def __init__(self, spec: Cluster) -> None:
@@ -166,7 +166,10 @@ def _is_this_process(spec: Cluster) -> bool:
 
 
 def _processes_and_threads(spec: Cluster, needs: Needs) -> tuple[int, int]:
-    """Return how many processes solve here, and the number of threads of each."""
+    """Return how many processes solve here, and the number of threads of each.
+
+    If `spec` sets no number of threads, it is as many as can be busy and fit the memory.
+    """
     processes = 1
     if spec.kind == "local-cuda":
         processes = _workers_on_gpus(spec)
@@ -174,7 +177,10 @@ def _processes_and_threads(spec: Cluster, needs: Needs) -> tuple[int, int]:
         processes = spec.workers
     elif spec.threads_per_worker != "auto" and not _is_this_process(spec):
         processes = max(1, _most_threads(needs, 1) // spec.threads_per_worker)
-    return processes, _threads(spec, needs, processes)
+    if spec.threads_per_worker != "auto":
+        return processes, spec.threads_per_worker
+    fit = (_room(spec, processes) - needs.graph_bytes) // needs.task_memory
+    return processes, max(1, min(_most_threads(needs, processes), fit))
 
 
 def _most_threads(needs: Needs, processes: int) -> int:
@@ -186,14 +192,6 @@ def _most_threads(needs: Needs, processes: int) -> int:
     """
     wanted = usable_cores() // processes + needs.on_gpu if needs.batches_per_task == 1 else 5
     return max(1, min(wanted, -(-needs.n_tasks // processes)))
-
-
-def _threads(spec: Cluster, needs: Needs, processes: int) -> int:
-    """Return the number of threads of each process: as `spec` sets it, or as many as can be busy and fit the memory."""
-    if spec.threads_per_worker != "auto":
-        return spec.threads_per_worker
-    fit = (_room(spec, processes) - needs.graph_bytes) // needs.task_memory
-    return max(1, min(_most_threads(needs, processes), fit))
 
 
 def _room(spec: Cluster, processes: int) -> int:

@@ -92,9 +92,8 @@ class PausedWorker:
     n_running: int
 
     def __str__(self) -> str:
-        return (
-            f"it uses {self.used_bytes / 1e6:,.0f} MB of its memory limit of {self.limit_bytes / 1e6:,.0f} MB"
-        )
+        used_mb, limit_mb = self.used_bytes / 1e6, self.limit_bytes / 1e6
+        return f"it uses {used_mb:,.0f} MB of its memory limit of {limit_mb:,.0f} MB"
 
 
 def paused_workers(client: Client, timeout_s: float) -> dict[str, PausedWorker]:

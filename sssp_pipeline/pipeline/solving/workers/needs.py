@@ -107,9 +107,8 @@ def with_shared_tasks(needs: Needs, n_solving: int) -> Needs:
     Dask takes some milliseconds for each task, for any number of workers. Shorter batches would wait for Dask, so they
     share a task. With few batches, each GPU gets a task before one GPU gets a full call.
     """
-    wanted = ceil(
-        needs.n_batches * SCHEDULING_S / max(_SCHEDULING_SHARE * needs.expected_s, _SCHEDULING_FREE_S)
-    )
+    most_s = max(_SCHEDULING_SHARE * needs.expected_s, _SCHEDULING_FREE_S)
+    wanted = ceil(needs.n_batches * SCHEDULING_S / most_s)
     fit = min(needs.n_batches // (_TASKS_EACH * n_solving), _SHARED_BYTES // max(needs.batch_bytes, 1))
     shared = min(max(needs.batches_per_task, min(wanted, fit)), -(-needs.n_batches // n_solving))
     return replace(needs, batches_per_task=shared)

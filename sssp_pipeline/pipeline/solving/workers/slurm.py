@@ -13,10 +13,8 @@ from sssp_pipeline.pipeline.planning.machine import profiler_may_deadlock
 from sssp_pipeline.pipeline.solving.workers.dask_start import LOOPBACK, needed_for, threads_of, tls_options
 from sssp_pipeline.workflow.cluster import Cluster, Slurm
 
-#: Shell lines of a job. The shell starts the worker, so a setting travels as a variable.
-_WITHOUT_PROFILER = (
-    ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if profiler_may_deadlock() else []
-)
+#: A shell line of a job. The shell starts the worker, so a setting travels as a variable.
+_WITHOUT_PROFILER = "export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"
 
 
 def cluster_class() -> Any:
@@ -53,7 +51,7 @@ def cluster_options(spec: Cluster) -> dict[str, Any]:
         "memory": f"{parse_bytes(spec.memory_limit) * processes}B",
         "processes": processes,
         "interface": slurm.interface,
-        "job_script_prologue": [*_WITHOUT_PROFILER, *slurm.prologue],
+        "job_script_prologue": [*([_WITHOUT_PROFILER] if profiler_may_deadlock() else []), *slurm.prologue],
         "job_extra_directives": [*([f"--gres=gpu:{slurm.gpus}"] if slurm.gpus else []), *slurm.directives],
         # The command of dask-cuda starts a worker for each GPU of the job, on the cores near that GPU.
         **({"worker_command": "dask_cuda.cli"} if slurm.gpus else {}),

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
+
+
+@pytest.fixture(scope="session")
+def two_workers():
+    """Give a function that starts two workers in this process, so that they see what a test patches."""
+    options = {"n_workers": 2, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    return partial(LocalCluster, **options)
 
 
 @pytest.fixture

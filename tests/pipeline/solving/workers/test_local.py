@@ -15,30 +15,23 @@ from sssp_pipeline.workflow.cluster import Cluster
 MB = 10**6
 
 
-def has_memory(monkeypatch, n_bytes: int) -> None:
-    """Let this machine have 8 cores and `n_bytes` of memory, all of it free."""
+@pytest.fixture
+def machine(monkeypatch, request):
+    """Make this machine one of 8 cores and 1 GB, or the parameter, all of it free."""
     monkeypatch.setattr(local, "usable_cores", lambda: 8)
-    for where, name in (
-        (local, "free_memory_bytes"),
-        (local, "memory_bytes"),
-        (memory, "memory_bytes"),
-    ):
+    n_bytes = getattr(request, "param", 1000 * MB)
+    for where, name in ((local, "free_memory_bytes"), (local, "memory_bytes"), (memory, "memory_bytes")):
         monkeypatch.setattr(where, name, lambda: n_bytes)
 
 
-@pytest.fixture
-def machine(monkeypatch):
-    """Make this machine one of 8 cores and 1 GB."""
-    has_memory(monkeypatch, 1000 * MB)
+#: A machine of 3 GB: Dask's workers take 400 MB each, and leave a fifth of the rest.
+LARGE = pytest.mark.parametrize("machine", [3000 * MB], indirect=True)
 
 
-@pytest.fixture
-def large_machine(monkeypatch):
-    """Make this machine one of 8 cores and 3 GB: Dask's workers take 400 MB each, and leave a fifth of the rest."""
-    has_memory(monkeypatch, 3000 * MB)
-
-
-#: Only workers of other machines are checked.
+def load(n_batches=100, expected_s=0.0, *, graph_mb=0, batch_mb=1, batches_per_task=1, on_gpu=False) -> Needs:
+    solver = "adds" if on_gpu else "delta-stepping"
+    sizes = n_batches, graph_mb * MB, batch_mb * MB, batches_per_task
+    return Needs("store", "id", "run", solver, *sizes, expected_s=expected_s)
 
 
 @contextmanager
@@ -47,41 +40,18 @@ def workers_of(spec, needs):
         yield workers
 
 
-def needs_of(n_batches, graph_bytes, batch_bytes, batches_per_task, on_gpu, expected_s=0.0) -> Needs:
-    solver = "adds" if on_gpu else "delta-stepping"
-    return Needs(
-        "store",
-        "id",
-        "run",
-        solver,
-        n_batches,
-        graph_bytes,
-        batch_bytes,
-        batches_per_task,
-        expected_s=expected_s,
-    )
-
-
-def load(n_batches=100, graph_mb=0, batch_mb=1, batches_per_task=1, on_gpu=False) -> Needs:
-    return needs_of(n_batches, graph_mb * MB, batch_mb * MB, batches_per_task, on_gpu)
-
-
-def waiting(n_batches, expected_s, *, batch_mb=0, batches_per_task=1, on_gpu=False) -> Needs:
-    return needs_of(n_batches, 0, batch_mb * MB, batches_per_task, on_gpu, expected_s)
-
-
 @pytest.mark.parametrize(
     ("needs", "n_solving", "batches_per_task"),
     [
-        (waiting(400, 0.1), 8, 1),  # a second of scheduling
-        (waiting(4_000, 0.1), 8, 10),
-        (waiting(4_000, 100.0), 8, 2),  # a twentieth of the time
-        (waiting(4_000, 1000.0), 8, 1),
-        (waiting(4_000, 0.1), 250, 4),  # four tasks each
-        (waiting(4_000, 0.1, batch_mb=20), 8, 3),  # as many distances as a large batch has
-        (waiting(4_000, 1000.0, batches_per_task=64, on_gpu=True), 8, 64),
-        (waiting(1_000, 1000.0, batches_per_task=64, on_gpu=True), 100, 10),  # a task for each GPU
-        (waiting(3, 1000.0, batches_per_task=64, on_gpu=True), 100, 1),
+        (load(400, 0.1), 8, 1),  # a second of scheduling
+        (load(4_000, 0.1), 8, 10),
+        (load(4_000, 100.0), 8, 2),  # a twentieth of the time
+        (load(4_000, 1000.0), 8, 1),
+        (load(4_000, 0.1), 250, 4),  # four tasks each
+        (load(4_000, 0.1, batch_mb=20), 8, 3),  # as many distances as a large batch has
+        (load(4_000, 1000.0, batches_per_task=64, on_gpu=True), 8, 64),
+        (load(1_000, 1000.0, batches_per_task=64, on_gpu=True), 100, 10),  # a task for each GPU
+        (load(3, 1000.0, batches_per_task=64, on_gpu=True), 100, 1),
     ],
 )
 def test_small_batches_share_a_task_of_dask(needs, n_solving, batches_per_task):
@@ -122,20 +92,13 @@ def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, needs, 
     assert (fit.batches_per_task, fit.n_tasks) == (batches_per_task, -(-100 // batches_per_task))
 
 
-@pytest.mark.parametrize(
-    ("spec", "batches_per_task"),
-    [
-        (
-            Cluster(workers=2),
-            6,
-        ),  # 1,500 MB each, of which 1,200 can be used, 400 of them by the worker itself
-        (Cluster(memory_limit="1050MB"), 2),
-    ],
-)
-def test_a_call_of_a_worker_takes_what_dask_lets_it_use(large_machine, spec, batches_per_task):
+# With two workers each has 1,500 MB. Dask lets it use 1,200, and the worker itself takes 400.
+@LARGE
+@pytest.mark.parametrize(("spec", "fit"), [(Cluster(workers=2), 6), (Cluster(memory_limit="1050MB"), 2)])
+def test_a_call_of_a_worker_takes_what_dask_lets_it_use(machine, spec, fit):
     with worker_source(spec) as source:
-        fit = source.fitted(load(graph_mb=200, batch_mb=50, batches_per_task=10, on_gpu=True))
-    assert fit.batches_per_task == batches_per_task
+        needs = source.fitted(load(graph_mb=200, batch_mb=50, batches_per_task=10, on_gpu=True))
+    assert needs.batches_per_task == fit
 
 
 def test_what_is_asked_for_is_taken(machine):
@@ -155,7 +118,8 @@ def test_what_is_asked_for_is_taken(machine):
         (Cluster(memory_limit="900MB"), load(graph_mb=100, batch_mb=50), (1, 2)),
     ],
 )
-def test_how_many_processes_of_how_many_threads(large_machine, spec, needs, size):
+@LARGE
+def test_how_many_processes_of_how_many_threads(machine, spec, needs, size):
     assert local._processes_and_threads(spec, needs) == size
 
 
@@ -178,24 +142,18 @@ def test_a_graph_that_does_not_fit_is_refused(machine):
 
 
 @pytest.mark.parametrize(
-    ("spec", "graph_mb", "told"),
+    ("spec", "graph_mb", "has", "needs"),
     [
-        # Dask would pause it at 480 MB, of which the graph takes 160 and the worker more than 300.
-        (
-            Cluster(memory_limit="600MB"),
-            160,
-            "a worker of 1 thread has 600 MB of memory, but needs 703 MB, of which it can use 80%",
-        ),
-        (
-            Cluster(workers=4, threads_per_worker=1),
-            300,
-            "a worker of 1 thread has 750 MB of memory, but needs 878 MB, of which it can use 80%",
-        ),
+        # Dask would pause it at 480 MB. The graph takes 160, and the worker more than 300.
+        (Cluster(memory_limit="600MB"), 160, "600 MB", "703 MB"),
+        (Cluster(workers=4, threads_per_worker=1), 300, "750 MB", "878 MB"),
     ],
 )
-def test_a_worker_that_dask_would_pause_for_good_is_refused(large_machine, spec, graph_mb, told):
+@LARGE
+def test_a_worker_that_dask_would_pause_for_good_is_refused(machine, spec, graph_mb, has, needs):
     with pytest.raises(InputError) as caught, workers_of(spec, load(graph_mb=graph_mb)):
         pass
+    told = f"a worker of 1 thread has {has} of memory, but needs {needs}, of which it can use 80%"
     assert caught.value.message == told
     assert caught.value.hint.startswith("raise `cluster.memory_limit`, or lower `workers`")
 
