@@ -15,6 +15,8 @@ CREATE_VENV = $(PYTHON) -m venv
 install_into = PIP_USER=0 $(1)/bin/python -m pip install --quiet --disable-pip-version-check
 endif
 INSTALL = $(call install_into,$(VENV))
+# Holds all of requirements.lock too.
+DEV_LOCK := requirements-dev.lock
 # OpenStack Swift, the S3 of the tests, has packages of its own.
 SWIFT := .swift
 # Azurite, their Azure, has Node packages.
@@ -26,13 +28,14 @@ CORES = $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 PYTEST_OPTIONS = -q -n $$(($(CORES) + 1)) --maxprocesses 8
 QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
 
-.PHONY: help quickstart lint check test-quick test test-slow test-s3 swift test-azure azurite install install-dev docs notebooks format bench lock clean
+.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite install install-dev docs notebooks format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
 	@echo "make check        lint, types, stale docs and the quick tests"
 	@echo "make test         the same, and all tests but those of test-slow"
 	@echo "make test-quick   the quick tests only, as CI runs them with a second Python"
+	@echo "make test-lowest  the quick tests with the lowest versions that pyproject.toml allows (needs Python 3.11)"
 	@echo "make test-slow    the tests of object storage, faults, kills and deployment, and the rarer kernel variants"
 	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
@@ -56,6 +59,9 @@ check: lint test-quick
 
 test-quick: install-dev
 	$(BIN)/pytest $(QUICK)
+
+test-lowest:
+	$(MAKE) test-quick VENV=.venv-lowest DEV_LOCK=requirements-lowest.lock
 
 test: lint
 	$(BIN)/pytest $(PYTEST_OPTIONS) --dist worksteal -m "not slow"
@@ -94,10 +100,15 @@ bench: install-dev
 lock:
 	uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements.lock
 	uv pip compile $(LOCK_OPTIONS) --extra dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
+	uv pip compile $(LOCK_OPTIONS) $(USERS_EXTRAS) --resolution lowest-direct pyproject.toml -o requirements-lowest.lock
+	uv pip compile $(LOCK_OPTIONS) --extra dev --constraint requirements-lowest.lock pyproject.toml -o requirements-lowest.lock
 	uv pip compile $(LOCK_OPTIONS) tests/object_storage/requirements.in -o tests/object_storage/requirements.lock
 	uv pip compile $(LOCK_OPTIONS) $(GPU_EXTRAS) --constraint requirements.lock pyproject.toml -o requirements-gpu.lock
 	$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
 		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
+
+# What users install; requirements-lowest.lock has the lowest versions of these, and the newest of what only tests use.
+USERS_EXTRAS = $(addprefix --extra ,azure figures kubernetes osm places prometheus s3 slurm zarr)
 
 # What the container image and the wheel folder of deploy/ hold.
 GPU_EXTRAS = --extra cuda12 --extra s3 --extra gcs --extra azure --extra kubernetes --extra prometheus
@@ -117,8 +128,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 	$(INSTALL) --no-deps -e .
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
-	$(INSTALL) --require-hashes -r requirements-dev.lock
+$(VENV)/.installed-dev: $(DEV_LOCK) pyproject.toml | $(BIN)/python
+	$(INSTALL) --require-hashes -r $(DEV_LOCK)
+	$(INSTALL) --no-deps -e .
 	@touch $@
 
 $(SWIFT)/.installed: tests/object_storage/requirements.lock
