@@ -220,7 +220,7 @@ def _answer(named: NamedGraph, sources: Any, output: TableOutput, options: Optio
     of_sources = vertices_of(sources, named.ids, "source")
     words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
     _solve(named, of_sources, output, options, filling((words, lambda part: part.distances)))
-    return output.table(of_sources, words, named.ids, n_vertices)
+    return output.table(named.ids.originals(of_sources), words, named.ids, n_vertices)
 
 
 def _solve(

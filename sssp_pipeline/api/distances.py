@@ -298,7 +298,7 @@ class Distances:
         found = Isochrones(
             self._graph(),
             rows,
-            len(self._sources),
+            self.sources,
             limits,
             self._cutoff,
             buffer_m=buffer_m,

@@ -9,11 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.vertex_ids import listed
+from sssp_pipeline.base.vertex_ids import NamedPoints, listed
 
 
 class Ids(Protocol):
     """The ids of all vertices of a graph."""
+
+    @property
+    def source_points(self) -> NamedPoints | None:
+        """As in `VertexIds`."""
+        ...
+
+    @property
+    def target_points(self) -> NamedPoints | None:
+        """As in `VertexIds`."""
+        ...
 
     def column(self) -> pa.Array:
         """Return the ids of all vertices in vertex order."""
@@ -37,6 +47,9 @@ class Ids(Protocol):
 
 class ObjectIds:
     """Ids that are any hashable objects, as the nodes of NetworkX are."""
+
+    source_points: NamedPoints | None = None
+    target_points: NamedPoints | None = None
 
     def __init__(self, ids: Iterable[Hashable]) -> None:
         self._vertex_of = {vertex_id: vertex for vertex, vertex_id in enumerate(ids)}

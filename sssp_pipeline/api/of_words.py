@@ -32,8 +32,12 @@ def isochrones_of_words(
                 f"`--limits {limits}`: `{word}` is not a number",
                 hint="separate limits by commas, such as `--limits 600,1200`",
             ) from error
-    ids = typed_ids(sources) if pa.types.is_integer(run.sources.type) else sources
+    ids = _typed(sources, run.sources.type)
     return run.isochrones_to_write(numbers, ids or None, buffer_m, coordinates, store)
+
+
+def _typed(words: Sequence[str], kind: pa.DataType) -> Sequence[int | str]:
+    return typed_ids(words) if pa.types.is_integer(kind) else words
 
 
 def path_of_words(run: StoredRun, source: str, target: str, store: str | None) -> Path:
@@ -44,8 +48,7 @@ def path_of_words(run: StoredRun, source: str, target: str, store: str | None) -
     InputError
         There is no path; or as `StoredRun.path`.
     """
-    words = [source, target]
-    first, last = typed_ids(words) if pa.types.is_integer(run.sources.type) else words
+    (first,), (last,) = _typed([source], run.sources.type), _typed([target], run.vertex_type)
     if found := run.path(first, last, store=store):
         return found
     message = f"no path leads from `{source}` to `{target}`"

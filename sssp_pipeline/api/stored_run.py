@@ -89,6 +89,11 @@ class StoredRun:
         """The ids of the sources, (S,), in the order of the run."""
         return self._results.sources
 
+    @property
+    def vertex_type(self) -> pa.DataType:
+        """The type of the ids of vertices, which differs from that of `sources` if some of them are points."""
+        return self._results.vertex_type
+
     @naming(str)
     def distances(self, sources: Any = None, vertices: Any = None) -> pa.Table:
         """Return distances as a table with the columns `source`, `vertex`, `distance`, and `predecessor` if stored.
@@ -155,7 +160,7 @@ class StoredRun:
         source
             The id of a source of the run.
         target
-            The id of any vertex.
+            The id of any vertex; of a target, if the targets of the run are points.
         store
             The graph store, or its path or URL; None for the one the run used. It is needed if the run has no
             predecessors, and for coordinates.
@@ -170,7 +175,7 @@ class StoredRun:
         key = source, store
         if self._last is None or self._last[0] != key:
             self._last = key, self._paths_from(source, partial(self.graph, store))
-        return self._last[1](target)
+        return self._last[1](self._results.vertex_at(target, "target"))
 
     @naming(str)
     def graph(self, store: Store | None = None) -> StoredGraph:
@@ -205,10 +210,11 @@ class StoredRun:
         return self._graph
 
     def _paths_from(self, source: Any, graph: Callable[[], StoredGraph]) -> Callable[[Any], Path]:
-        """Return a function that returns the path from `source` to a target."""
+        """Return a function that returns the path from `source` to a vertex."""
+        start = self._results.vertex_at(source, "source")
         if not self._results.output.form.predecessors:
-            solved = solve(graph(), source, cutoff=self.record["identity"]["cutoff"], predecessors=True)
-            return partial(solved.path, source)
+            solved = solve(graph(), start, cutoff=self.record["identity"]["cutoff"], predecessors=True)
+            return partial(solved.path, start)
         rows = self.distances(source)
         vertices, lengths = rows["vertex"].combine_chunks(), rows["distance"]
         before = pc.index_in(rows["predecessor"], value_set=vertices).fill_null(-1)
@@ -216,7 +222,9 @@ class StoredRun:
         tree = PathTree(None, before.to_numpy().astype(np.uint32))
 
         def path(target: Any) -> Path:
-            ends = pc.index_in(self._results.typed([source, target]), value_set=vertices).to_pylist()
+            ends = pc.index_in(
+                self._results.typed([start, target], vertices.type), value_set=vertices
+            ).to_pylist()
             if None in ends:
                 raise InputError(
                     f"vertex `{target}` is not in the run `{self.url}`", hint="name a vertex of its graph"
@@ -318,7 +326,7 @@ class StoredRun:
         return Isochrones(
             stored,
             partial(self._results.rows, stored.ids, wanted),
-            self.record["sources"] if wanted is None else len(wanted),
+            self.sources if wanted is None else wanted,
             limits,
             self.record["identity"]["cutoff"],
             buffer_m=buffer_m,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -53,6 +53,16 @@ def _counted(first: int, n: int) -> pa.Array:
 
 
 @dataclass(frozen=True, eq=False)
+class NamedPoints:
+    """Points that stand for vertices, in the order of the user. Several may stand for one vertex."""
+
+    #: (P,) int64 or string, all different.
+    ids: pa.Array
+    #: (P,) uint32.
+    vertices: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class VertexIds:
     """The input's ids of all vertices."""
 
@@ -62,6 +72,9 @@ class VertexIds:
     table: pa.Array | None
     #: The number of vertices.
     n_vertices: int
+    #: The sources of a run, or some of them, and its targets, as far as they are points: results have their ids.
+    source_points: NamedPoints | None = None
+    target_points: NamedPoints | None = None
 
     def column(self) -> pa.Array:
         """Return the ids of all vertices in vertex order, (V,) int64 or large_string."""
@@ -74,6 +87,28 @@ class VertexIds:
         if self.table is not None:
             return self.table.take(pa.array(vertices, pa.int64()))
         return pa.array(vertices.astype(np.int64) + self.mapping.first_id)
+
+    def of_places(self, places: np.ndarray) -> VertexIds:
+        """Return the ids for the sources at some `places` (n,) among all sources of the run."""
+        if (points := self.source_points) is None:
+            return self
+        taken = NamedPoints(points.ids.take(pa.array(places, pa.int64())), points.vertices[places])
+        return replace(self, source_points=taken)
+
+    def of_sources(self, sources: np.ndarray) -> pa.Array:
+        """Return the ids of `sources` (n,), which are all that these ids are for."""
+        return self.originals(sources) if self.source_points is None else self.source_points.ids
+
+    def of_targets(self, targets: np.ndarray) -> pa.Array:
+        """Return the ids of `targets` (n,), which are all targets of the run."""
+        return self.originals(targets) if self.target_points is None else self.target_points.ids
+
+    @property
+    def has_text_sources(self) -> bool:
+        """Whether the ids of sources are strings."""
+        if self.source_points is None:
+            return self.mapping.type == "string"
+        return not pa.types.is_integer(self.source_points.ids.type)
 
     def names(self, vertices: np.ndarray) -> list[int] | list[str]:
         """Return the ids of `vertices` (n,), which are few, as Python's own values."""

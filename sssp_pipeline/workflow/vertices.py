@@ -40,7 +40,8 @@ class Points(Section):
     `latitude`."""
 
     id: Text | None = None
-    """Column that names the points in messages and in `snapped.parquet`. `null` takes the column `id`, or no column."""
+    """Column of the ids of the points, which results have. `null` takes the column `id`. Without one, points are
+    numbered from 1."""
 
     max_snap_m: Annotated[int, Field(gt=0)] | Annotated[float, Field(gt=0)] | None = 1000
     """Largest distance from a point to its vertex, in metres. A point that is farther away stops the run. `null` means
@@ -99,7 +100,8 @@ class Sources(Vertices):
     """Every vertex."""
 
     order: Literal["ascending", "given"] = "ascending"
-    """Order of the sources in the results: by vertex, or the order of `ids`, `file` or `points`."""
+    """Order of the sources in the results: by vertex, or the order of `ids` or `file`. Points always have the order of
+    their file."""
 
 
 #: Keys that only some choices of vertices use: the default, and these choices.

@@ -7,7 +7,7 @@ the distance to the best vertex. So no vertex is missed. Of vertices at the same
 
 from __future__ import annotations
 
-import hashlib
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile, PointTable
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results import snapped
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.vertices import Points
 
@@ -39,7 +40,7 @@ class Snapper:
         self.sentences: list[str] = []
 
     def __call__(self, spec: Points, key: str) -> np.ndarray:
-        """Return the vertices (n,) uint32 of the points in `spec.file`, each once, in the order of the file.
+        """Return the vertices (n,) uint32 of the points in `spec.file`, in the order of the file.
 
         Parameters
         ----------
@@ -56,6 +57,7 @@ class Snapper:
         """
         key, what = f"{key}.points", "source" if key == "sources" else "target"
         points = PointFile(key, spec).read()
+        _check_ids(spec, key, points)
         positions = self._stored.lon_lat(spec.coordinates)
         nearby = Nearby(positions)
         limit_m = np.inf if spec.max_snap_m is None else spec.max_snap_m
@@ -66,36 +68,49 @@ class Snapper:
         columns = {
             "role": pa.array([what] * n_points),
             "row": pa.array(np.arange(1, n_points + 1)),
-            "id": pa.array(points.ids or [None] * n_points, pa.string()),
+            "id": pa.array(points.ids, pa.string()),
             "lon": points.lon,
             "lat": points.lat,
             "vertex": self._stored.ids.originals(vertices),
             "distance_m": distances_m,
         }
-        self._tables.append(pa.table(columns))
-        _, firsts = np.unique(vertices, return_index=True)
-        chosen = vertices[np.sort(firsts)]
+        self._tables.append(snapped.points_table(columns, has_whole_ids=points.has_whole_ids))
+        n_vertices = len(np.unique(vertices))
         last = int(np.argmax(distances_m))
+        named = "numbered from 1" if points.id_column is None else f"ids in column `{points.id_column}`"
         self.sentences.append(
-            f"snapped {plural(n_points, f'{what} point')} to {plural(len(chosen), 'vertex')}, "
+            f"snapped {plural(n_points, f'{what} point')} to {plural(n_vertices, 'vertex')}, "
             f"at most {distances_m[last]:,.1f} m away ({files.redacted(spec.file)} {points.places[last]}); "
-            f"coordinates of the graph in {positions.unit}"
+            f"{named}; coordinates of the graph in {positions.unit}"
         )
-        return chosen
+        return vertices
 
     @property
     def table(self) -> pa.Table | None:
         """A row for each point: `role`, `row`, `id`, `lon`, `lat`, `vertex`, `distance_m`; None without points."""
-        return pa.concat_tables(self._tables) if self._tables else None
+        return snapped.joined(self._tables) if self._tables else None
 
     @property
     def digest(self) -> str | None:
         """A digest of the points and their vertices; None without points."""
-        if (table := self.table) is None:
-            return None
-        # Without the metres, which may differ in the last bit from machine to machine.
-        rows = table.drop_columns(["distance_m"]).to_pylist()
-        return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()
+        return None if (table := self.table) is None else snapped.digest_of(table)
+
+
+def _check_ids(spec: Points, key: str, points: PointTable) -> None:
+    """Raise `InputError` if a point has no id, or that of another one: results would not tell them apart."""
+    ids, places, file = points.ids, points.places, files.redacted(spec.file)
+    if None in ids:
+        raise InputError(
+            f"`{file}` {places[ids.index(None)]} has no id in column `{points.id_column}`",
+            hint=f"give each point an id, or name another column with `{key}.id`",
+        )
+    if len(set(ids)) < len(ids):
+        again = next(point_id for point_id, n in Counter(ids).items() if n > 1)
+        first = ids.index(again)
+        raise InputError(
+            f"`{file}`: {places[first]} and {places[ids.index(again, first + 1)]} have the id `{again}`",
+            hint=f"give each point an id of its own, or name another column with `{key}.id`",
+        )
 
 
 def _too_far(spec: Points, key: str, points: PointTable, far: np.ndarray, nearby: Nearby) -> InputError:

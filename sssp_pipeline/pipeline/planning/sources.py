@@ -67,6 +67,8 @@ class VertexSelection:
     def sources(self, spec: Sources) -> np.ndarray:
         """Return the sources (S,) uint32: ascending, or with `order: given` in the order of the workflow or its file.
 
+        Points always have the order of their file. Several may stand for the same vertex.
+
         Raises
         ------
         InputError
@@ -79,7 +81,8 @@ class VertexSelection:
         if spec.all:
             return np.arange(self.ids.n_vertices, dtype=np.uint32)
         chosen = self._chosen(spec, "sources")
-        return (chosen if spec.order == "given" else np.sort(chosen)).astype(np.uint32)
+        is_sorted = spec.order == "ascending" and spec.points is None
+        return (np.sort(chosen) if is_sorted else chosen).astype(np.uint32)
 
     def vertices(self, spec: Vertices, key: str) -> np.ndarray:
         """Return the targets (T,) uint32 that `spec` names, which is at `key` in the workflow.

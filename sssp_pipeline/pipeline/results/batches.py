@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.pipeline.results import batch_metrics
     from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place
 else:  # `inspect` needs neither
-    pa = LazyModule("pyarrow")
+    np, pa = LazyModule("numpy"), LazyModule("pyarrow")
     batch_metrics = LazyModule("sssp_pipeline.pipeline.results.batch_metrics")
 
 #: Files that are requested from an object store at a time.
@@ -127,13 +127,19 @@ class RunBatches:
         Returns how many bytes were written.
         """
         assert self.identity is not None, "a batch is committed for a run"
+        of_batch = ids
+        if ids.source_points is not None:
+            first = batch * self.identity["batch"]
+            of_batch = ids.of_places(np.arange(first, first + len(sources)))
         sums = {}
         if (words := solution.over_sources) is not None:
             part, of_part = words.astype("<u8", copy=False), part_file(batch)
             sums[of_part] = file_sums.write_summed(self.path(of_part), lambda file: file.write(part))
         if (name := output.batch_file(batch)) is not None:
             path = self.path(name)
-            sums[name] = file_sums.write_summed(path, lambda file: output.write(file, sources, solution, ids))
+            sums[name] = file_sums.write_summed(
+                path, lambda file: output.write(file, sources, solution, of_batch)
+            )
         metrics = batch_metrics.BatchMetrics(place, solution.metrics).to_bytes()
         content = commits.Commit(batch, commits.run_digest(self.identity), sums, metrics).to_bytes()
         files.write_atomic(self.path(commit_file(batch)), content)
@@ -196,7 +202,7 @@ class RunBatches:
         def read(batch: int) -> tuple[pa.Table, dict[str, FileSum]]:
             commit = self.commit(batch)
             stored = batch_metrics.BatchMetrics.of_bytes(commit.metrics)
-            sources = ids.originals(stored.sources)
+            sources = pa.array(stored.sources)
             table = batch_metrics.metrics_table(stored.metrics, sources, batch, stored.place, scale)
             return table, commit.files
 
@@ -211,6 +217,7 @@ class RunBatches:
                 for of_batch in sums:
                     self.sums |= {n: s for n, s in of_batch.items() if not n.startswith(f"{UNFINISHED}/")}
         table = pa.concat_tables(tables)
+        table = table.set_column(0, "source", ids.of_sources(table["source"].to_numpy()))
         self.write_table(METRICS_FILE, table)
         return table
 

@@ -66,10 +66,10 @@ class VertexDistances(RowOutput):
         if not len(wrong):
             return None
         first = int(wrong[0])
-        vertex = first if self.words is None else int(self.words[first])
+        vertex = ids.original(first) if self.words is None else ids.of_targets(self.words)[first]
         unreached = csr.unreached_distance(exact.dtype)
         found, wanted = (None if d == unreached else d.item() for d in (stored[first], exact[first]))
-        return distance_fault(source, ids.original(vertex), found, wanted, self.form.scale)
+        return distance_fault(source, vertex, found, wanted, self.form.scale)
 
     def query(self, url: str) -> str:
         return self.layout.query.format(parquet_files(url, "distances/*.parquet"))
@@ -149,14 +149,15 @@ class TargetDistances(VertexDistances):
         InputError
             The files hold other vertices.
         """
-        found = []
-        for each in stored:
-            there = self.layout.vertex_ids(each, self.n).to_pylist()
-            found.append(ids.vertices(there, f"`{files.redacted(each.url)}`: vertex"))
-        vertices = np.concatenate(found)
+        url = files.redacted(stored[0].url)
+        there = [vertex for each in stored for vertex in self.layout.vertex_ids(each, self.n).to_pylist()]
+        if (points := ids.target_points) is None:
+            vertices = ids.vertices(there, f"`{url}`: vertex")
+        else:
+            vertices = points.vertices if there == points.ids.to_pylist() else points.vertices[:0]
         if vertex_ids.digest_of(vertices) != self.digest:
             raise InputError(
-                f"`{files.redacted(stored[0].url)}` is damaged: it has not the targets that the run was asked for",
+                f"`{url}` is damaged: it has not the targets that the run was asked for",
                 hint=REPAIR,
             )
         return replace(self, words=vertices)

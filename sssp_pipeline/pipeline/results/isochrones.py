@@ -44,8 +44,8 @@ class Isochrones:
         The graph.
     rows
         Returns the id of each source and its distances (V,) in the type of the weights, as a solver gives them.
-    n_sources
-        How many sources there are.
+    sources
+        (S,) their ids.
     limits
         Distances in the unit of the weights, in any order.
     cutoff
@@ -66,7 +66,7 @@ class Isochrones:
         self,
         stored: StoredGraph,
         rows: Callable[[], Iterator[StoredRow]],
-        n_sources: int,
+        sources: pa.Array,
         limits: Sequence[float],
         cutoff: float | None,
         *,
@@ -74,7 +74,7 @@ class Isochrones:
         coordinates: str = "auto",
     ) -> None:
         shapely_module()
-        self._stored, self._rows, self._n_sources = stored, rows, n_sources
+        self._stored, self._rows, self._sources = stored, rows, sources
         self._limits = _checked_limits(limits, cutoff)
         if not _is_number(buffer_m) or not 0 < buffer_m < math.inf:
             raise InputError(
@@ -100,7 +100,7 @@ class Isochrones:
         is_whole = all(isinstance(limit, int) for limit in self._limits)
         about = {"buffer_m": self._buffer_m, "limit_unit": self._stored.manifest.weights.unit}
         fields = [
-            ("source", self._stored.ids.column().type),
+            ("source", self._sources.type),
             ("limit", pa.int64() if is_whole else pa.float64()),
             (GEOMETRY, pa.binary()),
             (BOUNDS, BOUNDS_TYPE),
@@ -140,7 +140,7 @@ class Isochrones:
         for done, (table, kinds, bounds) in enumerate(found, start=1):
             self._described.add(kinds, bounds)
             yield table
-            progress.advance(done, self._n_sources, "sources")
+            progress.advance(done, len(self._sources), "sources")
 
     def _around(self, areas: ReachedAreas, stored: StoredRow) -> tuple[pa.Table, list[str], np.ndarray]:
         """Return the isochrones of one source, their types, and their bounds (n, 4)."""

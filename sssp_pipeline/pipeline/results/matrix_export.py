@@ -100,7 +100,9 @@ def export_matrix(
         progress,
     )
     if suffix == "parquet":
-        _write_parquet(blocks, url, list(columns), stored.sources.type, dtype, sparse, unreached)
+        _write_parquet(
+            blocks, url, list(columns), (stored.sources.type, stored.vertex_type), dtype, sparse, unreached
+        )
         return
     shape = record["sources"], stored.n_columns
     numbers = ((block.sources, block.vertices, _numbers(block, unreached, dtype)) for block in blocks)
@@ -145,12 +147,12 @@ def _write_parquet(
     blocks: Iterable[Block],
     url: str,
     columns: list[str],
-    id_type: pa.DataType,
+    id_types: tuple[pa.DataType, pa.DataType],
     dtype: np.dtype,
     sparse: bool,
     unreached: float | None,
 ) -> None:
-    schema = pa.schema(list(zip(columns, (id_type, id_type, pa.from_numpy_dtype(dtype)), strict=True)))
+    schema = pa.schema(list(zip(columns, (*id_types, pa.from_numpy_dtype(dtype)), strict=True)))
     with (
         files.open_atomic(url, synced=True) as handle,
         pq.ParquetWriter(handle, schema, compression="zstd", use_dictionary=columns[:2]) as writer,

@@ -131,15 +131,15 @@ class Reduced(TableOutput):
     def histogram_columns(self) -> dict[str, tuple[float, float]]:
         return {f"from_{low}_to_{high}": (low, high) for low, high in pairwise(self.histogram)}
 
-    def table(self, sources: np.ndarray, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
+    def table(self, sources: pa.Array, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
         try:
             columns = [
-                ids.originals(sources),
+                sources,
                 *(self._value(name, words, n_vertices) for name in self.values),
             ]
         except reductions.SumTooLargeError as error:
             raise UnsolvableError(
-                f"the sum of the distances of source `{ids.original(int(sources[error.place]))}` is above what "
+                f"the sum of the distances of source `{sources[error.place]}` is above what "
                 f"{error.dtype} holds",
                 hint="leave out `sum_distance`; `mean_distance` always fits",
             ) from error

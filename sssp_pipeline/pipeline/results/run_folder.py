@@ -27,6 +27,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     OVERWRITE,
     REPAIR,
     RUN_FILE,
+    SNAPPED_FILE,
     STARTED,
     TARGETS,
     UNFINISHED,
@@ -42,9 +43,12 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from sssp_pipeline.base import vertex_ids
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.pipeline.results import snapped
 else:  # `inspect` needs none of them
     np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
     vertex_ids = LazyModule("sssp_pipeline.base.vertex_ids")
+    snapped = LazyModule("sssp_pipeline.pipeline.results.snapped")
 
 RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 3
@@ -247,6 +251,29 @@ class RunFolder(RunBatches):
                 f"`{files.redacted(path)}` is damaged: it has not what the run was asked for", hint=AGAIN
             )
         return words
+
+    def named_ids(self, ids: VertexIds, identity: dict[str, Any] | None) -> VertexIds:
+        """Return the ids of the graph with the points of the run of this `identity`, if it has some.
+
+        Raises `InputError` if `snapped.parquet` is missing or has other points.
+        """
+        if identity is None or "snapped" not in identity:
+            return ids
+        return snapped.with_points(ids, self.read_points(identity))
+
+    def read_points(self, identity: dict[str, Any]) -> pa.Table:
+        """Return the content of `snapped.parquet`; raises as `named_ids`."""
+        path = self.path(SNAPPED_FILE)
+        try:
+            table = pq.read_table(pa.BufferReader(files.read_bytes(path)))
+            is_damaged = snapped.digest_of(table) != identity["snapped"]
+        except (pa.ArrowException, KeyError, OSError):
+            is_damaged = True
+        if is_damaged:
+            raise InputError(
+                f"`{files.redacted(path)}` is damaged: it has not the points of the run", hint=AGAIN
+            )
+        return table
 
     def runs_of_weights(self) -> dict[str, RunFolder]:
         """Return the runs in this folder of a run of several weights, finished or not, by the name of the weight."""

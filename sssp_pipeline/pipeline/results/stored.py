@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import VertexIds, listed
+from sssp_pipeline.pipeline.results import snapped
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.layouts.layout import Block, FilesOfSources, StoredRow
 from sssp_pipeline.pipeline.results.outputs import recorded_output
@@ -67,13 +68,46 @@ class StoredResults:
         """How many values are stored of each source."""
         return self.output.n_columns(self._record["graph"]["n_vertices"])
 
-    # ---- ids that a user gives ----
+    # ---- ids ----
 
-    def typed(self, given: Any) -> pa.Array:
-        """Return `given`, one id or a sequence, as ids of the run; an id of another type is an `InputError`."""
+    @cached_property
+    def _points(self) -> dict[str, pa.Table]:
+        """The columns `id` and `vertex` of the points that are the sources or the targets, by role."""
+        if "snapped" not in self._record["identity"]:
+            return {}
+        table = self.folder.read_points(self._record["identity"])
+        found = {role: snapped.ids_of(table, role) for role in ("source", "target")}
+        return {role: points for role, points in found.items() if points is not None}
+
+    @property
+    def vertex_type(self) -> pa.DataType:
+        """The type of the ids of vertices in tables of distances."""
+        if "target" in self._points:
+            return self._points["target"]["id"].type
+        if "source" not in self._points:
+            return self.sources.type
+        return pa.type_for_alias(self._record["graph"]["ids"]["type"])
+
+    def vertex_at(self, point: Any, role: str) -> Any:
+        """Return the vertex id of a point, which is a "source" or a "target"; without points, the id itself.
+
+        Raises `InputError` if the run has no such point.
+        """
+        if role not in self._points:
+            return point
+        points = self._points[role]
+        place = pc.index_in(self.typed(point, points["id"].type)[0], value_set=points["id"]).as_py()
+        if place is None:
+            raise InputError(
+                f"{role} {listed([point])} is not in the run `{self.url}`",
+                hint=f"its {role}s are {listed(points['id'].to_pylist())}",
+            )
+        return points["vertex"][place].as_py()
+
+    def typed(self, given: Any, kind: pa.DataType) -> pa.Array:
+        """Return `given`, one id or a sequence, as ids of a type; an id of another type is an `InputError`."""
         if isinstance(given, str | int | np.integer):
             given = [given]
-        kind = self.sources.type
         listable = given.tolist() if hasattr(given, "tolist") else list(given)
         try:
             return pa.array(listable, kind)
@@ -86,7 +120,7 @@ class StoredResults:
 
     def wanted(self, sources: Any) -> pa.Array:
         """Return the ids of `sources`, or of all for None; raise `InputError` if the run lacks one."""
-        wanted = self.sources if sources is None else self.typed(sources).unique()
+        wanted = self.sources if sources is None else self.typed(sources, self.sources.type).unique()
         unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
         if len(unknown):
             raise InputError(
@@ -103,9 +137,13 @@ class StoredResults:
             holds, hint = refusal
             raise InputError(f"`{self.url}` holds {holds}", hint=hint)
         wanted = self.wanted(sources)
-        of_vertices = None if vertices is None else self.typed(vertices)
-        kind, form = self.sources.type, self.output.form
-        columns = [("source", kind), ("vertex", kind), ("distance", pa.from_numpy_dtype(self.dtype))]
+        kind, form = self.vertex_type, self.output.form
+        of_vertices = None if vertices is None else self.typed(vertices, kind)
+        columns = [
+            ("source", self.sources.type),
+            ("vertex", kind),
+            ("distance", pa.from_numpy_dtype(self.dtype)),
+        ]
         schema = pa.schema([*columns, ("predecessor", kind)] if form.predecessors else columns)
         parts = (rows.cast(schema) for rows in self.tables(wanted, of_vertices))
         table = pa.concat_tables([schema.empty_table(), *parts])
@@ -162,11 +200,12 @@ class StoredResults:
         InputError
             A file is damaged.
         """
+        named = self.folder.named_ids(ids, self._record["identity"])
         for each in self._files_with(sources):
             places = np.arange(len(each.sources))
             if sources is not None:
                 places = places[_is_in(each.sources, sources)]
-            rows = self.output.read(each.stored, places.tolist(), ids, self._weight_dtype)
+            rows = self.output.read(each.stored, places.tolist(), named, self._weight_dtype)
             for place in places.tolist():
                 name, row = next(rows, (-1, None))
                 if name != each.sources[place].as_py():

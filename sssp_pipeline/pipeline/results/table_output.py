@@ -42,8 +42,8 @@ class TableOutput(RowOutput):
     input_stays = True
 
     @abstractmethod
-    def table(self, sources: np.ndarray, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
-        """Return what is stored of the rows of `sources` (S,). Solvers kept `words` (S, W) of them.
+    def table(self, sources: pa.Array, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
+        """Return what is stored of the rows of sources, which have these ids (S,). Solvers kept `words` (S, W) of them.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class TableOutput(RowOutput):
         return 8 * self.n_columns(n_vertices)
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        table = self.table(sources, solution.distances, ids, ids.n_vertices)
+        table = self.table(ids.of_sources(sources), solution.distances, ids, ids.n_vertices)
         write_parquet(table, handle, compression=self.form.compression)
 
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
@@ -78,8 +78,7 @@ class TableOutput(RowOutput):
                 yield rows[0]["source"], rows
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
-        sources = np.array([true.metrics[0].source], np.uint32)
-        exact = self.table(sources, true.distances, ids, ids.n_vertices).to_pylist()
+        exact = self.table(pa.array([source]), true.distances, ids, ids.n_vertices).to_pylist()
         for found, wanted in zip(stored, exact, strict=True):
             for name in self.names[1:]:
                 if found[name] != wanted[name]:
@@ -107,7 +106,7 @@ class NearestVertices(TableOutput):
         assert asked is not None, "checked as a contradiction"
         words = None
         if asked.of is not None:
-            words = np.sort(choose.vertices(asked.of, "output.nearest.of"))
+            words = np.unique(choose.vertices(asked.of, "output.nearest.of"))
         digest = None if words is None else vertex_ids.digest_of(words)
         return cls(form, digest, words, choose.weight_dtype.name, asked.k)
 
@@ -136,12 +135,17 @@ class NearestVertices(TableOutput):
     def names(self) -> list[str]:
         return ["source", "rank", "vertex", "distance"]
 
-    def table(self, sources: np.ndarray, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
+    def table(self, sources: pa.Array, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
         distances, vertices = nearest.nearest_of(words, self._dtype)
-        missing = vertices == csr.NO_VERTEX
-        named = ids.originals(np.where(missing, 0, vertices).ravel())
+        if (points := ids.target_points) is None:
+            missing = vertices == csr.NO_VERTEX
+            named = ids.originals(np.where(missing, 0, vertices).ravel())
+        else:
+            places, distances = _nearest_points(points.vertices, vertices, distances)
+            missing = places < 0
+            named = points.ids.take(pa.array(np.maximum(places, 0).ravel()))
         columns = [
-            ids.originals(np.repeat(sources, self.k)),
+            sources.take(pa.array(np.repeat(np.arange(len(sources)), self.k))),
             pa.array(np.tile(np.arange(1, self.k + 1, dtype=np.int32), len(sources))),
             pc.if_else(pa.array(missing.ravel()), None, named),
             self.form.column(distances.ravel()),
@@ -153,3 +157,37 @@ class NearestVertices(TableOutput):
 
     def query(self, url: str) -> str:
         return f"SELECT * FROM {parquet_files(url, 'distances/*.parquet')} WHERE rank = 1 LIMIT 10"
+
+
+def _nearest_points(
+    points: np.ndarray, vertices: np.ndarray, distances: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearest points of each source, made of its nearest vertices.
+
+    Parameters
+    ----------
+    points
+        (P,) uint32, the vertex of each point.
+    vertices, distances
+        (S, k), each row from near to far; `NO_VERTEX` where fewer are reached.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        The places of k points in `points`, (S, k) int64, -1 where fewer are reached; and the distances to them.
+    """
+    n_sources, k = vertices.shape
+    order = np.argsort(points, kind="stable")  # points at one vertex keep their order
+    firsts, ends = (np.searchsorted(points[order], vertices.ravel(), side) for side in ("left", "right"))
+    counts = ends - firsts
+    # Row by row, all points at the nearest vertices: the first k of a row are its nearest points.
+    row = np.repeat(np.repeat(np.arange(n_sources), k), counts)
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    place = np.repeat(firsts - (np.cumsum(counts) - counts), counts) + np.arange(len(row))
+    is_near = rank < k
+    places = np.full((n_sources, k), -1, np.int64)
+    far = csr.unreached_distance(distances.dtype)
+    of_places = np.full((n_sources, k), far, distances.dtype)
+    places[row[is_near], rank[is_near]] = order[place[is_near]]
+    of_places[row[is_near], rank[is_near]] = np.repeat(distances.ravel(), counts)[is_near]
+    return places, of_places

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sssp_pipeline.base.csr import NO_VERTEX, GraphTraits
 from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.base.vertex_ids import NamedPoints
 from sssp_pipeline.kernels.contract import over_sources
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE, part_file
@@ -34,6 +35,16 @@ _GROUP = 2**20
 
 class Originals(Protocol):
     """Ids of vertices."""
+
+    @property
+    def source_points(self) -> NamedPoints | None:
+        """As in `VertexIds`."""
+        ...
+
+    @property
+    def target_points(self) -> NamedPoints | None:
+        """As in `VertexIds`."""
+        ...
 
     def originals(self, vertices: np.ndarray) -> pa.Array:
         """Return the ids of `vertices` (n,)."""
@@ -70,7 +81,11 @@ class PerVertex:
         UnsolvableError
             A sum does not fit its type.
         """
-        ids, traits, metrics = stored.ids, stored.manifest.traits, folder.read_metrics()
+        ids, traits, metrics = (
+            folder.named_ids(stored.ids, folder.identity),
+            stored.manifest.traits,
+            folder.read_metrics(),
+        )
         over, dtype = self.over, traits.weight_dtype
         words = over.none(dtype, traits.n_vertices)
         for batch in range(n_batches):
@@ -111,7 +126,7 @@ class PerVertex:
             elif value == "nearest_source":
                 sources = words[over_sources.NEAREST + 1].astype(np.uint32)
                 missing = sources == NO_VERTEX
-                named = ids.originals(np.where(missing, 0, sources))
+                named = _named_sources(ids, np.where(missing, 0, sources))
                 columns[value] = pc.if_else(pa.array(missing), None, named)
                 columns["nearest_distance"] = self.form.column(over_sources.distances_of(words, dtype))
             elif value == "sum_distance":
@@ -123,6 +138,15 @@ class PerVertex:
             counts = words[over.first_within(dtype) + order.index(radius)]
             columns[f"within_{radius}"] = pa.array(counts.astype(np.int64))
         return pa.table(columns)
+
+
+def _named_sources(ids: Originals, sources: np.ndarray) -> pa.Array:
+    """Return the ids of `sources` (n,): of several points at a vertex the first one."""
+    if (points := ids.source_points) is None:
+        return ids.originals(sources)
+    vertices, firsts = np.unique(points.vertices, return_index=True)
+    places = np.minimum(np.searchsorted(vertices, sources), len(vertices) - 1)
+    return points.ids.take(pa.array(firsts[places]))
 
 
 def read_vertex_rows(stored: StoredFile, vertices: np.ndarray, n_vertices: int) -> pa.Table:

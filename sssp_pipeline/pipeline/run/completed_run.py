@@ -101,8 +101,11 @@ def _verdict_on(
 ) -> Verdict:
     """Return the verdict of the workers of `source` on a finished run. Raises the errors of `verify_on`."""
     output, metrics = recorded_output(record), folder.read_metrics()
-    place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
-    sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
+    if (points := folder.named_ids(stored.ids, record["identity"]).source_points) is not None:
+        sources = points.vertices
+    else:
+        place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
+        sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
     # The metrics have a row for each source, in the order of the batches.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
     retries = record["workflow"]["solve"]["retries"]

@@ -120,6 +120,7 @@ class OneRun:
     def _solve(self, missing: list[int]) -> Solved:
         """Solve and commit the batches that are `missing`. Before, make the hierarchy if they are to use one."""
         self.start_up.end("plan")
+        self._write_points()
         source = self.cluster.source()
         solve, machine, kept = self.workflow.solve, source.machine, self._output.kept
         left = [self._batches[number] for number in missing]
@@ -144,7 +145,8 @@ class OneRun:
         """Return the content of run.json, after files of all batches are made of the files of each batch."""
         self.still_ours()
         self.folder.clean()  # a dead worker may have left a half-written file
-        output, ids, traits = self._output, self.stored.ids, self.stored.manifest.traits
+        output, traits = self._output, self.stored.manifest.traits
+        ids = self.folder.named_ids(self.stored.ids, self._identity)
         metrics = self.folder.finish_metrics(len(self._batches), ids, output.form.scale)
         dtype = traits.weight_dtype
         overall = overall_numbers(self.folder, metrics, output, len(self._batches), dtype)
@@ -159,10 +161,13 @@ class OneRun:
 
     def _write_inputs(self) -> None:
         """Write the files of results that follow from the workflow only."""
-        if (snapped := self.selected.snapper.table) is not None:
-            self.folder.write_table(SNAPPED_FILE, snapped)
+        self._write_points()
         if self._output.input_stays and self._output.words is not None:
             self.folder.write_input(self._output.words, stays=True)
+
+    def _write_points(self) -> None:
+        if (table := self.selected.snapper.table) is not None:
+            self.folder.write_table(SNAPPED_FILE, table)
 
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return the content of run.json after solving; later stages add to it."""

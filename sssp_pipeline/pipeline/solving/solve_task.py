@@ -87,6 +87,12 @@ def _read_input(run: str, identity: str, stays: bool, digest: str) -> np.ndarray
     return RunFolder(run).read_input(digest, stays=stays)
 
 
+@lru_cache(maxsize=1)
+def _named_ids(run: str, snapped: str, ids: VertexIds) -> VertexIds:
+    """Return `ids` with the points of a run, whose digest is `snapped`. This process keeps them for one run."""
+    return RunFolder(run).named_ids(ids, {"snapped": snapped})
+
+
 def solve_task(task: SolveTask) -> TaskDone:
     """Solve the batches of a task, commit them, and return what that took; runs on a worker.
 
@@ -107,6 +113,8 @@ def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
+    if (snapped := task.identity.get("snapped")) is not None:
+        ids = _named_ids(task.run, snapped, ids)
     loaded = time.perf_counter()
     read_input = partial(_read_input, task.run, str(task.identity), task.output.input_stays)
     output = task.output.for_solving(read_input)

@@ -84,7 +84,7 @@ def verify_task(task: VerifyTask) -> Checked:
     """
     mark_reachable(files.redacted(task.store), files.redacted(task.run))
     stored = resident_graph(task.store, task.content_id)
-    graph, ids = stored.proven(), stored.ids
+    graph, ids = stored.proven(), task.folder().named_ids(stored.ids, task.identity)
     with ROOM.held(task.n_bytes, memory_limit() - stored.manifest.graph_bytes):
         check = _Check(task, graph, ids, _output_of(task, ids))
         batches = zip(task.batches, task.places, strict=True)
@@ -149,12 +149,13 @@ class _Check:
     def batch(self, number: int, sources: np.ndarray, places: Sequence[int]) -> str | None:
         """Return the sentence on the first of `sources` (n,) whose stored row is wrong, None if all are right."""
         url, rows = self._stored_rows(number, places)
-        for place, source in zip(places, sources.tolist(), strict=True):
+        of_run = number * self.task.identity["batch"] + np.array(places)
+        wanted = self.ids.of_places(of_run).of_sources(sources).to_pylist()
+        for place, source, its_id in zip(places, sources.tolist(), wanted, strict=True):
             name, stored = next(rows, (None, np.empty(0)))
-            if name is None or name != self.ids.original(source):
+            if name is None or name != its_id:
                 raise InputError(
-                    f"`{files.redacted(url)}` holds source `{name}` at place {place}, "
-                    f"not `{self.ids.original(source)}`",
+                    f"`{files.redacted(url)}` holds source `{name}` at place {place}, not `{its_id}`",
                     hint=REPAIR,
                 )
             by_mode = self._by_oracle if self.task.mode == "sample" else self._by_certificate

@@ -21,6 +21,7 @@ from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.vertex_table import PerVertex, read_vertex_rows
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.verification.task import ROOM, memory_limit, oracle_for
@@ -96,7 +97,8 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
     accumulator = Accumulator(task.output.over, graph.traits, len(task.vertices))
     for row, source in zip(rows, sources.tolist(), strict=True):
         accumulator.add(row, source)
-    exact = task.output.table(accumulator.words, task.vertices, stored.ids, graph.traits)
+    ids = RunFolder(task.run).named_ids(stored.ids, task.identity)
+    exact = task.output.table(accumulator.words, task.vertices, ids, graph.traits)
     found_rows = read_vertex_rows(task.stored, task.vertices, graph.n_vertices)
     return CheckedVertices(len(task.vertices), _difference(found_rows, exact))
 

@@ -180,7 +180,7 @@ def test_geoparquet_with_native_points_and_parquet_with_columns(tmp_path):
     assert (found.lon.tolist(), found.lat.tolist()) == ([1, 3], [2, 4])
     pq.write_table(pa.table({"lon": [1, 3], "lat": pa.array([2, 4], pa.float32())}), tmp_path / "q.parquet")
     found = read(tmp_path / "q.parquet")
-    assert (found.lon.tolist(), found.lat.tolist(), found.ids) == ([1, 3], [2, 4], None)
+    assert (found.lon.tolist(), found.lat.tolist(), found.ids) == ([1, 3], [2, 4], ["1", "2"])
     with (
         pa.OSFile(str(tmp_path / "q.arrow"), "wb") as file,
         pa.ipc.new_file(file, pa.schema({"x": pa.int8(), "y": pa.int8()})) as to,

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.vertex_ids import listed
+from sssp_pipeline.base.vertex_ids import listed, typed_ids
 from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import other_crs, primary_geometry
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile, shortened
@@ -49,14 +49,17 @@ class PointTable:
     #: (P,) float64, degrees.
     lon: np.ndarray
     lat: np.ndarray
-    #: (P,) names of the points, None for a point without one; None if the file names none.
-    ids: list[str | None] | None
+    #: (P,) None for a point without one. Results have them as integers if `has_whole_ids`.
+    ids: list[str | None]
+    has_whole_ids: bool
+    #: The column of the ids; None if the file has none, and points are numbered from 1.
+    id_column: str | None
     #: Where the points are in the file: "line 2" or "row 1".
     places: Sequence[str]
 
     def name(self, i: int) -> str:
         """Return the place of a point, its id and its position, for a message."""
-        point_id = self.ids[i] if self.ids is not None else None
+        point_id = None if self.id_column is None else self.ids[i]
         named = f" `{shortened(point_id)}`" if point_id is not None else ""
         return (
             f"{self.places[i]}: the point{named} at longitude {self.lon[i]:.10g}, latitude {self.lat[i]:.10g}"
@@ -133,7 +136,7 @@ class PointFile(ColumnFile):
     def _of_text(self, content: bytes) -> PointTable:
         rows = self._rows(content)
         if not rows:
-            return PointTable(np.empty(0), np.empty(0), None, Places("line", []))
+            return self._named(np.empty(0), np.empty(0), None, None, Places("line", []))
         names = [cell.strip() for cell in rows[0][1]]
         lon, lat, point_id = (self._column(part, names) for part in _NAMES)
         assert lon is not None
@@ -148,8 +151,10 @@ class PointFile(ColumnFile):
                 )
             for part, i in (("lon", lon), ("lat", lat)):
                 found[part].append(self._number(row[i].strip(), names[i], place))
-        ids = None if point_id is None else [row[point_id].strip() or None for _, row in rows]
-        return PointTable(np.array(found["lon"]), np.array(found["lat"]), ids, places)
+        column, ids = None, None
+        if point_id is not None:
+            column, ids = names[point_id], [row[point_id].strip() or None for _, row in rows]
+        return self._named(np.array(found["lon"]), np.array(found["lat"]), column, ids, places)
 
     def _number(self, word: str, column: str, place: str) -> float:
         if not word:
@@ -174,17 +179,15 @@ class PointFile(ColumnFile):
             is_file = content.startswith(ARROW_FILE_MAGIC)
             table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
         names = table.column_names
-        point_id = self._column("id", names)
-        ids = None
+        point_id, column, ids = self._column("id", names), None, None
         if point_id is not None:
-            values = table.column(point_id).to_pylist()
-            ids = [None if value is None else str(value) for value in values]
+            column, ids = names[point_id], table.column(point_id).to_pylist()
         places = Places("row", range(1, table.num_rows + 1))
         if b"geo" in (table.schema.metadata or {}) and self.spec.lon is None and self.spec.lat is None:
             lon, lat = self._of_geometry(table, places)
         else:
             lon, lat = (self._values(table, part, places) for part in ("lon", "lat"))
-        return PointTable(lon, lat, ids, places)
+        return self._named(lon, lat, column, ids, places)
 
     def _values(self, table: pa.Table, part: str, places: Sequence[str]) -> np.ndarray:
         i = self._column(part, table.column_names)
@@ -247,6 +250,16 @@ class PointFile(ColumnFile):
         return x, y
 
     # ---- both ----
+
+    def _named(
+        self, lon: np.ndarray, lat: np.ndarray, column: str | None, ids: list[Any] | None, places: Places
+    ) -> PointTable:
+        """Return the points with the `ids` of a `column`; without one they are numbered from 1."""
+        if ids is None:
+            return PointTable(lon, lat, list(map(str, range(1, len(lon) + 1))), True, None, places)
+        texts = [None if value is None else str(value) for value in ids]
+        is_whole = all(isinstance(value, int) and value < 2**63 for value in typed_ids(ids))
+        return PointTable(lon, lat, texts, is_whole, column, places)
 
     def _check(self, points: PointTable) -> None:
         """Raise `InputError` for the first point that is not on the globe."""

@@ -64,7 +64,7 @@ class VertexPositions:
         url = spec.file
         file = _PositionFile("graph.coordinates", Points(file=url, id=spec.id, lon=spec.lon, lat=spec.lat))
         points = file.read()
-        if points.ids is None:
+        if points.id_column is None:
             raise InputError(
                 f"`{files.redacted(url)}` has no column `id`, which says of which vertex a position is",
                 hint=file._naming("id"),

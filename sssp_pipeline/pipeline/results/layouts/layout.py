@@ -72,7 +72,7 @@ class DistanceLayout(ABC):
 
     def vertex_column(self, ids: VertexIds) -> pa.Array:
         """Return the ids of `vertices`, (n,)."""
-        return ids.column() if self.vertices is None else ids.originals(self.vertices)
+        return ids.column() if self.vertices is None else ids.of_targets(self.vertices)
 
     def batch_file(self, batch: int) -> str:
         """Return the path, below the run folder, of what is stored of a batch."""

@@ -65,13 +65,13 @@ class LongLayout(DistanceLayout):
         return 0 if rising else 4 * n_columns * n_sources
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        vertex, compression = self.vertex_column(ids), self.form.compression
+        source, vertex, compression = ids.of_sources(sources), self.vertex_column(ids), self.form.compression
         kind = pa.from_numpy_dtype(self.form.dtype(solution.distances.dtype))
-        columns = [("source", vertex.type), ("vertex", vertex.type), ("distance", kind)]
+        columns = [("source", source.type), ("vertex", vertex.type), ("distance", kind)]
         if solution.predecessors is not None:
             columns.append(("predecessor", vertex.type))
         writer = page_writer.PageWriter(handle, pa.schema(columns), compression)
-        names = ids.names(sources)
+        names = source.to_pylist()
         ids_of_rows = pages.RepeatedColumn.of(vertex, compression)
         rows = _Rows.of(solution.distances, self.form, solution.facts)
         for some, part in _groups(len(sources), len(vertex)):
@@ -103,7 +103,7 @@ class LongLayout(DistanceLayout):
                 rows = file.read_row_group(group, columns=columns, use_threads=False)
                 for name, ids in wanted.items():
                     if ids is not None:
-                        rows = rows.filter(pc.is_in(rows[name].cast(sources.type), value_set=ids))
+                        rows = rows.filter(pc.is_in(rows[name].cast(ids.type), value_set=ids))
                 yield rows
 
     def vertex_ids(self, stored: StoredFile, n: int) -> pa.Array:
@@ -120,7 +120,7 @@ class LongLayout(DistanceLayout):
         for of_batch in files:
             (stored,), sources = of_batch.stored, of_batch.sources
             if vertices is None:
-                vertices = self.vertex_ids(stored, n_vertices).cast(sources.type)
+                vertices = self.vertex_ids(stored, n_vertices)
             with opened(stored) as file:
                 rows = file.read(columns=["distance"], use_threads=False)["distance"]
                 if len(rows) != len(sources) * n_vertices:
@@ -146,7 +146,7 @@ class ReachedLayout(LongLayout):
             is_reached, distances = facts.selected(rows)
         places, reached = np.nonzero(is_reached)
         columns = {
-            "source": ids.originals(sources[places]),
+            "source": ids.of_sources(sources).take(pa.array(places)),
             "vertex": ids.originals(reached),
             "distance": pa.array(self.form.as_written(distances)),
         }

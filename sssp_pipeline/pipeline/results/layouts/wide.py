@@ -81,7 +81,7 @@ class WideLayout(DistanceLayout):
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         # They stay as they were solved until the wide files are written.
-        if "vertex" in ids.names(sources):
+        if "vertex" in ids.of_sources(sources).to_pylist():
             raise UnsolvableError(
                 "a source has the id `vertex`, which is the name of another column of the wide layout",
                 hint="set `output.layout: long`",
@@ -106,13 +106,13 @@ class WideLayout(DistanceLayout):
             A batch is cut, or a file cannot be written.
         """
         progress.stage("merge")
-        ids, dtype = stored.ids, stored.manifest.traits.weight_dtype
+        ids, dtype = folder.named_ids(stored.ids, folder.identity), stored.manifest.traits.weight_dtype
         vertex = self.vertex_column(ids)
         rows = [
             TiledRows(folder.path(tiles_file(batch)), (len(sources), len(vertex)), dtype)
             for batch, sources in enumerate(batches)
         ]
-        names = list(map(str, ids.names(np.concatenate(batches))))
+        names = list(map(str, ids.of_sources(np.concatenate(batches)).to_pylist()))
         folder.merge(write_wide_files(rows, folder.path("distances"), names, vertex, self.form), progress)
 
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
@@ -132,7 +132,7 @@ class WideLayout(DistanceLayout):
             check_vertices(pa.chunked_array([vertex.slice(0, first)]), vertex)
             table = pa.concat_tables(parts)
             for name in table.column_names:
-                source = name if ids.mapping.type == "string" else int(name)
+                source = name if ids.has_text_sources else int(name)
                 yield source, self.form.as_solved(table[name], dtype)
 
     def tables(
@@ -145,13 +145,11 @@ class WideLayout(DistanceLayout):
                 for group in groups_with(file, {"vertex": vertices}):
                     to_read = ["vertex", *map(str, names)]
                     rows = file.read_row_group(group, to_read, use_threads=False)
-                    vertex = rows["vertex"].cast(kind)
                     if vertices is not None:
-                        is_wanted = pc.is_in(vertex, value_set=vertices)
-                        rows, vertex = rows.filter(is_wanted), vertex.filter(is_wanted)
+                        rows = rows.filter(pc.is_in(rows["vertex"].cast(vertices.type), value_set=vertices))
                     for source_id, of_source in parts.items():
-                        source = pa.repeat(pa.scalar(source_id, kind), len(vertex))
-                        found = {"source": source, "vertex": vertex, "distance": rows[str(source_id)]}
+                        source = pa.repeat(pa.scalar(source_id, kind), rows.num_rows)
+                        found = {"source": source, "vertex": rows["vertex"], "distance": rows[str(source_id)]}
                         of_source.append(pa.table({name: found[name] for name in columns or found}))
         yield from chain.from_iterable(parts.values())
 
@@ -161,9 +159,8 @@ class WideLayout(DistanceLayout):
 
     def blocks(self, files: Sequence[FilesOfSources], n_vertices: int, n_rows: int) -> Iterator[Block]:
         for of_run in files:
-            sources, kind = of_run.sources, of_run.sources.type
-            ids = [self.vertex_ids(each, n_vertices) for each in of_run.stored]
-            vertices = pa.concat_arrays(ids).cast(kind)
+            sources = of_run.sources
+            vertices = pa.concat_arrays([self.vertex_ids(each, n_vertices) for each in of_run.stored])
             with ExitStack() as resources:
                 parts = [resources.enter_context(opened(each)) for each in of_run.stored]
                 for first in range(0, len(sources), n_rows):

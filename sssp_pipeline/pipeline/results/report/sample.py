@@ -84,7 +84,8 @@ def read_sample(results: StoredResults, record: dict[str, Any], stored: StoredGr
     placed, missing = None, ""
     if results.output.has_whole_rows and stored.manifest.coordinates:
         try:
-            placed = _placed(*rows[0], unreached, stored)
+            source, column = rows[0]
+            placed = _placed(source, results.vertex_at(source, "source"), column, unreached, stored)
         except InputError as error:
             missing = f"There is no map, because the coordinates cannot be read: {error.message.rstrip('.')}."
     distances = np.concatenate([_reached(row, unreached) for _, row in rows])
@@ -114,13 +115,13 @@ def _reached(column: pa.ChunkedArray, unreached: float | None) -> np.ndarray:
 
 
 def _placed(
-    source: Any, column: pa.ChunkedArray, unreached: float | None, stored: StoredGraph
+    source: Any, vertex_id: Any, column: pa.ChunkedArray, unreached: float | None, stored: StoredGraph
 ) -> PlacedRow | None:
     """Return a whole row at the coordinates of some vertices, the source among them; None if it is not whole."""
     x, y = load_coordinates(stored.store, stored.manifest)
     if len(column) != len(x):
         return None
-    vertex = int(stored.ids.vertices([source], "the sample: source")[0])
+    vertex = int(stored.ids.vertices([vertex_id], "the sample: source")[0])
     step = -(-len(x) // _MOST_POINTS)
     points = np.union1d(np.arange(0, len(x), step), [vertex])
     distances = column.take(pa.array(points)).cast(pa.float64(), safe=False).to_numpy()
