@@ -265,7 +265,7 @@ class RunFolder(RunBatches):
         """Return the content of `snapped.parquet`; raises as `named_ids`."""
         path = self.path(SNAPPED_FILE)
         try:
-            table = pq.read_table(pa.BufferReader(files.read_bytes(path)))
+            table = pq.ParquetFile(pa.BufferReader(files.read_bytes(path))).read(use_threads=False)
             is_damaged = snapped.digest_of(table) != identity["snapped"]
         except (pa.ArrowException, KeyError, OSError):
             is_damaged = True
