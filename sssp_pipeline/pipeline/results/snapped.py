@@ -36,17 +36,22 @@ def digest_of(table: pa.Table) -> str:
     """Return a digest of the points, of their vertices and of the types of their ids."""
     # Without the metres, which may differ in the last bit from machine to machine.
     columns = table.drop_columns(["distance_m"])
-    lines = [repr(sorted(table.schema.metadata.items())), *map(repr, columns.to_pylist())]
+    kinds = [(role, _type_of(table, role)) for role in ("source", "target")]
+    lines = map(repr, [kinds, *columns.to_pylist()])
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def ids_of(table: pa.Table, role: str) -> pa.Table | None:
     """Return the columns `id`, as results have it, and `vertex` of the points of a role; None if it has no points."""
-    kind = (table.schema.metadata or {}).get(f"type of {role}".encode())
-    if kind is None:
+    if (kind := _type_of(table, role)) is None:
         return None
     rows = table.filter(pc.equal(table["role"], role))
-    return pa.table({"id": rows["id"].cast(kind.decode()), "vertex": rows["vertex"]}).combine_chunks()
+    return pa.table({"id": rows["id"].cast(kind), "vertex": rows["vertex"]}).combine_chunks()
+
+
+def _type_of(table: pa.Table, role: str) -> str | None:
+    kind = (table.schema.metadata or {}).get(f"type of {role}".encode())
+    return None if kind is None else kind.decode()
 
 
 def with_points(ids: VertexIds, table: pa.Table) -> VertexIds:
