@@ -6,16 +6,16 @@ reverse edges.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sssp_pipeline.base.csr import MAX_VERTICES
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import (
-    IDS_WHY,
     MAX_EDGES,
     DeclaredEdges,
     common_n_vertices,
     declared_count,
-    declared_reading,
     header_lines,
     line_excerpt,
     numbered_syntax,
@@ -58,15 +58,8 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> InputEdges:
             )
 
     edges = DeclaredEdges([(file, n_entries) for file, _, n_entries in sizes], syntax, options, check)
-    return InputEdges(
-        declared_reading("matrix-market", IDS_WHY),
-        has_weights,
-        edges.read,
-        read_and_work=edges.read_and_work,
-        n_vertices=n_vertices,
-        first_id=1,
-        symmetric="mirror" if symmetry == "symmetric" else "as-listed",
-    )
+    mirrored = "mirror" if symmetry == "symmetric" else "as-listed"
+    return replace(edges.edge_list("matrix-market"), symmetric=mirrored)
 
 
 def _read_banner(url: str) -> tuple[str, str]:
