@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.base.vertex_ids import VertexIds
-from sssp_pipeline.pipeline.formats.arrow_compute import pc
+from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.beginning import Beginning
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     WEIGHT_WORDS,
     EdgeColumns,
     check_same_columns,
-    choose_columns,
+    choose_weight,
     may_name_both_ends,
     words,
 )
@@ -44,6 +44,7 @@ from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.tables.parquet import (
     SKIP_HINT,
     is_numeric,
+    read_tables,
     record_batches,
     table_of,
     typed_edge_list,
@@ -73,13 +74,8 @@ def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
     first = tables[0]
     rules = () if first.layer is None else (f"layer `{first.layer}`",)
     if not _uses_geometry(first.schema, first.geometry, options):
-        found = typed_edge_list(
-            "lines",
-            urls,
-            [table_of(table.url, table.schema, options) for table in tables],
-            [table.batches for table in tables],
-            options,
-        )
+        typed = [(table_of(table.url, table.schema, options), table.batches) for table in tables]
+        found = typed_edge_list("lines", urls, typed)
         return replace(found, reading=replace(found.reading, rules=rules))
     if options.ids == "integer":
         raise InputError(
@@ -92,18 +88,9 @@ def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
     readers = [_Lines(table, chosen, options) for table, chosen in zip(tables, columns, strict=True)]
     is_length = readers[0].weight == first.geometry
     skipped = SkippedRows()
-
-    def read(n_threads: int) -> Iterator[EdgeChunk]:
-        batches = (item for lines in readers for item in lines.batches())
-        n_edges = 0
-        for chunk, left_out in map_in_order(_to_chunk, batches, n_threads):
-            skipped.add(len(left_out), left_out)
-            n_edges += len(chunk)
-            yield chunk
-        if not n_edges:
-            raise InputError(f"{first.place} holds no lines", hint="check that this is the file you mean")
-
-    typed = [lines.weight_dtype for lines in readers if lines.weight_dtype is not None]
+    no_lines = InputError(f"{first.place} holds no lines", hint="check that this is the file you mean")
+    rows = [(lines, lines.batches) for lines in readers]
+    dtypes = [lines.weight_dtype for lines in readers if lines.weight_dtype is not None]
     return InputEdges(
         Reading(
             format="lines",
@@ -113,8 +100,8 @@ def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
             **columns[0].reading_fields(),
         ),
         readers[0].weight is not None,
-        read,
-        weight_dtype=np.result_type(*typed) if typed else None,
+        partial(read_tables, rows, _to_chunk, skipped, no_lines),
+        weight_dtype=np.result_type(*dtypes) if dtypes else None,
         weight_unit="metres" if is_length else None,
         positions_of=_positions_of,
         skipped=skipped,
@@ -138,16 +125,15 @@ def _open_table(url: str, options: ReadOptions) -> LineTable:
 def _columns(table: LineTable, options: ReadOptions) -> EdgeColumns:
     """Return which column is the weight; the column of the geometry stands for the length of the line."""
     others = [field for field in table.schema if field.name != table.geometry]
-    names = [*_ENDS, *(field.name for field in others), table.geometry]
-    numeric = {i for i, field in enumerate(others, len(_ENDS)) if is_numeric(field.type)}
-    options = replace(options, source_column=_ENDS[0], target_column=_ENDS[1])
+    names = [*(field.name for field in others), table.geometry]
+    numeric = {field.name for field in others if is_numeric(field.type)}
     is_named = any(WEIGHT_WORDS.intersection(words(field.name)) for field in others)
     is_only_choice = options.weight_column == "auto" and not numeric and not is_named
     if is_only_choice:
         options = replace(options, weight_column=table.geometry)
-    found = choose_columns(table.place, names, options, numeric | {len(names) - 1}, by_name=True)
+    found = choose_weight(table.place, names, numeric | {table.geometry}, options, _ENDS)
     why = found.why[2]
-    if found.weight == len(names) - 1:
+    if found.weight_name == table.geometry:
         chosen = "no column holds numbers" if is_only_choice else "named by the workflow"
         why = f"the length of the line in metres: {chosen}"
     return replace(found, why=("by the geometry", "by the geometry", why))
@@ -175,7 +161,7 @@ class _Lines:
     @property
     def weight(self) -> str | None:
         """The column of the weight; the column of the geometry stands for the length; None without weights."""
-        return None if self.columns.weight is None else self.columns.names[self.columns.weight]
+        return self.columns.weight_name
 
     @property
     def weight_column(self) -> str | None:
@@ -188,13 +174,10 @@ class _Lines:
         name = self.weight_column
         return None if name is None else weight_dtype_of(self.table.url, self.table.schema.field(name))
 
-    def batches(self) -> Iterator[tuple[_Lines, int, pa.RecordBatch]]:
-        """Give batches of rows, each with this object and the number of rows before it."""
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give the columns of the geometry and of the weight, in batches of rows."""
         names = [self.table.geometry, *([self.weight_column] if self.weight_column is not None else [])]
-        n_rows = 0
-        for batch in self.table.batches(names, max(1, self.options.block_bytes // _LINE_BYTES)):
-            yield self, n_rows, batch
-            n_rows += len(batch)
+        return self.table.batches(names, max(1, self.options.block_bytes // _LINE_BYTES))
 
 
 def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
@@ -207,7 +190,7 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     weights = None
     if lines.weight_column is not None:
         column = batch[1]
-        for i in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+        for i in true_rows(column.is_null()):
             bad.setdefault(i, f"column `{lines.weight_column}` is null")
         weights = np.asarray(column.fill_null(0))
         if weights.dtype.kind == "f":

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.arrow_compute import pc
+from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.columns.layout import BLANKS, is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import faults
@@ -50,7 +50,7 @@ def convert_cells(
     for column in cells[: len(used)]:
         for mark, pattern, wrong, hint in _FAULTS_OF_QUOTES:
             if _holds(column, mark):
-                for row in _true_rows(pc.match_substring_regex(column, pattern)):
+                for row in true_rows(pc.match_substring_regex(column, pattern)):
                     text = column[row].as_py().decode("utf-8", "replace").replace("\n", "\\n")
                     bad.setdefault(row, partial(_row_error, wrong=f": `{text[:60]}` {wrong}", hint=hint))
     to_ends = _to_names if id_kind == "string" else _to_ids
@@ -61,7 +61,7 @@ def convert_cells(
     if not (options.ids == "string" and 0 in used[:2]):
         first = cells[used.index(0) if 0 in used else len(used)]
         if _holds(first, b"#%"):
-            for row in _true_rows(pc.match_substring_regex(first, "^[ \\t]*[#%]")):
+            for row in true_rows(pc.match_substring_regex(first, "^[ \\t]*[#%]")):
                 text = first[row].as_py().decode("utf-8", "replace")
                 wrong = f" begins with `{text[:60]}`: it may be a comment, or a cell"
                 bad.setdefault(row, partial(_row_error, wrong=wrong, hint=_COMMENT_HINT))
@@ -108,14 +108,9 @@ def _texts(cells: pa.Array, bad: RowErrors) -> pa.Array:
 
 
 def _to_names(texts: pa.Array, options: ReadOptions, bad: RowErrors) -> pa.Array:
-    for row in _true_rows(pc.equal(texts, "")):
+    for row in true_rows(pc.equal(texts, "")):
         bad.setdefault(row, _EMPTY_ID)
     return texts
-
-
-def _true_rows(flags: pa.Array) -> list[int]:
-    """Return the indices at which `flags` (n,) is true."""
-    return np.flatnonzero(flags.to_numpy(zero_copy_only=False)).tolist()
 
 
 def _to_ids(texts: pa.Array, options: ReadOptions, bad: RowErrors) -> np.ndarray:
@@ -174,7 +169,7 @@ def _to_weights(
 ) -> tuple[np.ndarray, bool]:
     """Return the weights, and whether one of them is a rounded one, as for `EdgeChunk`."""
     if options.point == ",":
-        for row in _true_rows(pc.match_substring(texts, ".")):
+        for row in true_rows(pc.match_substring(texts, ".")):
             excerpt = texts[row].as_py()[:60]
             bad.setdefault(row, partial(weight_error, excerpt=excerpt, code=faults.BAD_WEIGHT))
         texts = pc.replace_substring(texts, ",", ".")

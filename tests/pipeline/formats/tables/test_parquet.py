@@ -252,7 +252,7 @@ def test_a_small_file_of_one_long_text_is_read_in_batches_of_bounded_size(tmp_pa
         pq.write_table(table, url, compression="zstd", **options)
         assert (tmp_path / f"{name}.parquet").stat().st_size < 1_000_000
         seen = 0
-        for batch in checked_batches(url, 350_000, ["from", "to", "w"]):
+        for batch in checked_batches(url, ["from", "to", "w"], 350_000):
             assert len(batch) * len(text) <= 2 * _BATCH_BYTES
             assert batch["w"].to_pylist() == list(range(seen, seen + len(batch)))
             assert batch["to"][0].as_py() == batch["to"][-1].as_py() == text
