@@ -86,7 +86,6 @@ def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
     check_same_columns(urls, columns)
     _shapely(first.place)
     readers = [_Lines(table, chosen, options) for table, chosen in zip(tables, columns, strict=True)]
-    is_length = readers[0].weight == first.geometry
     skipped = SkippedRows()
     no_lines = InputError(f"{first.place} holds no lines", hint="check that this is the file you mean")
     rows = [(lines, lines.batches) for lines in readers]
@@ -99,10 +98,10 @@ def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
             rules=(*rules, "lines meet where their ends are equal", "coordinates of the ends"),
             **columns[0].reading_fields(),
         ),
-        readers[0].weight is not None,
+        columns[0].weight is not None,
         partial(read_tables, rows, _to_chunk, skipped, no_lines),
         weight_dtype=np.result_type(*dtypes) if dtypes else None,
-        weight_unit="metres" if is_length else None,
+        weight_unit="metres" if columns[0].weight_name == first.geometry else None,
         positions_of=_positions_of,
         skipped=skipped,
     )
@@ -159,14 +158,10 @@ class _Lines:
     options: ReadOptions
 
     @property
-    def weight(self) -> str | None:
-        """The column of the weight; the column of the geometry stands for the length; None without weights."""
-        return self.columns.weight_name
-
-    @property
     def weight_column(self) -> str | None:
-        """The column of the weight; None if there is none."""
-        return None if self.weight == self.table.geometry else self.weight
+        """The column of the weight; None without weights, or if the weight is the length of the line."""
+        name = self.columns.weight_name
+        return None if name == self.table.geometry else name
 
     @property
     def weight_dtype(self) -> np.dtype | None:
@@ -180,8 +175,8 @@ class _Lines:
         return self.table.batches(names, max(1, self.options.block_bytes // _LINE_BYTES))
 
 
-def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
-    """Return the edges of some rows, and a line about each row that was left out."""
+def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, SkippedRows]:
+    """Return the edges of some rows, and the rows that were left out."""
     lines, n_before, batch = item
     shapely = _shapely(lines.table.place)
     form = "WKB" if lines.table.layer is None else "geometry of a GeoPackage"
@@ -221,24 +216,21 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     left_out = _left_out(lines, n_before, bad)
     starts = np.searchsorted(part_of, np.arange(len(rows)))
     ends = np.append(starts[1:], len(points)) - 1
-    if lines.weight is None:
-        found = None
-    elif weights is not None:
-        found = weights[rows]
-    else:
-        found = _metres(points, starts, ends)
-    return EdgeChunk(_ids(points[starts]), _ids(points[ends]), found), left_out
+    if weights is not None:
+        weights = weights[rows]
+    elif lines.columns.weight is not None:
+        weights = _metres(points, starts, ends)
+    return EdgeChunk(_ids(points[starts]), _ids(points[ends]), weights), left_out
 
 
-def _left_out(lines: _Lines, n_before: int, bad: dict[int, str]) -> list[str]:
-    """Return a line about each bad row; raise `InputError` for the first one unless the workflow leaves them out."""
-    if not bad:
-        return []
-    texts = [f"{lines.table.place} row {n_before + i + 1}: {bad[i]}" for i in sorted(bad)]
-    if not lines.options.skips:
-        is_off = texts[0].endswith(_OFF)
-        raise InputError(texts[0], hint=f"{_DEGREES}; {SKIP_HINT}" if is_off else SKIP_HINT)
-    return texts
+def _left_out(lines: _Lines, n_before: int, bad: dict[int, str]) -> SkippedRows:
+    """Return the bad rows; raise `InputError` for the first one unless the workflow leaves them out."""
+    left_out = SkippedRows()
+    left_out.add(len(bad), (f"{lines.table.place} row {n_before + i + 1}: {bad[i]}" for i in sorted(bad)))
+    if bad and not lines.options.skips:
+        is_off = left_out.lines[0].endswith(_OFF)
+        raise InputError(left_out.lines[0], hint=f"{_DEGREES}; {SKIP_HINT}" if is_off else SKIP_HINT)
+    return left_out
 
 
 def _metres(points: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

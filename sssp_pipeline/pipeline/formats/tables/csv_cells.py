@@ -19,12 +19,11 @@ from sssp_pipeline.pipeline.formats.columns.layout import BLANKS, is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
-    ZERO_LED_HINT,
+    id_fault,
     not_utf8_error,
     weight_error,
-    zero_led_problem,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault, has_too_many_digits
+from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault, has_too_many_digits
 
 #: A decimal with at most this many characters is read exactly enough: no other such decimal has the same float64.
 _SAFE_CHARACTERS = 15
@@ -147,21 +146,12 @@ def _holds(texts: pa.Array, characters: bytes) -> bool:
 
 def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | None:
     """Return a function that makes the error of the id `text`; None if it is a valid integer id."""
-    excerpt = text[:60]
     if not text:
         return _EMPTY_ID
+    fault = id_fault(text, keeps_zeros)
     if re.fullmatch(r"-[0-9]+", text):
-        wrong, hint = f"vertex id `{excerpt}` is negative", "ids are whole numbers from 0"
-    elif not keeps_zeros and re.fullmatch(r"\+[0-9]+|0[0-9]+", text):
-        wrong, hint = zero_led_problem(excerpt), ZERO_LED_HINT
-    elif not re.fullmatch(r"[0-9]+", text):
-        wrong = f"`{excerpt}` is not a vertex id"
-        hint = "ids are whole numbers from 0; for names set `graph.ids: string`"
-    elif len(text.lstrip("0")) > 19 or int(text.lstrip("0") or "0") > MAX_ID:
-        wrong, hint = f"vertex id `{excerpt}` is above 2^63 - 1", "set `graph.ids: string`"
-    else:
-        return None
-    return partial(_row_error, wrong=f": {wrong}", hint=hint)
+        fault = f"vertex id `{text[:60]}` is negative", "ids are whole numbers from 0"
+    return None if fault is None else partial(_row_error, wrong=f": {fault[0]}", hint=fault[1])
 
 
 def _to_weights(

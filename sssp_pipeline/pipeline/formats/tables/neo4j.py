@@ -134,7 +134,7 @@ def open_neo4j(urls: list[str], options: ReadOptions) -> InputEdges:
         for group, table in tables:
             for chunk in table.chunks(n_threads):
                 yield _with_spaces(chunk, group.spaces) if len(spaces) > 1 else chunk
-            skipped.add(table.skipped.count, table.skipped.lines)
+            skipped.add_all(table.skipped)
 
     head = groups[0]
     source, target = (head.columns[head.place_of(kind)].text for kind in (_START, _END))

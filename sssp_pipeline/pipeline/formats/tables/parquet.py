@@ -123,7 +123,7 @@ def _rows_of(table: TypedTable, batches_of: BatchesOf) -> tuple[TypedTable, Call
 
 def read_tables(
     tables: Sequence[tuple[Known, Callable[[], Iterator[pa.RecordBatch]]]],
-    to_chunk: Callable[[tuple[Known, int, pa.RecordBatch]], tuple[EdgeChunk, list[str]]],
+    to_chunk: Callable[[tuple[Known, int, pa.RecordBatch]], tuple[EdgeChunk, SkippedRows]],
     skipped: SkippedRows,
     if_empty: InputError | None,
     n_threads: int,
@@ -143,7 +143,7 @@ def read_tables(
 
     n_edges = 0
     for chunk, left_out in map_in_order(to_chunk, batches(), n_threads):
-        skipped.add(len(left_out), left_out)
+        skipped.add_all(left_out)
         n_edges += len(chunk)
         yield chunk
     if not n_edges and if_empty is not None:
@@ -332,8 +332,8 @@ def _arrow_errors(url: str) -> Iterator[None]:
         ) from error
 
 
-def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
-    """Return the edges of some rows, and a line about each row that was left out.
+def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, SkippedRows]:
+    """Return the edges of some rows, and the rows that were left out.
 
     `item` is the table, the number of rows before these, and these rows.
     """
@@ -352,17 +352,17 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, l
         if weights.dtype.kind == "f" and not np.isfinite(weights).all():
             for i in np.flatnonzero(~np.isfinite(weights)).tolist():
                 bad.setdefault(i, (f"weight `{weights[i]}` is not finite", SKIP_HINT))
-    left_out = []
+    left_out = SkippedRows()
     if bad:
         place = f"`{files.redacted(table.url)}` row"
         first = min(bad)
         if not table.options.skips:
             raise InputError(f"{place} {n_before + first + 1}: {bad[first][0]}", hint=bad[first][1])
-        left_out = [
+        texts = (
             f"{place} {n_before + i + 1}: {why}: {list(batch.slice(i, 1).to_pylist()[0].values())}"
-            for i, (why, _) in sorted(bad.items())[: SkippedRows.KEPT]
-        ]
-        left_out += [""] * (len(bad) - len(left_out))
+            for i, (why, _) in sorted(bad.items())
+        )
+        left_out.add(len(bad), texts)
         keep = np.ones(len(batch), bool)
         keep[list(bad)] = False
         ends = [end.filter(pa.array(keep)) if isinstance(end, pa.Array) else end[keep] for end in ends]
