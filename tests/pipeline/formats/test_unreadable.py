@@ -72,11 +72,6 @@ def test_text(write, read, refused, block_bytes):
     assert described(found) == TEXT_FAULTS
 
 
-def test_nothing_is_left_out_of_good_rows(write, read):
-    found = read(write("e.txt", "# c\n1 2 3\n\n4 5 6\n"), unreadable="skip")
-    assert (found.rows(), found.edge_list.skipped.count) == ([(1, 2, 3), (4, 5, 6)], 0)
-
-
 def test_text_with_names(write, read):
     content = b"anna bob\nbob carl\nbob J\xfcrgen\nx\n\n\xff y\ncarl anna\n"
     found = read(write("e.txt", content), unreadable="skip")

@@ -106,15 +106,6 @@ def test_ends_are_known_by_their_names(write, read, refused, header, taken, unus
     assert (reading.source.why, reading.target.why) == ("by its name", "by its name")
 
 
-def test_what_the_error_says_to_write_is_enough(write, read, refused):
-    name = write("e.csv", "from,to,length,time\n1,2,3,4\n")
-    assert refused(name)[1]
-    for column, rows in (("length", [(1, 2, 3)]), ("time", [(1, 2, 4)]), ("none", [(1, 2)])):
-        found = read(name, source_column="from", target_column="to", weight_column=column)
-        assert found.rows() == rows
-        assert found.edge_list.reading.source.why == "named by the workflow"
-
-
 @pytest.mark.parametrize(
     ("header", "rows", "weight", "why"),
     [
@@ -128,14 +119,6 @@ def test_the_weight_and_why(write, read, header, rows, weight, why):
     reading = read(write("e.csv", f"{header}\n{rows}\n")).edge_list.reading
     assert (reading.weight.column, reading.weight.why) == (weight, why)
     assert reading.unused == tuple(c for c in header.split(",")[2:] if c != weight)
-
-
-def test_weights_are_left_out_only_where_asked(write, read):
-    found = read(write("e.csv", "from,to,cap\n1,2,7\n"), weight_column="none")
-    reading = found.edge_list.reading
-    assert found.rows() == [(1, 2)]
-    assert (reading.weight.column, reading.weight.why) == (None, "no weight, as the workflow says")
-    assert reading.unused == ("cap",)
 
 
 def test_one_named_end_helps_to_find_the_other(write, read):
@@ -165,22 +148,6 @@ def test_columns_without_a_header_go_by_their_place(write, read, name, convert):
     assert found.rows() == [(1, 2, 3), (5, 6, 7)]
     assert (reading.source.column, reading.target.column, reading.weight.column) == ("1", "2", "3")
     assert (reading.weight.why, reading.unused) == ("by its place", ("4",))
-
-
-TWO_WEIGHTS = """name the columns, for example:
-graph:
-  columns: {source: '1', target: '2'}
-  weights: {column: '3'}    # or '4', none"""
-
-
-@KINDS
-def test_more_columns_of_numbers_than_one_weight_are_refused(write, read, refused, name, convert):
-    file = write(name, convert("6 2 4 1289\n6 5 2 1290\n"))
-    problem = "the columns `3`, `4` hold numbers, and nothing says which is the weight"
-    assert refused(file) == (f"`{name}` line 1: {problem}", TWO_WEIGHTS)
-    assert refused(file, source_column="2", target_column="1")[0] == f"`{name}` line 1: {problem}"
-    assert read(file, weight_column="4").rows() == [(6, 2, 1289), (6, 5, 1290)]
-    assert read(file, weight_column="none").rows() == [(6, 2), (6, 5)]
 
 
 def table(*columns: object, n: int = 200) -> str:
@@ -271,23 +238,6 @@ def test_files_with_other_ids(write, read, refused):
 # ---- ids
 
 
-@KINDS
-@pytest.mark.parametrize(
-    ("content", "rows"),
-    [
-        ("1 007\n2 7\n", [("1", "007"), ("2", "7")]),
-        ("1 7\n2 00\n", [("1", "7"), ("2", "00")]),
-        ("1 +5\n2 5\n", [("1", "+5"), ("2", "5")]),
-        ("from to\n01 1\n2 3\n", [("01", "1"), ("2", "3")]),
-        ("0 10\n2 100\n", [(0, 10), (2, 100)]),
-    ],
-)
-def test_digits_that_an_integer_would_lose_are_strings(write, read, name, convert, content, rows):
-    found = read(write(name, convert(content)))
-    assert found.edge_list.reading.ids == ("string" if isinstance(rows[0][0], str) else "integer")
-    assert found.rows() == rows
-
-
 ZERO_LED_HINT = (
     "set `graph.ids: string` to keep ids as they are written, or `integer` to read them as numbers"
 )
@@ -311,16 +261,6 @@ def test_leading_zeros_after_the_sample(write, read, refused, name, convert, blo
 
 
 @KINDS
-@pytest.mark.parametrize("late", ["+5 3", "3 -0", "x 3", "1.0 3"])
-def test_no_plain_number_after_the_sample(write, refused, name, convert, late):
-    rows = "".join(f"{i % 50} {i % 31}\n" for i in range(SAMPLE_ROWS + 499))
-    message, hint = refused(write(name, convert(rows + late + "\n")))
-    assert message.startswith(f"`{name}` line 1500: ")
-    assert f"`{late.split()[late[0].isdigit() and late[1] == ' ']}`" in message
-    assert "graph.ids: string" in hint or "ids are whole numbers" in hint
-
-
-@KINDS
 def test_integers_where_asked(write, read, refused, name, convert):
     assert read(write(name, convert("1 007\n2 7\n")), ids="integer").rows() == [(1, 7), (2, 7)]
     assert refused(write(name, convert("1 +5\n2 7\n")), ids="integer")[0].startswith(
@@ -329,38 +269,12 @@ def test_integers_where_asked(write, read, refused, name, convert):
 
 
 @KINDS
-@pytest.mark.parametrize(
-    "content",
-    [
-        "from to\n7 9\nOslo Bergen\n",
-        "1 bob\n",
-    ],
-)
-def test_numbers_and_names_together(write, read, refused, name, convert, content):
-    file = write(name, convert(content))
-    assert "graph.ids: string" in refused(file)[1]
-    assert read(file, ids="string").src.type == pa.large_string()
-
-
-@KINDS
 def test_after_names_digits_are_names_too(write, read, name, convert):
     found = read(write(name, convert("from to\nOslo Bergen\n7 Oslo\n7 09\n")))
     assert found.rows() == [("Oslo", "Bergen"), ("7", "Oslo"), ("7", "09")]
 
 
-def test_typed_strings_are_names(tmp_path, monkeypatch, read):
-    monkeypatch.chdir(tmp_path)
-    pq.write_table(pa.table({"from": ["007", "7"], "to": ["7", "+1"]}), "e.parquet")
-    assert read("e.parquet").rows() == [("007", "7"), ("7", "+1")]
-
-
 # ---- delimiter
-
-
-@pytest.mark.parametrize(("delimiter", "called"), [(",", "comma"), (";", "semicolon"), ("|", "vertical bar")])
-def test_the_delimiter_that_fits(write, read, delimiter, called):
-    found = read(write("e", f"1{delimiter}2{delimiter}3\n4{delimiter}5{delimiter}6\n"))
-    assert (found.edge_list.reading.delimiter, found.rows()) == (called, [(1, 2, 3), (4, 5, 6)])
 
 
 def test_the_delimiter_that_splits_all_rows_alike(write, read):
@@ -377,14 +291,6 @@ def test_two_delimiters_that_fit(write, read, refused):
     assert hint.startswith("set `graph.delimiter` to the one that is meant")
     assert read(name, delimiter=";", header=False).rows() == [("a,b", "c,d"), ("e,f", "g,h")]
     assert refused(write("e.csv", "1|2;3\n4|5;6\n"))[0].endswith("separated by semicolon or vertical bar")
-
-
-def test_the_delimiter_is_what_the_workflow_says(write, read):
-    assert read(write("e", "1\t2\t3\n4\t5\t6\n"), delimiter="tab").edge_list.reading.delimiter == "tab"
-    assert read(write("e", "a,b|c\nd,e|a,b\n"), delimiter="|", header=False).rows() == [
-        ("a,b", "c"),
-        ("d,e", "a,b"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.openstreetmap import ways_and_nodes, xml_check
 from sssp_pipeline.pipeline.formats.openstreetmap.rules import PROFILES, speeds_of
-from sssp_pipeline.workflow.contradictions import contradictions
 
 #: Longitude and latitude of some nodes.
 NODES = {
@@ -443,21 +442,3 @@ def test_coordinates_of_another_file(town):
         "error: `graph.coordinates` is set, and the osm input has positions of its own\n\n"
         "hint: remove `graph.coordinates`\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("graph", "is_refused"),
-    [
-        ({"input": "town.osm.pbf"}, False),
-        ({"input": ["a.txt", "town.OSM"]}, False),
-        ({"input": "town.osm.gz"}, False),
-        ({"input": "town", "format": "osm"}, False),
-        ({"input": "town.osm.pbf", "format": "text"}, True),
-        ({"input": "town.txt"}, True),
-        ({}, True),
-    ],
-)
-def test_points_and_files_without_positions(graph, is_refused):
-    given = {"graph": graph, "sources": {"points": {"file": "p.csv"}}, "output": {"path": "r"}}
-    texts = [fault.text for fault in contradictions(given)]
-    assert texts == ["`sources.points` needs the coordinates of the graph"] * is_refused

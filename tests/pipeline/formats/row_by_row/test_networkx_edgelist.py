@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.workflow.graph import Weights
 
 #: `write_edgelist(G)`, of a graph with attributes of several kinds.
 DATA = "# by NetworkX\n0 1 {'weight': 3, 'name': 'x y'}\n1 2 {'weight': 4}\n\n2 0 {'color': None, 'weight': -5}\n"
@@ -70,25 +67,6 @@ def test_weights(write, read, weights, wanted):
     found = [weight for chunk in chunks for weight in chunk.weights.tolist()]
     # No integer stands beside decimals in a chunk, where it would be rounded.
     assert sorted(map(repr, found)) == sorted(map(repr, wanted))
-
-
-@pytest.mark.parametrize(
-    "weights",
-    [(9007199254740993, 0.5), (0.5, 9007199254740993), (2**64 - 1, -1), (2**65 + 1, 1)],
-)
-def test_integers_that_decimals_would_round(write, read, weights):
-    name = write("e", "".join(f"0 {i} {{'weight': {w}}}\n" for i, w in enumerate(weights)))
-    seen = WeightRange()
-
-    def read_all() -> None:
-        for chunk in open_edge_list([name], ReadOptions()).chunks():
-            seen.add(chunk.weights)
-        seen.type_of(Weights(), None)
-
-    with pytest.raises(InputError) as caught:
-        read_all()
-    assert caught.value.hint
-    assert read(name, weight_dtype="float64").weights.tolist() == [float(w) for w in weights]
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,6 @@ def test_a_name_does_not_make_a_compressed_file(write, read):
 
 
 @pytest.mark.parametrize("kind", COMPRESSORS)
-def test_concatenated_streams_are_one_file(write, read, kind):
-    content = COMPRESSORS[kind](b"1 2\n3 ") + COMPRESSORS[kind](b"4\n5 6\n")
-    assert read(write("edges", content)).rows() == [(1, 2), (3, 4), (5, 6)]
-
-
-@pytest.mark.parametrize("kind", COMPRESSORS)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
 def test_cut_short(write, refused, kind, share):
     content = COMPRESSORS[kind](ROWS)
@@ -109,14 +103,6 @@ def test_the_only_member_is_read(write, read, kind):
     assert found.edge_list.reading.format == "text"
     assert found.rows() == [(i, i * i) for i in range(5000)]
     assert found.n_chunks > 5
-
-
-@pytest.mark.parametrize("format_", ["csv", "dimacs"])
-@pytest.mark.parametrize("pack", [packed_zip, packed_tar])
-def test_members_in_other_formats(write, read, pack, format_):
-    content = {"csv": b"u,v,w\n1,2,3\n", "dimacs": b"p sp 2 1\na 1 2 3\n"}[format_]
-    found = read(write("edges", pack({"a": content})))
-    assert (found.edge_list.reading.format, found.rows()) == (format_, [(1, 2, 3)])
 
 
 @pytest.mark.parametrize(

@@ -27,32 +27,10 @@ def test_white_space_comments_and_blank_lines_are_anything(write, read):
     assert found.src.dtype == found.dst.dtype == np.int64
 
 
-@pytest.mark.parametrize("header", ["source target weight", "von\tnach\tkm", "Source  To Length"])
-def test_names_above_the_columns(write, read, header):
-    found = read(write("e.txt", f"# head\n{header}\n\n1 2 5\n3 4 6\n"))
-    assert (found.edge_list.reading.format, found.edge_list.reading.header) == ("text", True)
-    assert found.rows() == [(1, 2, 5), (3, 4, 6)]
-
-
-def test_third_column_is_the_weight(write, read):
-    found = read(write("e.txt", "0 1 5\n1 2 -7\n2 0 +9\n"))
-    assert found.edge_list.has_weights
-    assert_array_equal(found.weights, np.array([5, -7, 9], np.int64), strict=True)
-
-
 def test_weight_column_none_leaves_weights_out(write, read):
     found = read(write("e.txt", "0 1 5\n1 2 what\n"), weight_column="none")
     assert not found.edge_list.has_weights
     assert found.rows() == [(0, 1), (1, 2)]
-
-
-def test_weight_column_by_number(write, read):
-    found = read(write("e.txt", "0 1 x 5\n1 2 y 6\n"), weight_column="4")
-    assert_array_equal(found.weights, [5, 6])
-
-
-def test_a_byte_order_mark_is_passed_over(write, read):
-    assert read(write("e.txt", b"\xef\xbb\xbf1 2\n3 4\n")).rows() == [(1, 2), (3, 4)]
 
 
 def test_several_files_follow_one_another(write, read):
@@ -65,10 +43,6 @@ def test_string_ids(write, read):
     assert found.edge_list.reading.ids == "string"
     assert found.n_chunks == 2
     assert found.rows() == [("Köln", "Bonn", 30), ("Bonn", "#1", 28)]
-
-
-def test_integer_ids_are_strings_where_asked(write, read):
-    assert read(write("e.txt", "007 8\n"), ids="string").rows() == [("007", "8")]
 
 
 def test_ids_and_weights_up_to_the_largest(write, read):
@@ -237,11 +211,6 @@ def test_any_names_come_back(tmp_path_factory, pairs, block_bytes):
 # ---- what is refused
 
 
-def test_a_header_over_names(write, read):
-    found = read(write("e.txt", "von\tnach\tkm\nA\tB\t1.5\n"), format="text")
-    assert found.rows() == [("A", "B", 1.5)]
-
-
 def test_edges_before_a_fault_are_given(write):
     chunks = open_edge_list([write("e.txt", "1 2\n3 4\nx 6\n")], ReadOptions(block_bytes=4)).chunks(2)
     assert next(chunks).src.tolist() == [1]
@@ -257,13 +226,3 @@ def test_columns_of_text_have_numbers(write, read):
     assert read(name, weight_column="2").rows() == [(1, 3, 2), (4, 6, 5)]
     assert read(name, source_column="3", target_column="1").rows() == [(3, 1, 2), (6, 4, 5)]
     assert read(name, source_column="2", target_column="1", weight_column="none").rows() == [(2, 1), (5, 4)]
-
-
-def test_a_header_over_numbers_is_no_edge(write, read, refused):
-    name = write("e.txt", "# comment\nvon nach\n\n1 2\n2 3\n")
-    assert read(name).rows() == [(1, 2), (2, 3)]
-    assert read(name, ids="string").rows() == [("1", "2"), ("2", "3")]
-    assert refused(write("e.txt", "stop halt\n1 2\n2 3\n")) == (
-        "`e.txt` line 1: of the columns `stop`, `halt` none is known as source and target of an edge",
-        "name the columns, for example:\ngraph:\n  columns: {source: stop, target: halt}\n  weights: {column: none}",
-    )
