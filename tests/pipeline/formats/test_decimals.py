@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
 from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, scaled
@@ -189,10 +188,10 @@ def test_scaled_weights_are_exact_or_refused(tmp_path_factory, read, name, betwe
 )
 @KINDS
 @pytest.mark.parametrize("is_one_chunk", [False, True])
-def test_the_type_that_keeps_all_weights_exact(write, name, between, weights, wanted, is_one_chunk):
+def test_the_type_that_keeps_all_weights_exact(write, opened, name, between, weights, wanted, is_one_chunk):
     seen = WeightRange()
     for texts in [weights] if is_one_chunk else [weights[:1], weights[1:]]:
-        options = ReadOptions(delimiter=between if between == ";" else "auto")
-        for chunk in open_edge_list([write(name, rows(between, *texts))], options).chunks():
+        file = write(name, rows(between, *texts))
+        for chunk in opened(file, delimiter=between if between == ";" else "auto").chunks():
             seen.add(chunk.weights, are_rounded=chunk.is_rounded)
     assert str(seen.type_of(Weights(), None)).split(":")[0] == wanted

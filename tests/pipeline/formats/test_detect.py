@@ -6,9 +6,7 @@ import time
 
 import pytest
 
-from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.detect import detect_format
 
 
 @pytest.mark.parametrize(
@@ -130,14 +128,6 @@ def test_counts_beyond_all_files(write, refused, name, content, line, what, most
 def test_counts_with_leading_zeros(write, read, name, content, rows):
     zeros = "0" * 5000
     assert read(write(name, content.format(zeros, zeros))).rows() == rows
-
-
-def test_coordinates_beyond_all_files(write):
-    name, co = write("r.gr", "p sp 2 0\n"), write("r.co", f"p aux sp co {'9' * 5000}\n")
-    edge_list = open_edge_list([name], ReadOptions(coordinates=co))
-    with pytest.raises(InputError) as caught:
-        edge_list.coordinates()
-    assert caught.value.message.startswith("`r.co` line 1 declares 9999")
 
 
 def test_a_format_asked_for_is_not_looked_for(write, read):

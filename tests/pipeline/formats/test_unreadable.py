@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions, SkippedRows
+from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 
 #: Arrow wants a row in two blocks at most.
 BLOCKS = pytest.mark.parametrize("block_bytes", [32, 50, 1 << 20])
@@ -189,8 +188,8 @@ def test_so_many_rows_are_described(write, read):
         assert skipped.lines[-1].startswith(f"`{name}` line {SkippedRows.KEPT + 1}")
 
 
-def test_parquet(tmp_path, monkeypatch, read, refused):
-    monkeypatch.chdir(tmp_path)
+def test_parquet(write, read, refused):
+    write("e.parquet", "")
     n = 1000
     columns = {
         "u": pa.array([None if i == 7 else -i if i == 500 else i for i in range(n)]),
@@ -213,8 +212,8 @@ def test_parquet(tmp_path, monkeypatch, read, refused):
     assert found.edge_list.skipped.lines[3].startswith("`e.parquet` row 501: vertex id `-500` is negative")
 
 
-def test_parquet_with_names(tmp_path, monkeypatch, read):
-    monkeypatch.chdir(tmp_path)
+def test_parquet_with_names(write, read):
+    write("e.parquet", "")
     pq.write_table(pa.table({"u": ["a", None, "b", "c"], "v": ["b", "c", "", "d"]}), "e.parquet")
     found = read("e.parquet", unreadable="skip")
     assert found.rows() == [("a", "b"), ("c", "d")]
@@ -277,7 +276,7 @@ lines = st.lists(
 @given(lines, st.sampled_from([2, 3]), st.sampled_from([100, 200, 1 << 20]), st.integers(1, 3))
 @settings(deadline=None, max_examples=100)
 def test_exactly_the_bad_rows_are_left_out(
-    tmp_path_factory, between, rows, n_columns, block_bytes, n_threads
+    tmp_path_factory, read, between, rows, n_columns, block_bytes, n_threads
 ):
     rows = [
         ["0", "1", "2"][:n_columns],
@@ -285,19 +284,15 @@ def test_exactly_the_bad_rows_are_left_out(
     ]
     path = tmp_path_factory.mktemp("skip") / "edges"
     path.write_text("".join(between.join(row) + "\n" for row in rows))
-    options = ReadOptions(
-        format="csv" if between == "," else "text",
-        header=False,
-        ids="auto" if all(is_edge(row, n_columns) for row in rows if row != [""]) else "integer",
-        delimiter="," if between == "," else "auto",
-        unreadable="skip",
-        block_bytes=block_bytes,
+    options = {
+        "format": "csv" if between == "," else "text",
+        "ids": "auto" if all(is_edge(row, n_columns) for row in rows if row != [""]) else "integer",
+        "delimiter": "," if between == "," else "auto",
+    }
+    found = read(
+        path, n_threads=n_threads, header=False, unreadable="skip", block_bytes=block_bytes, **options
     )
-    edge_list = open_edge_list([str(path)], options)
-    found = []
-    for chunk in edge_list.chunks(n_threads):
-        columns = [chunk.src, chunk.dst, *([] if chunk.weights is None else [chunk.weights.astype(float)])]
-        found += zip(*(column.tolist() for column in columns), strict=True)
+    skipped = found.edge_list.skipped
 
     def good(row: list[str]) -> bool:
         # `graph.ids: integer` takes leading zeros.
@@ -306,8 +301,8 @@ def test_exactly_the_bad_rows_are_left_out(
         )
 
     kept = [row for row in rows if row != [""] and good(row)]
-    assert found == [(int(r[0]), int(r[1]), *(float(w) for w in r[2:])) for r in kept]
+    assert found.rows() == [(int(r[0]), int(r[1]), *(float(w) for w in r[2:])) for r in kept]
     bad = [i for i, row in enumerate(rows, 1) if row != [""] and not good(row)]
-    assert edge_list.skipped.count == len(bad)
-    numbers = sorted(int(re.match(r".*?` line (\d+)", line)[1]) for line in edge_list.skipped.lines)
+    assert skipped.count == len(bad)
+    numbers = sorted(int(re.match(r".*?` line (\d+)", line)[1]) for line in skipped.lines)
     assert numbers == bad

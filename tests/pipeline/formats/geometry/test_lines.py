@@ -1,11 +1,11 @@
 """Lines of GeoParquet and GeoPackage: ends and lengths, layers, and each error."""
 
-import builtins
 import gzip
 import json
 import math
 import sqlite3
 import struct
+import sys
 from contextlib import closing
 from itertools import pairwise
 
@@ -15,10 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 from hypothesis import given, settings
-from typer.testing import CliRunner
 
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.cli import app
 from sssp_pipeline.pipeline.formats.detect import detect_format
 
 A, B, C, D = (7.42, 43.73), (7.42, 43.732), (7.424, 43.732), (7.43, 43.74)
@@ -561,16 +559,10 @@ def test_options_that_do_not_fit(tmp_path, refused, options, message, hint):
 
 def test_a_missing_package(tmp_path, refused, monkeypatch):
     path = geoparquet(tmp_path / "a.parquet", ROADS)
-    real = builtins.__import__
-
-    def without_shapely(name, *args, **kwargs):
-        if name == "shapely":
-            raise ImportError("No module named 'shapely'")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_shapely)
+    monkeypatch.setitem(sys.modules, "shapely", None)
     assert refused(path) == (
-        f"`{path}` holds lines, and reading them needs a package that is missing: No module named 'shapely'",
+        f"`{path}` holds lines, and reading them needs a package that is missing: "
+        "import of shapely halted; None in sys.modules",
         "pip install 'sssp-pipeline[places]'",
     )
 
@@ -587,17 +579,11 @@ def test_a_name_that_is_not_utf_8(tmp_path, refused):
 # ---- from the file to the answer ----
 
 
-def test_a_run(roads, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = roads(ROADS)
-    (tmp_path / "points.csv").write_text("lon,lat\n7.4201,43.7301\n")
+def test_a_run(roads, write, ran):
+    path, points = roads(ROADS), write("points.csv", "lon,lat\n7.4201,43.7301\n")
     options = ("--set", "graph.directed=false", "--set", "graph.weights.scale=1000")
-    result = CliRunner().invoke(
-        app, ["run", path.name, "--from", "points:points.csv", "--out", "r", *options]
-    )
-    assert result.exit_code == 0, result.stderr
-    result = CliRunner().invoke(app, ["path", "r", "--from", NAMES[0], "--to", NAMES[3], "--geojson"])
-    found = json.loads(result.stdout)
+    ran("run", path.name, "--from", f"points:{points}", "--out", "r", *options)
+    found = json.loads(ran("path", "r", "--from", NAMES[0], "--to", NAMES[3], "--geojson"))
     assert found["geometry"]["coordinates"] == [list(point) for point in (A, B, C, D)]
     assert found["properties"]["length"] == pytest.approx(sum(row[2] for row in LENGTHS))
     assert found["properties"]["unit"] == "metres"

@@ -5,16 +5,10 @@ import json
 
 import igraph
 import networkx as nx
-import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
-from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.cli import app
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.row_by_row import graphml_elements
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
@@ -160,14 +154,10 @@ KEYS = '<key id="a" for="node" attr.name="lat"/><key id="b" for="node" attr.name
         ),
     ],
 )
-def test_positions_that_cannot_be_used(write, nodes, message, hint):
-    edge_list = open_edge_list(
-        [write("g.graphml", graphml(edge("A", "B"), KEYS, nodes=nodes))], ReadOptions()
-    )
-    with pytest.raises(InputError) as caught:
-        list(edge_list.chunks())
-        edge_list.positions_of(vertices("A", "B"))
-    assert (caught.value.message, caught.value.hint) == (message, hint)
+def test_positions_that_cannot_be_used(write, read, refused, nodes, message, hint):
+    name = write("g.graphml", graphml(edge("A", "B"), KEYS, nodes=nodes))
+    ids = vertices("A", "B")
+    assert refused(lambda: read(name).edge_list.positions_of(ids)) == (message, hint)
 
 
 def test_a_default_weight(write, read):
@@ -233,25 +223,9 @@ def test_text_that_is_not_wanted_may_be_long(write, read):
 # ---- from the file to the answer ----
 
 
-def test_a_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run(write, ran):
+    points = write("points.csv", "lon,lat\n7.4201,43.7301\n")
     nx.write_graphml(osmnx_graph(), "town.graphml")
-    (tmp_path / "points.csv").write_text("lon,lat\n7.4201,43.7301\n")
-    result = CliRunner().invoke(app, ["run", "town.graphml", "--from", "points:points.csv", "--out", "r"])
-    assert result.exit_code == 0, result.stderr
-    result = CliRunner().invoke(app, ["path", "r", "--from", "100", "--to", "300", "--geojson"])
-    assert json.loads(result.stdout)["geometry"]["coordinates"] == [
-        [7.42, 43.73],
-        [7.43, 43.73],
-        [7.43, 43.74],
-    ]
-
-
-def test_an_undirected_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    graph = igraph.Graph.Ring(4)
-    graph.es["weight"] = [1, 2, 3, 9]
-    graph.write_graphml("g.graphml")
-    assert CliRunner().invoke(app, ["run", "g.graphml", "--from", "n0", "--out", "r"]).exit_code == 0
-    result = CliRunner().invoke(app, ["path", "r", "--from", "n0", "--to", "n3", "--json"])
-    assert np.isclose(json.loads(result.stdout)["length"], 6)
+    ran("run", "town.graphml", "--from", f"points:{points}", "--out", "r")
+    found = json.loads(ran("path", "r", "--from", "100", "--to", "300", "--geojson"))
+    assert found["geometry"]["coordinates"] == [[7.42, 43.73], [7.43, 43.73], [7.43, 43.74]]

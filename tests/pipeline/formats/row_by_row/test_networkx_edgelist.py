@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-
 #: `write_edgelist(G)`, of a graph with attributes of several kinds.
 DATA = "# by NetworkX\n0 1 {'weight': 3, 'name': 'x y'}\n1 2 {'weight': 4}\n\n2 0 {'color': None, 'weight': -5}\n"
 
@@ -61,9 +58,9 @@ def test_the_other_forms_are_text(write, read):
         (["0.1", "0.12345678901234567", "+5"], [0.1, 0.12345678901234567, 5]),
     ],
 )
-def test_weights(write, read, weights, wanted):
+def test_weights(write, opened, weights, wanted):
     content = "".join(f"{i} {i + 1} {{'weight': {w}}}\n" for i, w in enumerate(weights))
-    chunks = open_edge_list([write("e", content)], ReadOptions()).chunks()
+    chunks = opened(write("e", content)).chunks()
     found = [weight for chunk in chunks for weight in chunk.weights.tolist()]
     # No integer stands beside decimals in a chunk, where it would be rounded.
     assert sorted(map(repr, found)) == sorted(map(repr, wanted))

@@ -3,9 +3,6 @@
 import gzip
 
 import pytest
-from typer.testing import CliRunner
-
-from sssp_pipeline.cli import app
 
 HEADER = ":START_ID,:END_ID,km:double,:TYPE\n"
 ROWS = "1,2,4.5,ROAD\n2,3,7,ROAD\n"
@@ -119,12 +116,7 @@ def test_a_comma_is_no_delimiter_beside_decimals(write, refused, read):
     assert rows(read, write("e.csv", content), decimal="comma") == EDGES
 
 
-def test_a_run(write):
-    names = (
-        write("h.csv", ":START_ID(Stop),:END_ID(Depot),km:double\n"),
-        write("1.csv", "1,1,4.5\n2,1,7.25\n"),
-    )
-    result = CliRunner().invoke(app, ["run", *names, "--from", "Stop:2", "--out", "r"])
-    assert result.exit_code == 0, result.stderr
-    result = CliRunner().invoke(app, ["path", "r", "--from", "Stop:2", "--to", "Depot:1"])
-    assert "length  7.25" in result.stdout
+def test_a_run(write, ran):
+    header = write("h.csv", ":START_ID(Stop),:END_ID(Depot),km:double\n")
+    ran("run", header, write("1.csv", "1,1,4.5\n2,1,7.25\n"), "--from", "Stop:2", "--out", "r")
+    assert "length  7.25" in ran("path", "r", "--from", "Stop:2", "--to", "Depot:1")
