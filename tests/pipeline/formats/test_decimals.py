@@ -111,24 +111,6 @@ def test_what_scaling_would_lose(text, scale, fault):
     assert float64_fault("-" + text, -float(text), False, scale) == fault
 
 
-@pytest.mark.parametrize(
-    ("text", "rounds", "fault"),
-    [
-        ("9007199254740993", False, faults.INEXACT_INTEGER),
-        ("+9007199254740993", False, faults.INEXACT_INTEGER),
-        ("9007199254740993", True, None),
-        ("9007199254740992", False, None),
-        ("9007199254740993.0", False, None),  # written with decimals
-        ("0.1", False, None),
-        ("0", False, None),
-        ("1e-400", True, faults.UNDERFLOW),
-        ("1e400", True, faults.NOT_FINITE),
-    ],
-)
-def test_what_float64_would_lose(text, rounds, fault):
-    assert float64_fault(text, float(text), rounds, 0) == fault
-
-
 @pytest.mark.medium
 @KINDS
 @given(

@@ -274,7 +274,7 @@ lines = st.lists(
 @pytest.mark.medium
 @pytest.mark.parametrize("between", [" ", ","])
 @given(lines, st.sampled_from([2, 3]), st.sampled_from([100, 200, 1 << 20]), st.integers(1, 3))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 def test_exactly_the_bad_rows_are_left_out(
     tmp_path_factory, read, between, rows, n_columns, block_bytes, n_threads
 ):

@@ -51,59 +51,7 @@ def test_a_header_that_only_one_reading_fits(write, read, refused, name, convert
     assert found.rows() == rows
 
 
-@KINDS
-def test_the_header_is_what_the_workflow_says(write, read, refused, name, convert):
-    file = write(name, convert("anna bob\ncarl dora\n"))
-    found = read(file, header=False)
-    assert (found.edge_list.reading.header, found.rows()) == (False, [("anna", "bob"), ("carl", "dora")])
-    ends = {"source_column": "bob", "target_column": "anna"}
-    assert read(file, header=True, **ends).rows() == [("dora", "carl")]
-    assert refused(file, header=True) == (
-        f"`{name}` line 1: of the columns `anna`, `bob` none is known as source and target of an edge",
-        lines("source: anna, target: bob", "none}"),
-    )
-    numbers = write(name, convert("1 2 3\n4 5 6\n"))
-    assert read(numbers, header=True, source_column="1", target_column="2").rows() == [(4, 5, 6)]
-
-
 # ---- columns by name
-
-
-@pytest.mark.parametrize(
-    ("header", "taken", "unused"),
-    [
-        ("source,target", ("source", "target", None), ()),
-        ("id,from,to,km", ("from", "to", "km"), ("id",)),
-        ("edge_id,from_stop,to_stop,travel_s", ("from_stop", "to_stop", "travel_s"), ("edge_id",)),
-        ("fromStop,toStop,travelTime", ("fromStop", "toStop", "travelTime"), ()),
-        ("From Stop,To Stop,Distance (m)", ("From Stop", "To Stop", "Distance (m)"), ()),
-        ("LENGTH,SRC,DST", ("SRC", "DST", "LENGTH"), ()),
-        ("node1,node2", ("node1", "node2", None), ()),
-        ("a,b,w", ("a", "b", "w"), ()),
-        ("start,end,start_time", ("start", "end", "start_time"), ()),
-        ("o,d,cost", ("o", "d", "cost"), ()),
-        ("from_id,from_name,to_id,to_name,km", None, ()),
-        ("from_stop,to_stop,from_zone,to_zone", None, ()),
-        ("stop,halt", None, ()),
-    ],
-)
-def test_ends_are_known_by_their_names(write, read, refused, header, taken, unused):
-    n_columns = header.count(",") + 1
-    name = write("e.csv", header + "\n" + ",".join(str(i) for i in range(1, n_columns + 1)) + "\n")
-    if taken is None:
-        message, hint = refused(name)
-        assert message.startswith(
-            "`e.csv` line 1: of the columns " + ", ".join(f"`{c}`" for c in header.split(","))
-        )
-        assert message.endswith(
-            ("none is known as source and target of an edge", "could be source and target of an edge")
-        )
-        assert hint.startswith("name the columns, for example:\ngraph:\n  columns: {source: ")
-        return
-    reading = read(name).edge_list.reading
-    assert (reading.source.column, reading.target.column, reading.weight.column) == taken
-    assert reading.unused == unused
-    assert (reading.source.why, reading.target.why) == ("by its name", "by its name")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """GraphML of NetworkX, igraph and OSMnx, hostile XML, and each error."""
 
-import gzip
 import json
 
 import igraph
@@ -52,16 +51,6 @@ def test_networkx(tmp_path, read):
     assert found.edge_list.positions_of is None
 
 
-def test_any_networkx_graph(tmp_path, read):
-    for seed in range(5):
-        graph = nx.gnp_random_graph(20, 0.2, seed=seed, directed=True)
-        for u, v in graph.edges:
-            graph[u][v]["cost"] = (u * 31 + v) / 4 if seed % 2 else u + v
-        nx.write_graphml(graph, path := tmp_path / f"{seed}.graphml")
-        found = read(path, block_bytes=64 * (1 + 10 * seed))
-        assert sorted(found.rows()) == sorted((u, v, w) for u, v, w in graph.edges(data="cost"))
-
-
 @pytest.mark.parametrize("block_bytes", [1, 7, 100])
 def test_blocks_that_end_anywhere(tmp_path, read, monkeypatch, block_bytes):
     monkeypatch.setattr(graphml_elements, "_BLOCK_BYTES", block_bytes)
@@ -90,18 +79,6 @@ def test_osmnx(tmp_path, read):
     lon, lat = found.edge_list.positions_of(vertices(100, 200, 300))
     assert lon.tolist() == [7.42, 7.43, 7.43]
     assert lat.tolist() == [43.73, 43.73, 43.74]
-
-
-def test_osmnx_with_two_weights(tmp_path, read, refused):
-    graph = osmnx_graph()
-    nx.set_edge_attributes(graph, "60.5", "travel_time")
-    nx.write_graphml(graph, path := tmp_path / "g.graphml")
-    message, hint = refused(path)
-    assert "2 columns could be the weight: " in message
-    assert "`length`" in message
-    assert "`travel_time`" in message
-    assert "weights: {column:" in hint
-    assert {row[2] for row in read(path, weight_column="travel_time").rows()} == {60.5}
 
 
 @pytest.mark.parametrize("crs", ["epsg:32632", "", "EPSG:4326"])
@@ -181,10 +158,6 @@ def test_encodings(write, read, encoding):
     declared = {"utf-8-sig": "UTF-8"}.get(encoding, encoding.upper())
     content = graphml(edge("Köln", "B", 5)).replace("UTF-8", declared.replace("LATIN-1", "ISO-8859-1"))
     assert read(write("g.graphml", content.encode(encoding))).rows() == [("Köln", "B", 5)]
-
-
-def test_compressed(write, read):
-    assert read(write("g.graphml.gz", gzip.compress(graphml(edge(1, 2, 5)).encode()))).rows() == [(1, 2, 5)]
 
 
 def test_several_files(write, read):

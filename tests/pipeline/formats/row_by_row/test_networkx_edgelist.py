@@ -41,13 +41,6 @@ def test_what_networkx_writes_is_read(write, read, tmp_path):
         assert (found.edge_list.reading.format, found.rows()) == (format_, wanted)
 
 
-def test_the_other_forms_are_text(write, read):
-    found = read(write("e", "0 1\n1 2\n"))
-    assert (found.edge_list.reading.format, found.rows()) == ("text", [(0, 1), (1, 2)])
-    found = read(write("e", "0 1 3\n1 2 0.5\n"))
-    assert (found.edge_list.reading.format, found.rows()) == ("text", [(0, 1, 3), (1, 2, 0.5)])
-
-
 @pytest.mark.parametrize(
     ("weights", "wanted"),
     [
@@ -77,23 +70,6 @@ def test_weights(write, opened, weights, wanted):
 def test_the_attribute_that_is_the_weight(write, read, content, weight, unused):
     reading = read(write("e", content)).edge_list.reading
     assert (reading.weight.column, reading.unused) == (weight, unused)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a b {'length': 3, 'time': 4}\n", "2 columns could be the weight: `length`, `time`"),
-        ("a b {'cap': 3}\n", "no column is known as the weight: `cap`"),
-    ],
-)
-def test_attributes_that_may_be_the_weight(write, read, refused, content, message):
-    name = write("e", content)
-    found, hint = refused(name)
-    assert found.endswith(message)
-    assert "  weights: {column: " in hint
-    key = message.split("`")[-2]
-    assert read(name, weight_column=key).rows()[0][2] == int(content[content.index(key) + len(key) + 3])
-    assert read(name, weight_column="none").rows() == [("a", "b")]
 
 
 @pytest.mark.parametrize("depth", ["(" * 100_000, "-" * 100_000, "[" * 5000 + "]" * 5000, "1" * 5000])

@@ -170,7 +170,7 @@ def text_files(draw):
 
 
 @given(text_files(), st.sampled_from([1, 7, 16, 64, 1 << 20]), st.integers(1, 3))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_any_file_reads_as_a_naive_parser_reads_it(tmp_path_factory, read, content, block_bytes, n_threads):
     path = tmp_path_factory.mktemp("text") / "edges"
     path.write_bytes(content)
