@@ -231,6 +231,8 @@ def test_a_compressed_geopackage(package, write, read):
 
 # ---- layers ----
 
+SKIP_HINT = "`graph.unreadable: skip` leaves such rows out and counts them"
+
 LAYERS = {
     "nodes": ("POINT", [shapely.Point(A)], {}),
     "main roads": ("LINESTRING", ROADS[:1], {}),
@@ -253,41 +255,28 @@ def test_a_layer_by_name(tmp_path, read):
 
 
 @pytest.mark.parametrize(
-    ("layers", "layer", "message", "hint"),
+    ("names", "layer", "problem", "hint"),
     [
         (
             LAYERS,
             "auto",
-            '`{}`: 2 layers may hold lines: `main roads`, `the "paths"`',
+            ': 2 layers may hold lines: `main roads`, `the "paths"`',
             "set `graph.layer: main roads`, or to another one",
         ),
-        ({"nodes": LAYERS["nodes"]}, "auto", "`{}`: no layer holds lines", "layers: `nodes` (POINT)"),
-        ({}, "auto", "`{}`: no layer holds lines", "layers: none"),
+        (["nodes"], "auto", ": no layer holds lines", "layers: `nodes` (POINT)"),
+        ([], "auto", ": no layer holds lines", "layers: none"),
         (
             LAYERS,
             "node",
-            "`{}` has no layer `node`",
+            " has no layer `node`",
             'did you mean `nodes`? layers: `nodes`, `main roads`, `the "paths"`',
         ),
-        (
-            LAYERS,
-            "nodes",
-            "`{}` layer `nodes` row 1: its geometry is a Point, not a line",
-            "`graph.unreadable: skip` leaves such rows out and counts them",
-        ),
+        (LAYERS, "nodes", " layer `nodes` row 1: its geometry is a Point, not a line", SKIP_HINT),
     ],
 )
-def test_layers_that_cannot_be_used(tmp_path, refused, layers, layer, message, hint):
-    path = geopackage(tmp_path / "a.gpkg", layers)
-    assert refused(path, own={"layer": layer}) == (message.format(path), hint)
-
-
-def test_layers_belong_to_geopackages(tmp_path, refused):
-    path = geoparquet(tmp_path / "a.parquet", ROADS)
-    assert refused(path, own={"layer": "roads"}) == (
-        f"`graph.layer` is set, and `{path}` is GeoParquet, which has no layers",
-        "remove `graph.layer`",
-    )
+def test_layers_that_cannot_be_used(tmp_path, refused, names, layer, problem, hint):
+    path = geopackage(tmp_path / "a.gpkg", {name: LAYERS[name] for name in names})
+    assert refused(path, own={"layer": layer}) == (f"`{path}`{problem}", hint)
 
 
 # ---- what is refused ----
@@ -321,11 +310,10 @@ def test_shapes_that_are_no_lines(roads, read, refused, shape, why):
     if path.suffix == ".gpkg":
         why = why.replace("WKB", "geometry of a GeoPackage")
     assert message.endswith(f" row 2: {why}")
-    skip = "`graph.unreadable: skip` leaves such rows out and counts them"
     degrees = (
         "points are longitude and latitude in degrees, in this order: convert the file, or exchange them; "
     )
-    assert hint == degrees * ("globe" in why) + skip
+    assert hint == degrees * ("globe" in why) + SKIP_HINT
     found = read(path, unreadable="skip")
     assert found.rows() == LENGTHS[:2]
     assert found.edge_list.skipped.lines == [message]
@@ -346,33 +334,43 @@ def test_two_columns_could_be_the_weight(roads, refused):
     assert "weights: {column: km}    # or minutes, none" in hint
 
 
+CONVERT = "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326"
+
+
 @pytest.mark.parametrize(
-    ("crs", "shown"),
+    ("written", "options", "problem", "hint"),
     [
-        ({"id": {"authority": "EPSG", "code": 32632}}, "EPSG:32632"),
-        ({"name": "my plane"}, "`my plane`"),
-        ({"id": {"authority": ["EPSG"], "code": 4326}}, "['EPSG']:4326"),
-        (None, "not known"),
+        *(
+            ({"crs": crs}, {}, f": the CRS of the geometry `geometry` is {shown}, not WGS 84", CONVERT)
+            for crs, shown in (
+                ({"id": {"authority": "EPSG", "code": 32632}}, "EPSG:32632"),
+                ({"name": "my plane"}, "`my plane`"),
+                ({"id": {"authority": ["EPSG"], "code": 4326}}, "['EPSG']:4326"),
+                (None, "not known"),
+            )
+        ),
+        (
+            {"encoding": "linestring"},
+            {},
+            ": the geometry `geometry` is encoded as linestring",
+            "write lines encoded as WKB",
+        ),
+        ({"shapes": []}, {}, " holds no lines", "check that this is the file you mean"),
+        (
+            {},
+            {"ids": "integer"},
+            " has no columns for source and target, so the ids are texts such as `7.42,43.73`",
+            "remove `graph.ids`, or name the columns: `graph.columns: {source: u, target: v}`",
+        ),
     ],
 )
-def test_another_reference_system(tmp_path, refused, crs, shown):
-    path = geoparquet(tmp_path / "a.parquet", ROADS, crs=crs)
-    assert refused(path) == (
-        f"`{path}`: the CRS of the geometry `geometry` is {shown}, not WGS 84",
-        "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326",
-    )
+def test_geoparquet_that_is_refused(tmp_path, refused, written, options, problem, hint):
+    path = geoparquet(tmp_path / "a.parquet", **{"shapes": ROADS, **written})
+    assert refused(path, **options) == (f"`{path}`{problem}", hint)
 
 
 def test_wgs_84_by_name(tmp_path, read):
     assert read(geoparquet(tmp_path / "a.parquet", ROADS, crs=WGS_84)).rows() == LENGTHS
-
-
-def test_another_encoding(tmp_path, refused):
-    path = geoparquet(tmp_path / "a.parquet", ROADS, encoding="linestring")
-    assert refused(path) == (
-        f"`{path}`: the geometry `geometry` is encoded as linestring",
-        "write lines encoded as WKB",
-    )
 
 
 @pytest.mark.parametrize(
@@ -408,11 +406,6 @@ def test_two_columns_of_one_name(tmp_path, refused, name):
     table = pq.read_table(path)
     pq.write_table(table.append_column(name, table[name]), path)
     assert refused(path) == (f"`{path}` has two columns `{name}`", "give each column its own name")
-
-
-def test_no_lines(tmp_path, refused):
-    path = geoparquet(tmp_path / "a.parquet", [])
-    assert refused(path) == (f"`{path}` holds no lines", "check that this is the file you mean")
 
 
 def test_a_table_without_a_geometry(tmp_path, refused):
@@ -474,33 +467,29 @@ def test_a_code_of_the_reference_system_that_is_text(package, read):
 
 
 @pytest.mark.parametrize(
-    ("command", "message", "hint"),
+    ("command", "problem", "hint"),
     [
         (
             "ALTER TABLE r DROP COLUMN geom",
-            "`{}` layer `r` has no column `geom`, which `gpkg_geometry_columns` names for its geometry",
+            " layer `r` has no column `geom`, which `gpkg_geometry_columns` names for its geometry",
             "write or fetch it again",
         ),
         (
             "INSERT INTO gpkg_geometry_columns VALUES ('r', 'geom', 'LINESTRING', 2056)",
-            "`{}`: `gpkg_geometry_columns` describes the layer `r` twice, in different ways",
+            ": `gpkg_geometry_columns` describes the layer `r` twice, in different ways",
             "a layer has one geometry: write or fetch it again",
         ),
         (
             "INSERT INTO gpkg_spatial_ref_sys VALUES (4326, 'EPSG', 2056)",
-            "`{}` layer `r`: its reference system is EPSG:2056, not WGS 84",
-            "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326",
+            " layer `r`: its reference system is EPSG:2056, not WGS 84",
+            CONVERT,
         ),
-        (
-            "DELETE FROM r",
-            "`{}` layer `r` holds no lines",
-            "check that this is the file you mean",
-        ),
+        ("DELETE FROM r", " layer `r` holds no lines", "check that this is the file you mean"),
     ],
 )
-def test_geopackages_that_are_refused(package, refused, command, message, hint):
+def test_geopackages_that_are_refused(package, refused, command, problem, hint):
     change(package, command)
-    assert refused(package) == (message.format(package), hint)
+    assert refused(package) == (f"`{package}`{problem}", hint)
 
 
 def test_a_name_in_a_geopackage_that_is_not_utf_8(package, refused):
@@ -524,14 +513,6 @@ def test_a_value_of_another_type(tmp_path, refused):
         f"`{path}` layer `r`, rows 1 to 3: column `km` has a value that is not of its type"
     )
     assert hint == "correct the value, or the type of the column"
-
-
-def test_ids_that_are_no_integers(tmp_path, refused):
-    path = geoparquet(tmp_path / "a.parquet", ROADS)
-    assert refused(path, ids="integer") == (
-        f"`{path}` has no columns for source and target, so the ids are texts such as `7.42,43.73`",
-        "remove `graph.ids`, or name the columns: `graph.columns: {source: u, target: v}`",
-    )
 
 
 def test_a_missing_package(tmp_path, refused, monkeypatch):
