@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import InputEdges, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import InputEdges, ReadOptions, SkippedRows
+from sssp_pipeline.pipeline.formats.reading import Reading
 
 
 @dataclass
@@ -24,6 +25,20 @@ class WholeEdges:
     dst: object
     weights: np.ndarray | None
     n_chunks: int
+
+    @property
+    def reading(self) -> Reading:
+        return self.edge_list.reading
+
+    @property
+    def skipped(self) -> SkippedRows:
+        return self.edge_list.skipped
+
+    @property
+    def declared(self) -> tuple[str, int | None, int, str]:
+        """The format, the number of vertices, the first id, and what the format says of directions."""
+        given = self.edge_list
+        return self.reading.format, given.n_vertices, given.first_id, given.symmetric
 
     def rows(self) -> list[tuple]:
         columns = [self.src, self.dst, *([] if self.weights is None else [self.weights])]

@@ -86,14 +86,14 @@ def test_rows_that_may_be_a_metis_graph(write, read, refused):
     )
     assert read(name, format="text").rows() == [(3, 3), (2, 3), (1, 3), (1, 2)]
     assert len(read(write("x", MESH), format="metis").rows()) == 6
-    assert read(write("x.graph", MESH)).edge_list.reading.format == "metis"
+    assert read(write("x.graph", MESH)).reading.format == "metis"
     weighted = "2 1 1\n2 5 0\n1 5 0\n"
-    assert read(write("x", weighted)).edge_list.reading.format == "text"
+    assert read(write("x", weighted)).reading.format == "text"
 
 
 @pytest.mark.parametrize("content", ["3 3\n2 3\n1 3\n1 1\n", "4 3\n2 3\n1 3\n1 2\n", "3 2\n2 3\n1 3\n1 2\n"])
 def test_rows_that_are_no_metis_graph(write, read, content):
-    assert read(write("x", content)).edge_list.reading.format == "text"
+    assert read(write("x", content)).reading.format == "text"
 
 
 @pytest.mark.parametrize("n_digits", [21, 5000])

@@ -26,10 +26,10 @@ MARKS = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
 def test_utf_16_with_its_mark(write, read, kind, encoding, pack, block_bytes):
     content, rows = CONTENTS[kind]
     found = read(write("e", pack(MARKS[encoding] + content.encode(encoding))), block_bytes=block_bytes)
-    assert found.edge_list.reading.format == kind
+    assert found.reading.format == kind
     assert found.rows() == rows
     if kind in ("text", "csv", "networkx"):
-        assert found.edge_list.reading.encoding == "utf-16"
+        assert found.reading.encoding == "utf-16"
 
 
 def test_names_of_columns_in_another_encoding(write, read):

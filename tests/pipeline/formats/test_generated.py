@@ -10,7 +10,7 @@ from sssp_pipeline.base.generators import GENERATORS
 def test_the_edges_are_those_of_the_generator(read):
     made = GENERATORS["road"](vertices=500, seed=3)
     found = read("generated:road?vertices=500&seed=3", block_bytes=1600)
-    assert (found.edge_list.reading.format, found.edge_list.reading.ids) == ("generated", "integer")
+    assert (found.reading.format, found.reading.ids) == ("generated", "integer")
     assert (found.edge_list.n_vertices, found.edge_list.first_id) == (500, 0)
     assert found.edge_list.weight_dtype == made.weights.dtype
     assert found.n_chunks > 5

@@ -19,7 +19,7 @@ BLOCKS = pytest.mark.parametrize("block_bytes", [32, 50, 1 << 20])
 
 def described(found) -> list[str]:
     """Return the lines about rows that were left out, in the order of files and lines."""
-    skipped = found.edge_list.skipped
+    skipped = found.skipped
     assert skipped.count == len(skipped.lines)
 
     def place(line: str) -> tuple[str, int]:
@@ -182,7 +182,7 @@ def test_so_many_rows_are_described(write, read):
     for name, row in (("e.txt", "1 x\n"), ("e.csv", "1,x\n"), ("f.csv", "1,2,3\n")):
         good = "1,2\n" if name.endswith("csv") else "1 2\n"
         found = read(write(name, good + row * n), unreadable="skip", block_bytes=256, header=False)
-        skipped = found.edge_list.skipped
+        skipped = found.skipped
         assert (skipped.count, len(skipped.lines)) == (n, SkippedRows.KEPT)
         assert skipped.lines[0].startswith(f"`{name}` line 2")
         assert skipped.lines[-1].startswith(f"`{name}` line {SkippedRows.KEPT + 1}")
@@ -205,11 +205,11 @@ def test_parquet(write, read, refused):
         "`e.parquet` row 8: column `u` is null: [None, 7, 3.5]",
         "`e.parquet` row 9: column `v` is null: [8, None, 4.0]",
         "`e.parquet` row 10: column `w` is null: [9, 9, None]",
-        found.edge_list.skipped.lines[3],
+        found.skipped.lines[3],
         f"`e.parquet` row 502: vertex id `{2**63}` is above 2^63 - 1: [501, {2**63}, 250.5]",
         "`e.parquet` row 601: weight `nan` is not finite: [600, 600, nan]",
     ]
-    assert found.edge_list.skipped.lines[3].startswith("`e.parquet` row 501: vertex id `-500` is negative")
+    assert found.skipped.lines[3].startswith("`e.parquet` row 501: vertex id `-500` is negative")
 
 
 def test_parquet_with_names(write, read):
@@ -292,7 +292,7 @@ def test_exactly_the_bad_rows_are_left_out(
     found = read(
         path, n_threads=n_threads, header=False, unreadable="skip", block_bytes=block_bytes, **options
     )
-    skipped = found.edge_list.skipped
+    skipped = found.skipped
 
     def good(row: list[str]) -> bool:
         # `graph.ids: integer` takes leading zeros.

@@ -34,9 +34,7 @@ def test_entries_are_edges(save, read, layout, kind, compressed, block_bytes):
     matrix = MATRIX.asformat(layout)
     name = save(sp.coo_array(MATRIX).asformat(layout) if kind == "array" else matrix, compressed)
     found = read(name, block_bytes=block_bytes)
-    assert found.edge_list.reading.format == "scipy-npz"
-    assert (found.edge_list.n_vertices, found.edge_list.first_id) == (4, 0)
-    assert found.edge_list.symmetric == "as-listed"
+    assert found.declared == ("scipy-npz", 4, 0, "as-listed")
     assert sorted(found.rows()) == EDGES
     assert found.src.dtype == found.dst.dtype == np.int64
 

@@ -106,7 +106,7 @@ def test_lengths(roads, read):
     assert found.rows() == LENGTHS
     assert found.rows()[0][2] == 222.39
     assert found.edge_list.weight_unit == "metres"
-    assert found.edge_list.reading.weight.why == "the length of the line in metres: no column holds numbers"
+    assert found.reading.weight.why == "the length of the line in metres: no column holds numbers"
     ids = VertexIds(IdMapping(kind="table", type="string"), pa.array(sorted(NAMES), pa.large_string()), 4)
     lon, lat = found.edge_list.positions_of(ids)
     assert list(zip(lon.tolist(), lat.tolist(), strict=True)) == sorted([A, B, C, D])
@@ -116,7 +116,7 @@ def test_a_column_is_the_weight(roads, read):
     found = read(roads(ROADS, km=[0.5, 2.25, 3.0], lanes=[1, 2, 1]))
     assert [row[2] for row in found.rows()] == [0.5, 2.25, 3.0]
     assert found.edge_list.weight_unit is None
-    assert found.edge_list.reading.weight.why == "by its name"
+    assert found.reading.weight.why == "by its name"
 
 
 def test_an_integer_column_and_none(roads, read):
@@ -244,7 +244,7 @@ def test_the_only_layer_of_lines(tmp_path, read):
     path = geopackage(tmp_path / "a.gpkg", {name: LAYERS[name] for name in ("nodes", "main roads")})
     found = read(path)
     assert found.rows() == LENGTHS[:1]
-    assert found.edge_list.reading.rules == (
+    assert found.reading.rules == (
         *("layer `main roads`", "lines meet where their ends are equal", "coordinates of the ends"),
     )
 
@@ -316,7 +316,7 @@ def test_shapes_that_are_no_lines(roads, read, refused, shape, why):
     assert hint == degrees * ("globe" in why) + SKIP_HINT
     found = read(path, unreadable="skip")
     assert found.rows() == LENGTHS[:2]
-    assert found.edge_list.skipped.lines == [message]
+    assert found.skipped.lines == [message]
 
 
 @pytest.mark.parametrize(

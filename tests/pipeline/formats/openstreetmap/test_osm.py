@@ -227,7 +227,7 @@ def test_a_way_that_leaves_the_extract(cut, refused):
 def test_a_way_may_end_at_the_border(cut, read):
     found = read(cut, weight_column="length", unreadable="skip")
     assert sorted(found.rows()) == [(1, 2, 111.195), (2, 1, 111.195), (4, 5, 160.695), (5, 4, 160.695)]
-    skipped = found.edge_list.skipped
+    skipped = found.skipped
     assert skipped.count == 2
     assert skipped.lines == [
         f"`{cut}`: way 10 has node 3, which is not in the file",

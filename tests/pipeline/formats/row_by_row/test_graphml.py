@@ -46,8 +46,8 @@ def test_networkx(tmp_path, read):
     nx.write_graphml(graph, tmp_path / "g.graphml")
     found = read(tmp_path / "g.graphml")
     assert sorted(found.rows()) == [("New York", "Łódź", 5), ("Łódź", "a<b", 2.5)]
-    assert found.edge_list.reading.weight.column == "weight"
-    assert found.edge_list.reading.unused == ("note",)
+    assert found.reading.weight.column == "weight"
+    assert found.reading.unused == ("note",)
     assert found.edge_list.positions_of is None
 
 
@@ -68,14 +68,14 @@ def test_igraph(tmp_path, read):
     found = read(tmp_path / "g.graphml")
     assert sorted(found.rows()) == [("n0", "n1", 1), ("n0", "n2", 3), ("n1", "n2", 2.5)]
     assert found.edge_list.symmetric == "mirror"
-    assert "ids of nodes, not their `name`" in found.edge_list.reading.rules
+    assert "ids of nodes, not their `name`" in found.reading.rules
 
 
 def test_osmnx(tmp_path, read):
     nx.write_graphml(osmnx_graph(), path := tmp_path / "g.graphml")
     found = read(path)
     assert sorted(found.rows()) == [(100, 200, 803.5), (200, 300, 1112.25)]
-    assert found.edge_list.reading.weight.column == "length"
+    assert found.reading.weight.column == "length"
     lon, lat = found.edge_list.positions_of(vertices(100, 200, 300))
     assert lon.tolist() == [7.42, 7.43, 7.43]
     assert lat.tolist() == [43.73, 43.73, 43.74]
@@ -169,8 +169,8 @@ def test_edges_that_are_left_out(write, read):
     content = graphml(edge(1, 2, 5) + edge(2, 3) + edge(3, 4, "wide") + edge(4, 5, "nan") + edge(5, 1, 6))
     found = read(write("g.graphml", content), unreadable="skip")
     assert found.rows() == [(1, 2, 5), (5, 1, 6)]
-    assert found.edge_list.skipped.count == 3
-    assert found.edge_list.skipped.lines[0] == "`g.graphml` line 6: the edge has no `weight`: 2 3"
+    assert found.skipped.count == 3
+    assert found.skipped.lines[0] == "`g.graphml` line 6: the edge has no `weight`: 2 3"
 
 
 # ---- what is refused ----

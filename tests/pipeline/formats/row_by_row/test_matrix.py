@@ -55,7 +55,7 @@ def test_a_matrix_is_recognised_and_read_when_asked(write, read, refused, form):
     assert hint == (AS_NAMED_EDGES if has_header else AS_EDGES)
     found = read(file, format="matrix")
     assert found.rows() == edges
-    assert found.edge_list.reading.rules == (
+    assert found.reading.rules == (
         "a matrix: row i, column j is the edge i -> j; the diagonal, missing entries and 0 are no edges",
     )
     assert found.edge_list.n_vertices == (5 if edges is EDGES else None)

@@ -12,13 +12,10 @@ DATA = "# by NetworkX\n0 1 {'weight': 3, 'name': 'x y'}\n1 2 {'weight': 4}\n\n2 
 @pytest.mark.parametrize("block_bytes", [64, 1 << 20])
 def test_attributes_of_a_line(write, read, block_bytes):
     found = read(write("e.edgelist", DATA), block_bytes=block_bytes)
-    reading = found.edge_list.reading
+    reading = found.reading
     assert (reading.format, reading.ids, reading.header) == ("networkx", "integer", False)
-    assert (reading.weight.column, reading.weight.why, reading.unused) == (
-        "weight",
-        "by its name",
-        ("name", "color"),
-    )
+    assert (reading.weight.column, reading.weight.why) == ("weight", "by its name")
+    assert reading.unused == ("name", "color")
     assert found.rows() == [(0, 1, 3), (1, 2, 4), (2, 0, -5)]
     assert found.weights.dtype == np.int64
     assert found.n_chunks == (3 if block_bytes == 64 else 1)
@@ -38,7 +35,7 @@ def test_what_networkx_writes_is_read(write, read, tmp_path):
     ):
         networkx.write_edgelist(graph, tmp_path / "e", data=data)
         found = read("e", **({} if format_ == "networkx" else {"header": False}))
-        assert (found.edge_list.reading.format, found.rows()) == (format_, wanted)
+        assert (found.reading.format, found.rows()) == (format_, wanted)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +65,7 @@ def test_weights(write, opened, weights, wanted):
     ],
 )
 def test_the_attribute_that_is_the_weight(write, read, content, weight, unused):
-    reading = read(write("e", content)).edge_list.reading
+    reading = read(write("e", content)).reading
     assert (reading.weight.column, reading.unused) == (weight, unused)
 
 

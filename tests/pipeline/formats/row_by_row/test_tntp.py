@@ -34,9 +34,7 @@ NET = HEAD + LINKS
 def test_links(write, read, column, weights):
     found = read(write("a_net.tntp", NET), weight_column=column)
     assert sorted(found.rows()) == [(u, u + 1, w) for u, w in enumerate(weights, 1)]
-    assert found.edge_list.n_vertices == 4
-    assert found.edge_list.first_id == 1
-    assert found.edge_list.symmetric == "as-listed"
+    assert found.declared == ("tntp", 4, 1, "as-listed")
 
 
 def test_without_weights(write, read):

@@ -88,7 +88,7 @@ PACKED = {
 @pytest.mark.parametrize("kind", PACKED)
 def test_the_only_member_is_read(write, read, kind):
     found = read(write("edges", PACKED[kind]), block_bytes=4096)
-    assert found.edge_list.reading.format == "text"
+    assert found.reading.format == "text"
     assert found.rows() == [(i, i * i) for i in range(5000)]
     assert found.n_chunks > 5
 

@@ -5,7 +5,7 @@ import pytest
 
 def test_quoted_names(write, read):
     found = read(write("e.csv", 'from,to,km\n"New York, NY","Kansas ""KC"" City",1.5\nKöln,Bonn,30\n'))
-    assert found.edge_list.reading.ids == "string"
+    assert found.reading.ids == "string"
     assert found.rows() == [("New York, NY", 'Kansas "KC" City', 1.5), ("Köln", "Bonn", 30.0)]
 
 
@@ -35,7 +35,7 @@ HEADER_HINT = "set `graph.header: true` if it names the columns, `graph.header: 
 def test_names_that_come_again_are_no_header(write, read, refused):
     name = write("e.csv", "anna,bob\nbob,carl\n")
     found = read(name)
-    assert found.edge_list.reading.header is False
+    assert found.reading.header is False
     assert found.rows() == [("anna", "bob"), ("bob", "carl")]
     # The workflow takes the row for a header, the rows after it do not.
     as_header = {"source_column": "bob", "target_column": "anna"}

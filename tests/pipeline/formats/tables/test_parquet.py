@@ -47,7 +47,7 @@ def save(tmp_path, monkeypatch):
 @pytest.mark.parametrize("block_bytes", [240, 1 << 20])
 def test_integer_ids_and_weights(save, read, writer, block_bytes):
     found = read(save(EDGES, "e", writer), block_bytes=block_bytes)
-    assert (found.edge_list.reading.format, found.edge_list.reading.ids) == ("parquet", "integer")
+    assert (found.reading.format, found.reading.ids) == ("parquet", "integer")
     assert found.edge_list.weight_dtype == np.float64
     assert found.n_chunks >= (100 if block_bytes == 240 else 1)
     assert_array_equal(found.src, np.arange(1000), strict=True)
@@ -73,7 +73,7 @@ def test_string_ids(save, read, writer, type_):
         pa.array(STRINGS).cast(type_) if type_ != STRING_TYPES[3] else pa.array(STRINGS).dictionary_encode()
     )
     found = read(save({"source": column, "target": column}, "e", writer))
-    assert found.edge_list.reading.ids == "string"
+    assert found.reading.ids == "string"
     assert found.src.type == pa.large_string()
     assert found.rows() == [(s, s) for s in STRINGS]
 

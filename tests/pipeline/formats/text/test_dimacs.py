@@ -9,12 +9,7 @@ SMALL = "c a road\nc\np sp 3 2\nc here too\na 1 2 10\n\na 3 1 7\n"
 
 def test_shortest_path_files(write, read):
     found = read(write("r.gr", SMALL))
-    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
-        "dimacs",
-        3,
-        1,
-    )
-    assert found.edge_list.symmetric == "as-listed"
+    assert found.declared == ("dimacs", 3, 1, "as-listed")
     assert found.rows() == [(1, 2, 10), (3, 1, 7)]
     assert found.edge_list.coordinates() is None
 

@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 
 def test_neighbours_are_listed_twice_and_blank_lines_are_vertices(write, read):
     found = read(write("m.graph", "% mesh\n4 2\n2\n1 4\n\n% note\n2"))
-    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
-        "metis",
-        4,
-        1,
-    )
-    assert found.edge_list.symmetric == "both-listed"
+    assert found.declared == ("metis", 4, 1, "both-listed")
     assert not found.edge_list.has_weights
     assert found.rows() == [(1, 2), (2, 1), (2, 4), (4, 2)]
 

@@ -17,8 +17,8 @@ from sssp_pipeline.workflow.graph import Weights
 def test_white_space_comments_and_blank_lines_are_anything(write, read):
     name = write("e.txt", b"# head\r\n\r\n1\t2\r\n  3 \t 4  \n% middle 9 9\n\t# indented\n\n\x0b5\x0c6\n7 8")
     found = read(name)
-    assert found.edge_list.reading.format == "text"
-    assert found.edge_list.reading.ids == "integer"
+    assert found.reading.format == "text"
+    assert found.reading.ids == "integer"
     assert found.edge_list.n_vertices is None
     assert found.rows() == [(1, 2), (3, 4), (5, 6), (7, 8)]
     assert found.src.dtype == found.dst.dtype == np.int64
@@ -37,7 +37,7 @@ def test_several_files_follow_one_another(write, read):
 
 def test_string_ids(write, read):
     found = read(write("e.txt", "Köln Bonn 30\nBonn #1 28\n"), block_bytes=8)
-    assert found.edge_list.reading.ids == "string"
+    assert found.reading.ids == "string"
     assert found.n_chunks == 2
     assert found.rows() == [("Köln", "Bonn", 30), ("Bonn", "#1", 28)]
 
