@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from sssp_pipeline.base.errors import InputError
+
 
 class LazyModule:
     """A stand-in for the module `name`, which is imported when one of its attributes is first used.
@@ -25,6 +27,22 @@ class LazyModule:
         if self._module is None:
             self._module = import_module(self._name)
         return getattr(self._module, attribute)
+
+
+def optional_module(name: str, needed_by: str, extra: str) -> ModuleType:
+    """Return a module of an optional package; `needed_by` are the words of the error before "a package".
+
+    Raises
+    ------
+    InputError
+        The package is missing; the hint names the `extra` that installs it.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise InputError(
+            f"{needed_by} a package that is missing: {error}", hint=f"pip install 'sssp-pipeline[{extra}]'"
+        ) from error
 
 
 class _Hidden:

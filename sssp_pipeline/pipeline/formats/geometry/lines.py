@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import optional_module
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.beginning import Beginning
@@ -139,14 +140,7 @@ def _columns(table: LineTable, options: ReadOptions) -> EdgeColumns:
 
 
 def _shapely(place: str) -> ModuleType:
-    try:
-        import shapely
-    except ImportError as error:
-        raise InputError(
-            f"{place} holds lines, and reading them needs a package that is missing: {error}",
-            hint="pip install 'sssp-pipeline[places]'",
-        ) from error
-    return shapely
+    return optional_module("shapely", f"{place} holds lines, and reading them needs", "places")
 
 
 @dataclass(frozen=True, eq=False)

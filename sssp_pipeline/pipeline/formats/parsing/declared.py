@@ -88,6 +88,20 @@ def header_lines(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tup
             yield LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), text
 
 
+def header_row(url: str, max_line_bytes: int, missing: str, hint: str) -> tuple[LineFile, bytes]:
+    """Return the first line of `url` that is no comment with `%`, and the part of the file that follows it.
+
+    Raises
+    ------
+    InputError
+        There is no such line; `missing` follows the name of the file in the message.
+    """
+    for file, line in header_lines(url, max_line_bytes):
+        if not line.split()[0].startswith(b"%"):
+            return file, line
+    raise InputError(f"`{storage.redacted(url)}` {missing}", hint=hint)
+
+
 def numbered_syntax(
     options: ReadOptions, comment: bytes, n_vertices: int, n_columns: int, has_weights: bool, letter: int = 0
 ) -> LineSyntax:

@@ -16,7 +16,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     DeclaredEdges,
     common_n_vertices,
     declared_count,
-    header_lines,
+    header_row,
     line_excerpt,
     numbered_syntax,
 )
@@ -83,25 +83,16 @@ def _read_banner(url: str) -> tuple[str, str]:
 
 def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
     """Return the lines with the entries, the number of vertices and the number of entries."""
-    for file, line in header_lines(url, max_line_bytes):
-        words = line.split()
-        if file.n_lines == 1 or words[0].startswith(b"%"):
-            continue
-        place = line_place(url, file.n_lines)
-        if len(words) != 3 or not all(word.isdigit() for word in words):
-            raise InputError(
-                f"{place}: `{line_excerpt(line)}` is not the size of a matrix",
-                hint="it reads `ROWS COLUMNS ENTRIES`",
-            )
-        rows, columns = (declared_count(place, word, "vertices", MAX_VERTICES) for word in words[:2])
-        entries = declared_count(place, words[2], "entries", MAX_EDGES)
-        if rows != columns:
-            raise InputError(
-                f"{place}: the matrix has {rows} rows and {columns} columns, but a graph needs as many rows as columns",
-                hint="only square matrices are graphs",
-            )
-        return file, rows, entries
-    raise InputError(
-        f"`{storage.redacted(url)}` ends before the size of its matrix",
-        hint="it reads `ROWS COLUMNS ENTRIES`",
-    )
+    hint = "it reads `ROWS COLUMNS ENTRIES`"
+    file, line = header_row(url, max_line_bytes, "ends before the size of its matrix", hint)
+    words, place = line.split(), line_place(url, file.n_lines)
+    if len(words) != 3 or not all(word.isdigit() for word in words):
+        raise InputError(f"{place}: `{line_excerpt(line)}` is not the size of a matrix", hint=hint)
+    rows, columns = (declared_count(place, word, "vertices", MAX_VERTICES) for word in words[:2])
+    entries = declared_count(place, words[2], "entries", MAX_EDGES)
+    if rows != columns:
+        raise InputError(
+            f"{place}: the matrix has {rows} rows and {columns} columns, but a graph needs as many rows as columns",
+            hint="only square matrices are graphs",
+        )
+    return file, rows, entries
