@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+
 from sssp_pipeline.base.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -11,4 +14,9 @@ if TYPE_CHECKING:
 else:
     pc = LazyModule("pyarrow.compute")
 
-__all__ = ["pc"]
+__all__ = ["pc", "true_rows"]
+
+
+def true_rows(flags: pa.Array) -> list[int]:
+    """Return the indices at which `flags` (n,) is true."""
+    return np.flatnonzero(flags.to_numpy(zero_copy_only=False)).tolist()

@@ -13,10 +13,12 @@ from sssp_pipeline.pipeline.formats.beginning import Beginning, unreadable_error
 from sssp_pipeline.pipeline.formats.columns.layout import delimiter_of, is_table_of_tabs
 from sssp_pipeline.pipeline.formats.edge_list import InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
-from sssp_pipeline.pipeline.formats.misplaced import refuse_misplaced
 from sssp_pipeline.storage import files
+from sssp_pipeline.workflow.graph import misplaced_keys
 from sssp_pipeline.workflow.registries import FORMATS, XML, Format, code_of
 
+#: The options that only some formats take, and whose keys in `graph` have the same names.
+_SAME_NAMES = ("encoding", "delimiter", "header", "decimal", "ids", "unreadable", "max_line_bytes")
 #: Formats that cannot be read, by the first bytes of a file.
 _NOT_READ = {
     b"%PDF": "a PDF",
@@ -63,6 +65,7 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> InputEdges:
         the format does not take an option.
     """
     if any(is_generated(url) for url in urls):
+        _refuse_misplaced(options, urls[0], "generated")
         return open_generated(urls, options)
     name = _format_of(urls, options)
     if FORMATS[name].whole_graphs and len(urls) > 1:
@@ -71,7 +74,7 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> InputEdges:
             "each a whole graph",
             hint="name one of them",
         )
-    refuse_misplaced(options, urls[0], name)
+    _refuse_misplaced(options, urls[0], name)
     edge_list: InputEdges = code_of(FORMATS[name].opens)(urls, options)
     if options.coordinates is not None and edge_list.read_coordinates is None:
         raise InputError(
@@ -80,6 +83,17 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> InputEdges:
             hint="name a table with the columns `id`, `lon` and `lat`: a `.co` file goes with a DIMACS graph",
         )
     return edge_list
+
+
+def _refuse_misplaced(options: ReadOptions, url: str, format_name: str) -> None:
+    """Raise `InputError` if a format does not take one of the `options`; `url` is its first file."""
+    given = {name: getattr(options, name) for name in _SAME_NAMES}
+    columns = {"source": options.source_column, "target": options.target_column}
+    graph = {**given, "columns": columns, "weights": {"column": options.weight_column}, **options.own}
+    for key, text in misplaced_keys(graph, format_name):
+        raise InputError(
+            f"`{files.redacted(url)}`: {text}", hint=f"remove `graph.{key}`, or set `graph.format`"
+        )
 
 
 def _format_of(urls: list[str], options: ReadOptions) -> str:

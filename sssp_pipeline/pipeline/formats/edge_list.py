@@ -90,6 +90,10 @@ class SkippedRows:
         self.count += count
         self.lines += islice(lines, self.KEPT - len(self.lines))
 
+    def add_all(self, others: SkippedRows) -> None:
+        """Add the rows of `others`."""
+        self.add(others.count, others.lines)
+
 
 @dataclass(frozen=True, eq=False)
 class EdgeChunk:

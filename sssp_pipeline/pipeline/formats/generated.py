@@ -15,7 +15,6 @@ import numpy as np
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.generators import GENERATORS
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
-from sssp_pipeline.pipeline.formats.misplaced import refuse_misplaced
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.storage import files
 
@@ -50,7 +49,6 @@ def open_generated(urls: list[str], options: ReadOptions) -> InputEdges:
             "but a generated edge list has its own or none",
             hint="remove `graph.coordinates`",
         )
-    refuse_misplaced(options, urls[0], "generated")
     name, _, query = urls[0].removeprefix(SCHEME).partition("?")
     if name not in GENERATORS:
         raise InputError(

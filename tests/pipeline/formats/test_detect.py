@@ -6,9 +6,7 @@ import time
 
 import pytest
 
-from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.detect import detect_format
 
 
 @pytest.mark.parametrize(
@@ -88,14 +86,14 @@ def test_rows_that_may_be_a_metis_graph(write, read, refused):
     )
     assert read(name, format="text").rows() == [(3, 3), (2, 3), (1, 3), (1, 2)]
     assert len(read(write("x", MESH), format="metis").rows()) == 6
-    assert read(write("x.graph", MESH)).edge_list.reading.format == "metis"
+    assert read(write("x.graph", MESH)).reading.format == "metis"
     weighted = "2 1 1\n2 5 0\n1 5 0\n"
-    assert read(write("x", weighted)).edge_list.reading.format == "text"
+    assert read(write("x", weighted)).reading.format == "text"
 
 
 @pytest.mark.parametrize("content", ["3 3\n2 3\n1 3\n1 1\n", "4 3\n2 3\n1 3\n1 2\n", "3 2\n2 3\n1 3\n1 2\n"])
 def test_rows_that_are_no_metis_graph(write, read, content):
-    assert read(write("x", content)).edge_list.reading.format == "text"
+    assert read(write("x", content)).reading.format == "text"
 
 
 @pytest.mark.parametrize("n_digits", [21, 5000])
@@ -130,14 +128,6 @@ def test_counts_beyond_all_files(write, refused, name, content, line, what, most
 def test_counts_with_leading_zeros(write, read, name, content, rows):
     zeros = "0" * 5000
     assert read(write(name, content.format(zeros, zeros))).rows() == rows
-
-
-def test_coordinates_beyond_all_files(write):
-    name, co = write("r.gr", "p sp 2 0\n"), write("r.co", f"p aux sp co {'9' * 5000}\n")
-    edge_list = open_edge_list([name], ReadOptions(coordinates=co))
-    with pytest.raises(InputError) as caught:
-        edge_list.coordinates()
-    assert caught.value.message.startswith("`r.co` line 1 declares 9999")
 
 
 def test_a_format_asked_for_is_not_looked_for(write, read):

@@ -26,43 +26,10 @@ MARKS = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
 def test_utf_16_with_its_mark(write, read, kind, encoding, pack, block_bytes):
     content, rows = CONTENTS[kind]
     found = read(write("e", pack(MARKS[encoding] + content.encode(encoding))), block_bytes=block_bytes)
-    assert found.edge_list.reading.format == kind
+    assert found.reading.format == kind
     assert found.rows() == rows
     if kind in ("text", "csv", "networkx"):
-        assert found.edge_list.reading.encoding == "utf-16"
-
-
-@pytest.mark.parametrize("kind", ["text", "csv"])
-@pytest.mark.parametrize("encoding", MARKS)
-def test_utf_16_without_its_mark(write, read, refused, kind, encoding):
-    content, rows = CONTENTS[kind]
-    name = write("e", content.encode(encoding))
-    assert refused(name) == (
-        "`e` may be UTF-16 without a byte order mark",
-        f"set `graph.encoding: {encoding}` if it is",
-    )
-    found = read(name, encoding=encoding)
-    assert (found.rows(), found.edge_list.reading.encoding) == (rows, encoding)
-
-
-@pytest.mark.parametrize("header", ["", "from to km\n"])
-@pytest.mark.parametrize("kind", ["text", "csv"])
-def test_latin_1(write, read, refused, kind, header):
-    content, rows = (header + NAMES).replace(" ", "," if kind == "csv" else " "), ROWS
-    name = write("e", content.encode("latin-1"))
-    line = 2 if header else 1
-    assert (
-        refused(name, encoding="utf-8")
-        == refused(name)
-        == (
-            f"`e` line {line}: `K\ufffdln` is not UTF-8",
-            "set `graph.encoding: latin-1` if `Köln` is meant; else save the file as UTF-8",
-        )
-    )
-    found = read(name, encoding="latin-1")
-    assert (found.edge_list.reading.format, found.edge_list.reading.encoding) == (kind, "latin-1")
-    assert found.rows() == rows
-    assert read(write("u", content)).edge_list.reading.encoding is None
+        assert found.reading.encoding == "utf-16"
 
 
 def test_names_of_columns_in_another_encoding(write, read):

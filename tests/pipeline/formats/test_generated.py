@@ -10,7 +10,7 @@ from sssp_pipeline.base.generators import GENERATORS
 def test_the_edges_are_those_of_the_generator(read):
     made = GENERATORS["road"](vertices=500, seed=3)
     found = read("generated:road?vertices=500&seed=3", block_bytes=1600)
-    assert (found.edge_list.reading.format, found.edge_list.reading.ids) == ("generated", "integer")
+    assert (found.reading.format, found.reading.ids) == ("generated", "integer")
     assert (found.edge_list.n_vertices, found.edge_list.first_id) == (500, 0)
     assert found.edge_list.weight_dtype == made.weights.dtype
     assert found.n_chunks > 5
@@ -34,32 +34,24 @@ def test_a_parameter_may_be_a_decimal(read):
 
 
 @pytest.mark.parametrize(
-    ("url", "message", "hint"),
+    ("url", "problem", "hint"),
     [
         (
             "generated:raod",
-            "`generated:raod`: unknown generator `raod`",
+            "unknown generator `raod`",
             "did you mean `road`? Generators: dense, grid, mesh, path, random, rmat, road, small-world, star",
         ),
         (
             "generated:road?vertexes=5",
-            "`generated:road?vertexes=5`: unknown parameter `vertexes`",
+            "unknown parameter `vertexes`",
             "did you mean `vertices`? Parameters: vertices, seed",
         ),
-        (
-            "generated:road?seed=x",
-            "`generated:road?seed=x`: `x` is not a value for `seed`",
-            "parameters are numbers",
-        ),
-        (
-            "generated:road?seed=1&seed=2",
-            "`generated:road?seed=1&seed=2`: `seed` is given twice",
-            "give each parameter once",
-        ),
+        ("generated:road?seed=x", "`x` is not a value for `seed`", "parameters are numbers"),
+        ("generated:road?seed=1&seed=2", "`seed` is given twice", "give each parameter once"),
     ],
 )
-def test_faults(refused, url, message, hint):
-    assert refused(url) == (message, hint)
+def test_faults(refused, url, problem, hint):
+    assert refused(url) == (f"`{url}`: {problem}", hint)
 
 
 def test_not_with_another_input(refused, write):

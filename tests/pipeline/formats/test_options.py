@@ -56,23 +56,11 @@ def test_options_that_a_format_does_not_take(write, refused, name):
         assert hint == f"remove `graph.{key}`, or set `graph.format`"
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "options", "message"),
-    [
-        ("e.txt", "1 2 3\n", "layer", "`graph.layer` belongs to format `lines`, not `text`"),
-        (
-            "e.gr",
-            "p sp 2 1\na 1 2 3\n",
-            "header",
-            "`graph.header` belongs to formats `text`, `csv` and `matrix`, not `dimacs`",
-        ),
-    ],
-)
-def test_options_that_the_format_of_the_content_does_not_take(
-    write, refused, file, content, options, message
-):
-    hint = f"remove `graph.{options}`, or set `graph.format`"
-    assert refused(write(file, content), **OPTIONS[options]) == (f"`{file}`: {message}", hint)
+def test_an_option_that_the_format_of_the_content_does_not_take(write, refused):
+    assert refused(write("e.gr", "p sp 2 1\na 1 2 3\n"), header=False) == (
+        "`e.gr`: `graph.header` belongs to formats `text`, `csv` and `matrix`, not `dimacs`",
+        "remove `graph.header`, or set `graph.format`",
+    )
 
 
 def test_values_that_every_format_takes(write, read):

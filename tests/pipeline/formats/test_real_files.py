@@ -29,7 +29,7 @@ GRAPHS = [
 @pytest.mark.parametrize(("name", "format_name", "n_vertices", "n_edges", "weights"), GRAPHS)
 def test_counts(read, data_file, name, format_name, n_vertices, n_edges, weights):
     found = read(data_file(name), block_bytes=1 << 20)
-    assert found.edge_list.reading.format == format_name
+    assert found.reading.format == format_name
     assert len(found.src) == len(found.dst) == n_edges
     if found.edge_list.n_vertices is None:
         assert len(np.union1d(found.src, found.dst)) == n_vertices

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -32,6 +32,8 @@ WEAK_PAIRS = (
     *(("1", "2"), ("a", "b"), ("i", "j"), ("o", "d")),
     *(("first", "second"), ("row", "col"), ("row", "column")),
 )
+#: What messages call the ends of an edge if no columns hold them.
+FIXED_ENDS = ("source", "target")
 WEIGHT_WORDS = frozenset(
     (
         *("weight", "weights", "w", "wt", "length", "len", "distance", "dist", "cost", "costs", "time"),
@@ -64,14 +66,22 @@ class EdgeColumns:
         """The columns to be read: source, target and perhaps weight."""
         return [self.source, self.target, *([self.weight] if self.weight is not None else [])]
 
+    @property
+    def weight_name(self) -> str | None:
+        """The name of the column of the weight; None without weights."""
+        return None if self.weight is None else self.names[self.weight]
+
+    def with_ends(self, source: str, target: str, why: str) -> EdgeColumns:
+        """Return the columns with other names for source and target, which are the first two, and another reason."""
+        return replace(self, names=(source, target, *self.names[2:]), why=(why, why, self.why[2]))
+
     def reading_fields(self) -> dict[str, Any]:
         """Return the fields of `Reading` that describe columns."""
-        weight = None if self.weight is None else self.names[self.weight]
         unused = tuple(name for i, name in enumerate(self.names) if i not in self.used)
         return {
             "source": ColumnRead(column=self.names[self.source], why=self.why[0]),
             "target": ColumnRead(column=self.names[self.target], why=self.why[1]),
-            "weight": ColumnRead(column=weight, why=self.why[2]),
+            "weight": ColumnRead(column=self.weight_name, why=self.why[2]),
             "unused": unused,
         }
 
@@ -136,6 +146,28 @@ def choose_columns(
             place, names, left, numeric, (source, target), options, by_name=by_name
         )
     return EdgeColumns(tuple(names), source, target, weight, (why[0], why[1], why[2]))
+
+
+def choose_weight(
+    place: str,
+    names: Sequence[str],
+    numeric: Set[str],
+    options: ReadOptions,
+    ends: tuple[str, str] = FIXED_ENDS,
+) -> EdgeColumns:
+    """Return which of the attributes `names` is the weight, in a format where the ends of edges are no attributes.
+
+    `numeric` are the names of the attributes that hold a number, and `ends` is what messages call the ends.
+
+    Raises
+    ------
+    InputError
+        As `choose_columns` does.
+    """
+    every = [*ends, *names]
+    places = {i for i, name in enumerate(every) if name in numeric}
+    fixed = replace(options, source_column=ends[0], target_column=ends[1])
+    return choose_columns(place, every, fixed, places, by_name=True)
 
 
 def refuse_unused_numbers(

@@ -262,7 +262,8 @@ def decide_layout(sample: FirstRows, split: Callable[[str], list[str]], options:
     if not by_name and options.source_column == options.target_column == "auto":
         _refuse_edge_ids(place, body, columns)
     first_edge = line_place(sample.url, sample.lines[has_header]) if len(sample.lines) > has_header else place
-    ids, why = _id_kind(first_edge, body, columns, options)
+    ends = [(row[columns.source], row[columns.target]) for row in body]
+    ids, why = id_kind(first_edge, ends, options)
     return RowLayout(sample, has_header, columns, ids, why)
 
 
@@ -324,15 +325,19 @@ def _refuse_edge_ids(place: str, rows: list[list[str]], columns: EdgeColumns) ->
         )
 
 
-def _id_kind(
-    place: str, rows: list[list[str]], columns: EdgeColumns, options: ReadOptions
-) -> tuple[str, str]:
-    """Return "integer" or "string" for the ids in `rows`, and why; `place` names the line of the first row."""
+def id_kind(place: str, edges: list[tuple[str, str]], options: ReadOptions) -> tuple[str, str]:
+    """Return "integer" or "string" for the ids of `edges`, and why; `place` names the line of the first edge.
+
+    Raises
+    ------
+    InputError
+        The first edge has an id that is empty, or a name and a number.
+    """
     if options.ids != "auto":
         return options.ids, "as the workflow says"
-    if not rows:
+    if not edges:
         return "string", "no row says otherwise"
-    ends = [rows[0][columns.source], rows[0][columns.target]]
+    ends = edges[0]
     if "" in ends and not options.skips:
         raise InputError(
             f"{place}: a vertex id is empty", hint="`graph.unreadable: skip` leaves out rows without ids"
@@ -347,11 +352,11 @@ def _id_kind(
             "but the other id of the edge is a number",
             hint="for names set `graph.ids: string`",
         )
-    found = [row[i] for row in rows for i in (columns.source, columns.target)]
+    found = [end for edge in edges for end in edge]
     zero_led = next((end for end in found if _ZERO_LED.fullmatch(end)), None)
     if zero_led is not None and all(_DIGITS.fullmatch(end) for end in found):
         return "string", f"`{zero_led}` would lose its first character as an integer"
-    return "integer", f"all of the first {len(rows):,} rows have whole numbers"
+    return "integer", f"all of the first {len(edges):,} rows have whole numbers"
 
 
 def refuse_different(urls: list[str], layouts: list[RowLayout]) -> None:

@@ -29,12 +29,15 @@ class MatrixLayout:
 
     #: The number of columns of weights.
     n: int
-    #: Whether the first row names the columns.
-    has_header: bool
     #: Whether the first column names the rows.
     has_names: bool
     #: The names in the header; None without a header.
     names: tuple[str, ...] | None
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row names the columns."""
+        return self.names is not None
 
 
 def is_entry(cell: str, point: str = ".") -> bool:
@@ -80,7 +83,7 @@ def _of_entries(
 ) -> MatrixLayout | None:
     entries = (cell for row in body for cell in row[has_names:])
     if all(is_entry(cell, point) for cell in entries):
-        return MatrixLayout(n, names is not None, has_names, names)
+        return MatrixLayout(n, has_names, names)
     return None
 
 

@@ -6,11 +6,12 @@ Both give batches of Arrow columns, with the geometry as WKB.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -19,11 +20,8 @@ from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import other_crs, primary_geometry
 from sssp_pipeline.pipeline.formats.streams.local_copy import local_file
-from sssp_pipeline.pipeline.formats.tables.parquet import checked_batches, record_batches
+from sssp_pipeline.pipeline.formats.tables.parquet import BatchesOf, checked_batches, record_batches
 from sssp_pipeline.storage import files
-
-#: A function that gives the rows with some columns, in batches of a number of rows.
-Batches: TypeAlias = Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]
 
 _CONVERT = "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326"
 #: The types of layers that may hold lines.
@@ -49,7 +47,7 @@ class LineTable:
     geometry: str
     #: The layer, for messages; None for GeoParquet.
     layer: str | None
-    batches: Batches
+    batches: BatchesOf
 
 
 # ---- GeoParquet ----
@@ -92,11 +90,7 @@ def open_geoparquet(url: str) -> LineTable:
             f"{place}: the geometry `{name}` has type {schema.field(name).type}, not binary",
             hint="write lines encoded as WKB",
         )
-
-    def batches(names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        return checked_batches(url, rows, list(names))
-
-    return LineTable(url, place, schema, name, None, batches)
+    return LineTable(url, place, schema, name, None, partial(checked_batches, url))
 
 
 # ---- GeoPackage ----
@@ -132,7 +126,7 @@ def open_geopackage(url: str, layer: str) -> LineTable:
         ]
     schema = pa.schema(fields)
 
-    def batches(names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         chosen = pa.schema([schema.field(column) for column in names])
         wanted = ", ".join(map(_quoted, names))
         with _connection(url) as database:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.base.lazy import optional_package
 from sssp_pipeline.base.vertex_ids import VertexIds
-from sssp_pipeline.pipeline.formats.arrow_compute import pc
+from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.beginning import Beginning
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     WEIGHT_WORDS,
     EdgeColumns,
     check_same_columns,
-    choose_columns,
+    choose_weight,
     may_name_both_ends,
     words,
 )
@@ -44,6 +45,7 @@ from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.tables.parquet import (
     SKIP_HINT,
     is_numeric,
+    read_tables,
     record_batches,
     table_of,
     typed_edge_list,
@@ -73,13 +75,8 @@ def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
     first = tables[0]
     rules = () if first.layer is None else (f"layer `{first.layer}`",)
     if not _uses_geometry(first.schema, first.geometry, options):
-        found = typed_edge_list(
-            "lines",
-            urls,
-            [table_of(table.url, table.schema, options) for table in tables],
-            [table.batches for table in tables],
-            options,
-        )
+        typed = [(table_of(table.url, table.schema, options), table.batches) for table in tables]
+        found = typed_edge_list("lines", urls, typed)
         return replace(found, reading=replace(found.reading, rules=rules))
     if options.ids == "integer":
         raise InputError(
@@ -90,20 +87,10 @@ def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
     check_same_columns(urls, columns)
     _shapely(first.place)
     readers = [_Lines(table, chosen, options) for table, chosen in zip(tables, columns, strict=True)]
-    is_length = readers[0].weight == first.geometry
     skipped = SkippedRows()
-
-    def read(n_threads: int) -> Iterator[EdgeChunk]:
-        batches = (item for lines in readers for item in lines.batches())
-        n_edges = 0
-        for chunk, left_out in map_in_order(_to_chunk, batches, n_threads):
-            skipped.add(len(left_out), left_out)
-            n_edges += len(chunk)
-            yield chunk
-        if not n_edges:
-            raise InputError(f"{first.place} holds no lines", hint="check that this is the file you mean")
-
-    typed = [lines.weight_dtype for lines in readers if lines.weight_dtype is not None]
+    no_lines = InputError(f"{first.place} holds no lines", hint="check that this is the file you mean")
+    rows = [(lines, lines.batches) for lines in readers]
+    dtypes = [lines.weight_dtype for lines in readers if lines.weight_dtype is not None]
     return InputEdges(
         Reading(
             format="lines",
@@ -112,10 +99,10 @@ def open_lines(urls: list[str], options: ReadOptions) -> InputEdges:
             rules=(*rules, "lines meet where their ends are equal", "coordinates of the ends"),
             **columns[0].reading_fields(),
         ),
-        readers[0].weight is not None,
-        read,
-        weight_dtype=np.result_type(*typed) if typed else None,
-        weight_unit="metres" if is_length else None,
+        columns[0].weight is not None,
+        partial(read_tables, rows, _to_chunk, skipped, no_lines),
+        weight_dtype=np.result_type(*dtypes) if dtypes else None,
+        weight_unit="metres" if columns[0].weight_name == first.geometry else None,
         positions_of=_positions_of,
         skipped=skipped,
     )
@@ -138,30 +125,22 @@ def _open_table(url: str, options: ReadOptions) -> LineTable:
 def _columns(table: LineTable, options: ReadOptions) -> EdgeColumns:
     """Return which column is the weight; the column of the geometry stands for the length of the line."""
     others = [field for field in table.schema if field.name != table.geometry]
-    names = [*_ENDS, *(field.name for field in others), table.geometry]
-    numeric = {i for i, field in enumerate(others, len(_ENDS)) if is_numeric(field.type)}
-    options = replace(options, source_column=_ENDS[0], target_column=_ENDS[1])
+    names = [*(field.name for field in others), table.geometry]
+    numeric = {field.name for field in others if is_numeric(field.type)}
     is_named = any(WEIGHT_WORDS.intersection(words(field.name)) for field in others)
     is_only_choice = options.weight_column == "auto" and not numeric and not is_named
     if is_only_choice:
         options = replace(options, weight_column=table.geometry)
-    found = choose_columns(table.place, names, options, numeric | {len(names) - 1}, by_name=True)
+    found = choose_weight(table.place, names, numeric | {table.geometry}, options, _ENDS)
     why = found.why[2]
-    if found.weight == len(names) - 1:
+    if found.weight_name == table.geometry:
         chosen = "no column holds numbers" if is_only_choice else "named by the workflow"
         why = f"the length of the line in metres: {chosen}"
     return replace(found, why=("by the geometry", "by the geometry", why))
 
 
 def _shapely(place: str) -> ModuleType:
-    try:
-        import shapely
-    except ImportError as error:
-        raise InputError(
-            f"{place} holds lines, and reading them needs a package that is missing: {error}",
-            hint="pip install 'sssp-pipeline[places]'",
-        ) from error
-    return shapely
+    return optional_package("shapely", f"{place} holds lines, and reading them needs", "places")
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,14 +152,10 @@ class _Lines:
     options: ReadOptions
 
     @property
-    def weight(self) -> str | None:
-        """The column of the weight; the column of the geometry stands for the length; None without weights."""
-        return None if self.columns.weight is None else self.columns.names[self.columns.weight]
-
-    @property
     def weight_column(self) -> str | None:
-        """The column of the weight; None if there is none."""
-        return None if self.weight == self.table.geometry else self.weight
+        """The column of the weight; None without weights, or if the weight is the length of the line."""
+        name = self.columns.weight_name
+        return None if name == self.table.geometry else name
 
     @property
     def weight_dtype(self) -> np.dtype | None:
@@ -188,17 +163,14 @@ class _Lines:
         name = self.weight_column
         return None if name is None else weight_dtype_of(self.table.url, self.table.schema.field(name))
 
-    def batches(self) -> Iterator[tuple[_Lines, int, pa.RecordBatch]]:
-        """Give batches of rows, each with this object and the number of rows before it."""
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give the columns of the geometry and of the weight, in batches of rows."""
         names = [self.table.geometry, *([self.weight_column] if self.weight_column is not None else [])]
-        n_rows = 0
-        for batch in self.table.batches(names, max(1, self.options.block_bytes // _LINE_BYTES)):
-            yield self, n_rows, batch
-            n_rows += len(batch)
+        return self.table.batches(names, max(1, self.options.block_bytes // _LINE_BYTES))
 
 
-def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
-    """Return the edges of some rows, and a line about each row that was left out."""
+def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, SkippedRows]:
+    """Return the edges of some rows, and the rows that were left out."""
     lines, n_before, batch = item
     shapely = _shapely(lines.table.place)
     form = "WKB" if lines.table.layer is None else "geometry of a GeoPackage"
@@ -207,7 +179,7 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     weights = None
     if lines.weight_column is not None:
         column = batch[1]
-        for i in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+        for i in true_rows(column.is_null()):
             bad.setdefault(i, f"column `{lines.weight_column}` is null")
         weights = np.asarray(column.fill_null(0))
         if weights.dtype.kind == "f":
@@ -238,24 +210,21 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     left_out = _left_out(lines, n_before, bad)
     starts = np.searchsorted(part_of, np.arange(len(rows)))
     ends = np.append(starts[1:], len(points)) - 1
-    if lines.weight is None:
-        found = None
-    elif weights is not None:
-        found = weights[rows]
-    else:
-        found = _metres(points, starts, ends)
-    return EdgeChunk(_ids(points[starts]), _ids(points[ends]), found), left_out
+    if weights is not None:
+        weights = weights[rows]
+    elif lines.columns.weight is not None:
+        weights = _metres(points, starts, ends)
+    return EdgeChunk(_ids(points[starts]), _ids(points[ends]), weights), left_out
 
 
-def _left_out(lines: _Lines, n_before: int, bad: dict[int, str]) -> list[str]:
-    """Return a line about each bad row; raise `InputError` for the first one unless the workflow leaves them out."""
-    if not bad:
-        return []
-    texts = [f"{lines.table.place} row {n_before + i + 1}: {bad[i]}" for i in sorted(bad)]
-    if not lines.options.skips:
-        is_off = texts[0].endswith(_OFF)
-        raise InputError(texts[0], hint=f"{_DEGREES}; {SKIP_HINT}" if is_off else SKIP_HINT)
-    return texts
+def _left_out(lines: _Lines, n_before: int, bad: dict[int, str]) -> SkippedRows:
+    """Return the bad rows; raise `InputError` for the first one unless the workflow leaves them out."""
+    left_out = SkippedRows()
+    left_out.add(len(bad), (f"{lines.table.place} row {n_before + i + 1}: {bad[i]}" for i in sorted(bad)))
+    if bad and not lines.options.skips:
+        is_off = left_out.lines[0].endswith(_OFF)
+        raise InputError(left_out.lines[0], hint=f"{_DEGREES}; {SKIP_HINT}" if is_off else SKIP_HINT)
+    return left_out
 
 
 def _metres(points: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -66,11 +66,7 @@ def open_osm(urls: list[str], options: ReadOptions) -> InputEdges:
     name = _DEFAULT_PROFILE if asked == "auto" else asked
     weight = _weight_of(urls[0], options)
     roads = _Roads(urls, PROFILES[name], name, weight, options)
-    shown = (
-        "the default of `graph.profile`"
-        if options.own.get("profile", "auto") == "auto"
-        else "as the workflow says"
-    )
+    shown = "the default of `graph.profile`" if asked == "auto" else "as the workflow says"
     why = f"{WEIGHTS[weight]}, named by the workflow" if weight else "no weight, as the workflow says"
     rules = (f"profile {name}, {shown}", "one-way ways one way", "coordinates of the nodes")
     return InputEdges(

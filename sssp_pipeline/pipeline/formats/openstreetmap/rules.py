@@ -87,16 +87,8 @@ PROFILES: dict[str, Profile] = {
 #: Values of an access tag that close a way, and those that open a way of a class that is closed otherwise.
 CLOSING = frozenset(
     (
-        "no",
-        "private",
-        "agricultural",
-        "forestry",
-        "emergency",
-        "military",
-        "psv",
-        "bus",
-        "use_sidepath",
-        "dismount",
+        *("no", "private", "agricultural", "forestry", "emergency", "military"),
+        *("psv", "bus", "use_sidepath", "dismount"),
     )
 )
 OPENING = frozenset(("yes", "designated", "permissive", "official", "destination"))

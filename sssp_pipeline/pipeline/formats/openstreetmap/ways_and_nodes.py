@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.lazy import optional_package
 from sssp_pipeline.pipeline.formats.openstreetmap.pbf_check import check_texts
 from sssp_pipeline.pipeline.formats.openstreetmap.rules import Profile, speeds_of
 from sssp_pipeline.pipeline.formats.openstreetmap.xml_check import check_no_way_is_deleted
@@ -43,15 +44,8 @@ _HEAD_BYTES = 64
 
 def load_osmium(url: str) -> ModuleType:
     """Return the package osmium; raise `InputError` if it is missing, which the file `url` needs."""
-    try:
-        import osmium
-    except ImportError as error:
-        raise InputError(
-            f"`{files.redacted(url)}` is a file of OpenStreetMap, and reading it needs a package that is missing: "
-            f"{error}",
-            hint="pip install 'sssp-pipeline[osm]'",
-        ) from error
-    return osmium
+    needed_by = f"`{files.redacted(url)}` is a file of OpenStreetMap, and reading it needs"
+    return optional_package("osmium", needed_by, "osm")
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, EdgeChunk, ReadOptions, Result
+from sssp_pipeline.pipeline.formats.edge_list import (
+    MAX_LINE_BYTES,
+    EdgeChunk,
+    InputEdges,
+    ReadOptions,
+    Result,
+)
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import (
     BYTE_ORDER_MARK,
     LineFile,
     check_not_endless,
     read_lines,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges, work_on_edges
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.storage import files as storage
@@ -81,6 +88,20 @@ def header_lines(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tup
             yield LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), text
 
 
+def header_row(url: str, max_line_bytes: int, missing: str, hint: str) -> tuple[LineFile, bytes]:
+    """Return the first line of `url` that is no comment with `%`, and the part of the file that follows it.
+
+    Raises
+    ------
+    InputError
+        There is no such line; `missing` follows the name of the file in the message.
+    """
+    for file, line in header_lines(url, max_line_bytes):
+        if not line.split()[0].startswith(b"%"):
+            return file, line
+    raise InputError(f"`{storage.redacted(url)}` {missing}", hint=hint)
+
+
 def numbered_syntax(
     options: ReadOptions, comment: bytes, n_vertices: int, n_columns: int, has_weights: bool, letter: int = 0
 ) -> LineSyntax:
@@ -101,10 +122,7 @@ def numbered_syntax(
 
 @dataclass(frozen=True)
 class DeclaredEdges:
-    """The edges of files that declare their number.
-
-    Both functions raise `InputError` if a file has more or fewer edges than it declares; or as `read_edges`.
-    """
+    """The edges of files that declare their number."""
 
     #: The rows of each file, and the number of edges that it declares.
     files: list[tuple[LineFile, int]]
@@ -113,34 +131,32 @@ class DeclaredEdges:
     #: A function that raises `InputError` if a chunk of a file cannot be right.
     check: Callable[[LineFile, EdgeChunk], None] = lambda file, chunk: None
 
-    def read(self, n_threads: int) -> Iterator[EdgeChunk]:
-        """Give the chunks: `InputEdges.read`."""
+    def edge_list(self, format_: str) -> InputEdges:
+        """Return the edge list, directed as listed."""
+        return InputEdges(
+            declared_reading(format_, IDS_WHY),
+            self.syntax.weight_column >= 0,
+            partial(self._read, EdgeChunk.copy),
+            read_and_work=self._read,
+            n_vertices=self.syntax.max_id,
+            first_id=1,
+        )
+
+    def _read(self, work: Callable[[EdgeChunk], Result], n_threads: int) -> Iterator[Result]:
+        """Give `work(chunk)` for each chunk; raise `InputError` unless each file has the edges that it declares."""
         for file, declared in self.files:
-            chunks = read_edges([file], self.syntax, self.options.block_bytes, n_threads)
-            for chunk in _counted(((len(chunk), chunk) for chunk in chunks), file, declared):
+
+            def counted(chunk: EdgeChunk, file: LineFile = file) -> tuple[int, Result]:
                 self.check(file, chunk)
-                yield chunk
+                return len(chunk), work(chunk)
 
-    def read_and_work(self, work: Callable[[EdgeChunk], Result], n_threads: int) -> Iterator[Result]:
-        """Give `work(chunk)` for each chunk: `InputEdges.read_and_work`."""
-        for file, declared in self.files:
-
-            def checked(chunk: EdgeChunk, file: LineFile = file) -> Result:
-                self.check(file, chunk)
-                return work(chunk)
-
-            found = work_on_edges(checked, [file], self.syntax, self.options.block_bytes, n_threads)
-            yield from _counted(found, file, declared)
-
-
-def _counted(found: Iterator[tuple[int, Result]], file: LineFile, declared: int) -> Iterator[Result]:
-    """Give the results of a file, each of which comes with its number of edges, and check the sum of these."""
-    n_read = 0
-    place = f"`{storage.redacted(file.url)}` declares {declared} edges but lists"
-    for n_edges, result in found:
-        n_read += n_edges
-        if n_read > declared:
-            raise InputError(f"{place} {n_read} or more", hint="correct the count at its beginning")
-        yield result
-    if n_read < declared:
-        raise InputError(f"{place} {n_read}", hint="the file may be cut short: fetch it again")
+            n_read = 0
+            place = f"`{storage.redacted(file.url)}` declares {declared} edges but lists"
+            given = [file], self.syntax, self.options.block_bytes, None
+            for n_edges, result in read_edges(*given, counted, n_threads):
+                n_read += n_edges
+                if n_read > declared:
+                    raise InputError(f"{place} {n_read} or more", hint="correct the count at its beginning")
+                yield result
+            if n_read < declared:
+                raise InputError(f"{place} {n_read}", hint="the file may be cut short: fetch it again")

@@ -47,7 +47,7 @@ def fault_error(fault: FaultAt, block: TextBlock, n_lines: int, syntax: LineSynt
         case faults.HUGE_ID:
             problem, hint = f": vertex id `{excerpt}` is above 2^63 - 1", _id_hint(syntax)
         case faults.ZERO_LED_ID:
-            problem, hint = f": {zero_led_problem(excerpt)}", ZERO_LED_HINT
+            problem, hint = f": {_zero_led_problem(excerpt)}", _ZERO_LED_HINT
         case faults.ID_OUT_OF_RANGE:
             problem = f": vertex id `{excerpt}` is outside {syntax.min_id} to {syntax.max_id}"
             hint = "the file declares its number of vertices at its beginning: correct the id or that number"
@@ -100,7 +100,23 @@ def mark_error(place: str) -> InputError:
     )
 
 
-def zero_led_problem(excerpt: str) -> str:
+def id_fault(text: str, keeps_zeros: bool) -> tuple[str, str] | None:
+    """Return what is wrong with the integer id `text`, and the hint; None if it is from 0 to 2^63 - 1.
+
+    `keeps_zeros` says whether `007` is the integer 7; otherwise it is wrong.
+    """
+    if not keeps_zeros and re.fullmatch(r"\+[0-9]+|0[0-9]+", text):
+        return _zero_led_problem(text[:60]), _ZERO_LED_HINT
+    if not re.fullmatch("[0-9]+", text):
+        hint = "ids are whole numbers from 0; for names set `graph.ids: string`"
+        return f"`{text[:60]}` is not a vertex id", hint
+    digits = text.lstrip("0") or "0"
+    if len(digits) > 19 or int(digits) > 2**63 - 1:
+        return f"vertex id `{text[:60]}` is above 2^63 - 1", "set `graph.ids: string`"
+    return None
+
+
+def _zero_led_problem(excerpt: str) -> str:
     """Return the problem with an id that has a plus sign or a leading zero."""
     sign = "a plus sign" if excerpt.startswith("+") else "a leading zero"
     return (
@@ -108,7 +124,7 @@ def zero_led_problem(excerpt: str) -> str:
     )
 
 
-ZERO_LED_HINT = (
+_ZERO_LED_HINT = (
     "set `graph.ids: string` to keep ids as they are written, or `integer` to read them as numbers"
 )
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -61,11 +60,13 @@ def read_edges(
     files: list[LineFile],
     syntax: LineSyntax,
     block_bytes: int,
+    skipped: SkippedRows | None,
+    work: Callable[[EdgeChunk], Result],
     n_threads: int,
-    skipped: SkippedRows | None = None,
-) -> Iterator[EdgeChunk]:
-    """Give the rows of `files` in order, as chunks that are not empty.
+) -> Iterator[Result]:
+    """Give `work(chunk)` for the rows of `files` in order, in chunks that are not empty.
 
+    The thread that reads a chunk works on it while it is in its cache. `work` may not keep the arrays of the chunk.
     With `skipped`, rows that do not follow `syntax` are left out and added to it.
 
     Raises
@@ -73,35 +74,15 @@ def read_edges(
     InputError
         A row does not follow `syntax`; the message names its line and what is wrong there.
     """
-    scan = partial(scan_block, syntax=syntax, skips=skipped is not None)
-    for chunk in scan_files(files, scan, syntax, block_bytes, n_threads, skipped):
-        if len(chunk):
-            yield chunk
-
-
-def work_on_edges(
-    work: Callable[[EdgeChunk], Result],
-    files: list[LineFile],
-    syntax: LineSyntax,
-    block_bytes: int,
-    n_threads: int,
-    skipped: SkippedRows | None = None,
-) -> Iterator[tuple[int, Result]]:
-    """Give the number of edges and `work(chunk)` for each chunk of `read_edges`, with one task for each.
-
-    The thread that reads a chunk works on it while it is in its cache. `work` may not keep the arrays of the chunk.
-    """
     scratch = Scratch()
 
-    def scan(data: np.ndarray) -> Scanned[tuple[int, Result | None]]:
+    def scan(data: np.ndarray) -> Scanned[list[Result]]:
         done = scan_block(data, syntax, skipped is not None, scratch)
-        chunk = done.found
-        result = work(chunk) if len(chunk) and done.fault is None else None
-        return Scanned((len(chunk), result), done.n_lines, done.fault, done.skipped)
+        results = [work(done.found)] if len(done.found) and done.fault is None else []
+        return Scanned(results, done.n_lines, done.fault, done.skipped)
 
-    for n_edges, result in scan_files(files, scan, syntax, block_bytes, n_threads, skipped):
-        if n_edges:
-            yield n_edges, cast("Result", result)
+    for results in scan_files(files, scan, syntax, block_bytes, n_threads, skipped):
+        yield from results
 
 
 def scan_files(

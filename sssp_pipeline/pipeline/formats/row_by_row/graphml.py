@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -16,17 +16,17 @@ import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import VertexIds
-from sssp_pipeline.pipeline.formats.arrow_compute import pc
+from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
+    FIXED_ENDS,
     EdgeColumns,
     check_same_columns,
-    choose_columns,
+    choose_weight,
 )
 from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
     SAMPLE_ROWS,
-    FirstRows,
-    decide_layout,
+    id_kind,
     is_number,
 )
 from sssp_pipeline.pipeline.formats.edge_list import (
@@ -37,7 +37,7 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     SkippedRows,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place, no_edges_error
-from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
+from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.row_by_row.graphml_elements import Element, GraphmlElements, Key
 from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     Edge,
@@ -54,8 +54,6 @@ _DEGREES = (("lon", "lng", "longitude"), ("lat", "latitude"))
 _X_Y, _CRS = ("x", "y"), "crs"
 _WGS_84 = ("epsg:4326", "ogc:crs84", "{'init': 'epsg:4326'}")
 _NUMBERS = ("int", "long", "float", "double")
-#: What separates the two ids of an edge in a sample; XML cannot hold it.
-_NUL = "\0"
 
 
 def open_graphml(urls: list[str], options: ReadOptions) -> InputEdges:
@@ -83,18 +81,16 @@ def open_graphml(urls: list[str], options: ReadOptions) -> InputEdges:
                     + ("; set `graph.ids: string` to read all ids as strings" if what == "ids" else ""),
                 )
     columns = first.columns
-    weight = None if columns.weight is None else columns.names[columns.weight]
-    graph = _Graphml(heads, weight, options)
-    ends = {name: ColumnRead(column=name, why="by the format") for name in ("source", "target")}
+    graph = _Graphml(heads, columns.weight_name, options)
     return InputEdges(
         Reading(
             format="graphml",
             ids=first.ids,
             ids_why=first.ids_why,
             rules=first.rules,
-            **columns.reading_fields() | ends,
+            **columns.with_ends(*FIXED_ENDS, "by the format").reading_fields(),
         ),
-        weight is not None,
+        columns.weight is not None,
         graph.chunks,
         symmetric="mirror" if first.edge_default == "undirected" else "as-listed",
         positions_of=graph.positions_of if first.positions else None,
@@ -123,16 +119,14 @@ class _Head:
         edges = list(islice((element for kind, element in elements if kind == "edge"), SAMPLE_ROWS))
         if not edges:
             raise no_edges_error(url)
-        columns = _columns(line_place(url, edges[0].line), elements.keys, edges, options)
-        rows = [f"{edge.attributes['source']}{_NUL}{edge.attributes['target']}" for edge in edges]
-        sample = FirstRows(url, rows, [edge.line for edge in edges], 0, b"")
-        layout = decide_layout(
-            sample, lambda row: row.split(_NUL), replace(options, header=False, weight_column="none")
-        )
-        positions, needs_crs, rules = _positions(elements.keys)
-        return cls(
-            url, columns, elements.edge_default, layout.ids, layout.ids_why, positions, needs_crs, rules
-        )
+        place = line_place(url, edges[0].line)
+        columns = _columns(place, elements.keys, edges, options)
+        ends = [
+            (edge.attributes["source"].strip(BLANKS), edge.attributes["target"].strip(BLANKS))
+            for edge in edges
+        ]
+        ids, why = id_kind(place, ends, options)
+        return cls(url, columns, elements.edge_default, ids, why, *_positions(elements.keys))
 
 
 def _columns(place: str, keys: dict[str, Key], edges: list[Element], options: ReadOptions) -> EdgeColumns:
@@ -142,20 +136,14 @@ def _columns(place: str, keys: dict[str, Key], edges: list[Element], options: Re
     for key in keys.values():
         if key.domain in ("edge", "all"):
             types.setdefault(key.name, set()).add(key.type)
-    for end in ("source", "target"):
+    for end in FIXED_ENDS:
         types.pop(end, None)
     numeric = {
-        i
-        for i, (name, kinds) in enumerate(types.items(), 2)
+        name
+        for name, kinds in types.items()
         if kinds & set(_NUMBERS) or any(is_number(edge.data.get(name, "").strip(BLANKS)) for edge in edges)
     }
-    return choose_columns(
-        place,
-        ["source", "target", *types],
-        replace(options, source_column="source", target_column="target"),
-        numeric,
-        by_name=True,
-    )
+    return choose_weight(place, list(types), numeric, options)
 
 
 def _positions(keys: dict[str, Key]) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
@@ -266,7 +254,7 @@ class _Graphml:
         url = files.redacted(self.heads[0].url)
         rows = pc.index_in(ids.column().cast(pa.large_string()), value_set=names)
         if rows.null_count:
-            vertex = int(np.argmax(rows.is_null().to_numpy(zero_copy_only=False)))
+            vertex = true_rows(rows.is_null())[0]
             raise InputError(
                 f"`{url}` has an edge of the node `{ids.original(vertex)}`, and no such node",
                 hint="add the node",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from sssp_pipeline.base.errors import InputError
@@ -107,62 +108,66 @@ def _id_kind(names: list[str] | None, options: ReadOptions) -> tuple[str, str]:
     return ("integer", "all names are whole numbers") if name is None else ("string", f"`{name}` is a name")
 
 
+@dataclass(frozen=True)
 class _Matrix:
     """A file with a matrix."""
 
-    def __init__(
-        self, url: str, options: ReadOptions, split: Callable[[str], list[str]], layout: MatrixLayout
-    ) -> None:
-        self._url, self._options, self._split, self._layout = url, options, split, layout
+    url: str
+    options: ReadOptions
+    #: A function that splits a row into cells.
+    split: Callable[[str], list[str]]
+    layout: MatrixLayout
 
     def names(self) -> list[str] | None:
         """Return the names of the vertices; None if they have none. It reads the file if only rows are named."""
-        if self._layout.names is not None:
-            return list(self._layout.names)
-        return [cells[0] for _, cells in self._rows()] if self._layout.has_names else None
+        if self.layout.names is not None:
+            return list(self.layout.names)
+        return [cells[0] for _, cells in self._rows()] if self.layout.has_names else None
 
     def ids(self, names: list[str] | None, kind: str) -> list[int | str]:
         """Return the ids of the vertices, which are the integers from 0 if they have no names."""
         if names is None:
-            return [i if kind == "integer" else str(i) for i in range(self._layout.n)]
+            return [i if kind == "integer" else str(i) for i in range(self.layout.n)]
         name, times = Counter(names).most_common(1)[0]
         if times > 1 or "" in names:
             what = f"the name `{name}` twice" if times > 1 else "a vertex without a name"
             raise InputError(
-                f"`{files.redacted(self._url)}` has {what}", hint="give each vertex a name of its own"
+                f"`{files.redacted(self.url)}` has {what}", hint="give each vertex a name of its own"
             )
-        place = f"`{files.redacted(self._url)}`"
-        return [name if kind == "string" else read_id(place, name, self._options) for name in names]
+        place = f"`{files.redacted(self.url)}`"
+        return [name if kind == "string" else read_id(place, name, self.options) for name in names]
 
     def edges(self, ids: list[int | str]) -> Iterator[Edge]:
         """Give the edges, row by row."""
-        has_weights = self._options.weight_column != "none"
+        has_weights = self.options.weight_column != "none"
         for i, (place, cells) in enumerate(self._rows()):
             self._check_name(place, i, cells[0])
-            for j, cell in enumerate(cells[self._layout.has_names :]):
-                if i != j and cell.lower() not in MISSING and (weight := self._weight(place, cell)):
+            for j, cell in enumerate(cells[self.layout.has_names :]):
+                if i == j or cell.lower() in MISSING:
+                    continue
+                if weight := read_weight(place, cell.replace(self.options.point, "."), self.options):
                     yield ids[i], ids[j], weight if has_weights else None
 
     def _rows(self) -> Iterator[tuple[str, list[str]]]:
         """Give the place and the cells of each row below the header; raises `InputError` unless it is square."""
-        n, n_rows = self._layout.n, 0
-        for k, (line, _, content) in enumerate(rows_of(self._url, self._options, True)):
-            place = line_place(self._url, line)
-            cells = [cell.strip(BLANKS) for cell in self._split(self._decoded(place, content))]
-            if k == 0 and self._layout.has_header:
+        n, n_rows = self.layout.n, 0
+        for k, (line, _, content) in enumerate(rows_of(self.url, self.options, True)):
+            place = line_place(self.url, line)
+            cells = [cell.strip(BLANKS) for cell in self.split(self._decoded(place, content))]
+            if k == 0 and self.layout.has_header:
                 continue
-            if len(cells) != n + self._layout.has_names:
-                raise self._not_square(f"{place} has {len(cells) - self._layout.has_names} numbers")
+            if len(cells) != n + self.layout.has_names:
+                raise self._not_square(f"{place} has {len(cells) - self.layout.has_names} numbers")
             n_rows += 1
             if n_rows > n:
                 raise self._not_square(f"{place} is row {n_rows}")
             yield place, cells
         if n_rows < n:
-            raise self._not_square(f"`{files.redacted(self._url)}` ends after {n_rows} rows")
+            raise self._not_square(f"`{files.redacted(self.url)}` ends after {n_rows} rows")
 
     def _not_square(self, what: str) -> InputError:
         return InputError(
-            f"{what}, and the matrix has {self._layout.n} columns",
+            f"{what}, and the matrix has {self.layout.n} columns",
             hint="a matrix has as many rows as columns; `graph.header` says whether the first row names the columns",
         )
 
@@ -176,12 +181,9 @@ class _Matrix:
 
     def _check_name(self, place: str, i: int, name: str) -> None:
         """Raise `InputError` if the row and the column of a vertex have different names."""
-        names = self._layout.names
-        if names is not None and self._layout.has_names and name != names[i]:
+        names = self.layout.names
+        if names is not None and self.layout.has_names and name != names[i]:
             raise InputError(
                 f"{place}: row {i + 1} is named `{name[:60]}`, column {i + 1} `{names[i][:60]}`",
                 hint="name rows and columns in the same order",
             )
-
-    def _weight(self, place: str, cell: str) -> int | float:
-        return read_weight(place, cell.replace(self._options.point, "."), self._options)

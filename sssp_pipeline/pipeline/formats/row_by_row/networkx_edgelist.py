@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.columns.edge_columns import choose_columns
+from sssp_pipeline.pipeline.formats.columns.edge_columns import choose_weight
 from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
     FirstRows,
@@ -23,7 +23,7 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place, mark_error
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import read_lines
-from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
+from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.row_by_row.python_rows import (
     Edge,
     InexactWeightError,
@@ -52,24 +52,14 @@ def open_networkx(urls: list[str], options: ReadOptions) -> InputEdges:
         first.url, [" ".join(cells_of_text(row)[:2]) for row in first.rows], first.lines, 0, b""
     )
     layout = decide_layout(pairs, cells_of_text, replace(options, header=False, weight_column="none"))
-    named = choose_columns(
-        first.place,
-        ["source", "target", *keys],
-        replace(options, source_column="source", target_column="target"),
-        {i for i, key in enumerate(keys, 2) if keys[key]},
-        by_name=True,
-    )
-    weight = None if named.weight is None else named.names[named.weight]
+    named = choose_weight(first.place, list(keys), {key for key in keys if keys[key]}, options)
+    weight = named.weight_name
     skipped = SkippedRows()
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         edges = (edge for url in urls for edge in _edges_of(url, layout.ids, weight, options, skipped))
         return chunks_of_edges(edges, layout.ids, options.block_bytes, has_weights=weight is not None)
 
-    ends = {
-        name: ColumnRead(column=number, why="by the format")
-        for name, number in (("source", "1"), ("target", "2"))
-    }
     return InputEdges(
         Reading(
             format="networkx",
@@ -78,7 +68,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> InputEdges:
             header=False,
             ids=layout.ids,
             ids_why=layout.ids_why,
-            **named.reading_fields() | ends,
+            **named.with_ends("1", "2", "by the format").reading_fields(),
         ),
         weight is not None,
         read,

@@ -15,8 +15,8 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.layout import is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import faults
-from sssp_pipeline.pipeline.formats.parsing.fault_errors import ZERO_LED_HINT, weight_error, zero_led_problem
-from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault, has_too_many_digits
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import id_fault, weight_error
+from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault, has_too_many_digits
 
 #: Source, target and weight of an edge; the weight is None if the input has none.
 Edge: TypeAlias = tuple[int | str, int | str, int | float | None]
@@ -42,19 +42,9 @@ def read_id(place: str, name: str, options: ReadOptions) -> int:
     InputError
         It is not an integer from 0 to 2^63 - 1, or it has a leading zero or a plus sign.
     """
-    digits = name.lstrip("0") or "0"
-    if re.fullmatch("[0-9]+", name) and (name == digits or options.ids == "integer"):
-        if len(digits) <= 19 and int(digits) <= MAX_ID:
-            return int(digits)
-        raise InputError(
-            f"{place}: vertex id `{name[:60]}` is above 2^63 - 1", hint="set `graph.ids: string`"
-        )
-    if re.fullmatch(r"\+?[0-9]+", name):
-        raise InputError(f"{place}: {zero_led_problem(name[:60])}", hint=ZERO_LED_HINT)
-    raise InputError(
-        f"{place}: `{name[:60]}` is not a vertex id",
-        hint="ids are whole numbers from 0; for names set `graph.ids: string`",
-    )
+    if (fault := id_fault(name, options.ids == "integer")) is not None:
+        raise InputError(f"{place}: {fault[0]}", hint=fault[1])
+    return int(name.lstrip("0") or "0")
 
 
 def read_weight(place: str, text: str, options: ReadOptions) -> int | float:

@@ -13,7 +13,7 @@ SAM/BAM specification, section 4.1 (BGZF); RFC 1952 (gzip); RFC 8878 (Zstandard)
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import IO, Any
 
@@ -67,31 +67,55 @@ def _from_gzip(stream: IO[bytes]) -> Iterator[bytes]:
     yield from iter(lambda: content.read(_READ_BYTES), b"")
 
 
-def _from_bgzip(stream: IO[bytes]) -> Iterator[bytes]:
+def _by_blocks(
+    stream: IO[bytes],
+    read_block: Callable[[IO[bytes]], tuple[bytes, bool]],
+    is_full: Callable[[list[bytes]], bool],
+    content_of: Callable[[list[bytes]], bytes],
+    others: Callable[[IO[bytes]], Iterator[bytes]],
+) -> Iterator[bytes]:
+    """Give the content of a stream of blocks, which `content_of` decompresses in batches that `is_full` ends.
+
+    `read_block` returns a block and True, or the bytes of anything else and False; `others` decompresses from there on.
+    """
     rest = b""
 
     def batches() -> Iterator[list[bytes]]:
         nonlocal rest
         batch: list[bytes] = []
-        while header := stream.read(_BGZIP_HEADER):
-            if not _is_bgzip(header):
-                rest = header
+        while True:
+            block, is_whole = read_block(stream)
+            if not is_whole:
+                rest = block
                 break
-            n_bytes = int.from_bytes(header[16:18], "little") + 1
-            block = header + stream.read(max(0, n_bytes - _BGZIP_HEADER))
-            if len(block) != n_bytes:
-                raise EOFError("a block of bgzip does not end")
             batch.append(block)
-            if len(batch) * _BGZIP_BYTES > 4 * _BATCH_BYTES:
+            if is_full(batch):
                 yield batch
                 batch = []
         yield batch
 
-    for content in map_in_order(_bgzip_content, batches(), usable_cores()):
+    for content in map_in_order(content_of, batches(), usable_cores()):
         if content:
             yield content
     if rest:
-        yield from _from_gzip(_with(rest, stream))
+        yield from others(_with(rest, stream))
+
+
+def _from_bgzip(stream: IO[bytes]) -> Iterator[bytes]:
+    most = 4 * _BATCH_BYTES // _BGZIP_BYTES
+    return _by_blocks(stream, _read_bgzip, lambda batch: len(batch) > most, _bgzip_content, _from_gzip)
+
+
+def _read_bgzip(stream: IO[bytes]) -> tuple[bytes, bool]:
+    """Return the next block of bgzip and True, or the bytes of another member and False; b"" at the end."""
+    header = stream.read(_BGZIP_HEADER)
+    if not _is_bgzip(header):
+        return header, False
+    n_bytes = int.from_bytes(header[16:18], "little") + 1
+    block = header + stream.read(max(0, n_bytes - _BGZIP_HEADER))
+    if len(block) != n_bytes:
+        raise EOFError("a block of bgzip does not end")
+    return block, True
 
 
 def _bgzip_content(blocks: list[bytes]) -> bytes:
@@ -107,34 +131,21 @@ def _block_content(block: bytes) -> bytes:
 
 
 def _from_zstd(stream: IO[bytes]) -> Iterator[bytes]:
-    rest = b""
+    def is_full(frames: list[bytes]) -> bool:
+        return sum(map(len, frames)) > _BATCH_BYTES or len(frames[-1]) > _BATCH_BYTES // 8
 
-    def batches() -> Iterator[bytes]:
-        nonlocal rest
-        batch: list[bytes] = []
-        while True:
-            frame, is_whole = _read_frame(stream)
-            if not is_whole:
-                rest = frame
-                break
-            batch.append(frame)
-            if sum(map(len, batch)) > _BATCH_BYTES or len(frame) > _BATCH_BYTES // 8:
-                yield b"".join(batch)
-                batch = []
-        yield b"".join(batch)
-
-    for content in map_in_order(_zstd_content, batches(), usable_cores()):
-        if content:
-            yield content
-    if rest:
-        others = pa.CompressedInputStream(_with(rest, stream), "zstd")
-        yield from iter(lambda: others.read(_READ_BYTES), b"")
+    return _by_blocks(stream, _read_frame, is_full, _zstd_content, _from_large_zstd)
 
 
-def _zstd_content(frames: bytes) -> bytes:
+def _from_large_zstd(stream: IO[bytes]) -> Iterator[bytes]:
+    content = pa.CompressedInputStream(stream, "zstd")
+    yield from iter(lambda: content.read(_READ_BYTES), b"")
+
+
+def _zstd_content(frames: list[bytes]) -> bytes:
     if not frames:
         return b""
-    content: bytes = pa.CompressedInputStream(pa.BufferReader(frames), "zstd").read()
+    content: bytes = pa.CompressedInputStream(pa.BufferReader(b"".join(frames)), "zstd").read()
     return content
 
 

@@ -14,17 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.arrow_compute import pc
+from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.columns.layout import BLANKS, is_number
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
-    ZERO_LED_HINT,
+    id_fault,
     not_utf8_error,
     weight_error,
-    zero_led_problem,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault, has_too_many_digits
+from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault, has_too_many_digits
 
 #: A decimal with at most this many characters is read exactly enough: no other such decimal has the same float64.
 _SAFE_CHARACTERS = 15
@@ -50,7 +49,7 @@ def convert_cells(
     for column in cells[: len(used)]:
         for mark, pattern, wrong, hint in _FAULTS_OF_QUOTES:
             if _holds(column, mark):
-                for row in _true_rows(pc.match_substring_regex(column, pattern)):
+                for row in true_rows(pc.match_substring_regex(column, pattern)):
                     text = column[row].as_py().decode("utf-8", "replace").replace("\n", "\\n")
                     bad.setdefault(row, partial(_row_error, wrong=f": `{text[:60]}` {wrong}", hint=hint))
     to_ends = _to_names if id_kind == "string" else _to_ids
@@ -61,7 +60,7 @@ def convert_cells(
     if not (options.ids == "string" and 0 in used[:2]):
         first = cells[used.index(0) if 0 in used else len(used)]
         if _holds(first, b"#%"):
-            for row in _true_rows(pc.match_substring_regex(first, "^[ \\t]*[#%]")):
+            for row in true_rows(pc.match_substring_regex(first, "^[ \\t]*[#%]")):
                 text = first[row].as_py().decode("utf-8", "replace")
                 wrong = f" begins with `{text[:60]}`: it may be a comment, or a cell"
                 bad.setdefault(row, partial(_row_error, wrong=wrong, hint=_COMMENT_HINT))
@@ -108,14 +107,9 @@ def _texts(cells: pa.Array, bad: RowErrors) -> pa.Array:
 
 
 def _to_names(texts: pa.Array, options: ReadOptions, bad: RowErrors) -> pa.Array:
-    for row in _true_rows(pc.equal(texts, "")):
+    for row in true_rows(pc.equal(texts, "")):
         bad.setdefault(row, _EMPTY_ID)
     return texts
-
-
-def _true_rows(flags: pa.Array) -> list[int]:
-    """Return the indices at which `flags` (n,) is true."""
-    return np.flatnonzero(flags.to_numpy(zero_copy_only=False)).tolist()
 
 
 def _to_ids(texts: pa.Array, options: ReadOptions, bad: RowErrors) -> np.ndarray:
@@ -152,21 +146,12 @@ def _holds(texts: pa.Array, characters: bytes) -> bool:
 
 def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | None:
     """Return a function that makes the error of the id `text`; None if it is a valid integer id."""
-    excerpt = text[:60]
     if not text:
         return _EMPTY_ID
+    fault = id_fault(text, keeps_zeros)
     if re.fullmatch(r"-[0-9]+", text):
-        wrong, hint = f"vertex id `{excerpt}` is negative", "ids are whole numbers from 0"
-    elif not keeps_zeros and re.fullmatch(r"\+[0-9]+|0[0-9]+", text):
-        wrong, hint = zero_led_problem(excerpt), ZERO_LED_HINT
-    elif not re.fullmatch(r"[0-9]+", text):
-        wrong = f"`{excerpt}` is not a vertex id"
-        hint = "ids are whole numbers from 0; for names set `graph.ids: string`"
-    elif len(text.lstrip("0")) > 19 or int(text.lstrip("0") or "0") > MAX_ID:
-        wrong, hint = f"vertex id `{excerpt}` is above 2^63 - 1", "set `graph.ids: string`"
-    else:
-        return None
-    return partial(_row_error, wrong=f": {wrong}", hint=hint)
+        fault = f"vertex id `{text[:60]}` is negative", "ids are whole numbers from 0"
+    return None if fault is None else partial(_row_error, wrong=f": {fault[0]}", hint=fault[1])
 
 
 def _to_weights(
@@ -174,7 +159,7 @@ def _to_weights(
 ) -> tuple[np.ndarray, bool]:
     """Return the weights, and whether one of them is a rounded one, as for `EdgeChunk`."""
     if options.point == ",":
-        for row in _true_rows(pc.match_substring(texts, ".")):
+        for row in true_rows(pc.match_substring(texts, ".")):
             excerpt = texts[row].as_py()[:60]
             bad.setdefault(row, partial(weight_error, excerpt=excerpt, code=faults.BAD_WEIGHT))
         texts = pc.replace_substring(texts, ",", ".")

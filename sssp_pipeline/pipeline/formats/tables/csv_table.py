@@ -122,7 +122,7 @@ def _read_tables(
     ):
         while unfinished[0] is not table:
             _skip_malformed(unfinished.popleft(), skipped)
-        skipped.add(len(left_out), left_out)
+        skipped.add_all(left_out)
         yield chunk
     for table in unfinished:
         _skip_malformed(table, skipped)
@@ -281,21 +281,22 @@ def _arrow_errors(table: _Table, block_bytes: int) -> Iterator[None]:
         ) from error
 
 
-def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
-    """Return the edges of some rows, and a line about each row that was left out."""
+def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, SkippedRows]:
+    """Return the edges of some rows, and the rows that were left out."""
     table, batch, n_before = rows
     used = table.layout.columns.used
     convert = partial(convert_cells, used=used, options=table.options, id_kind=id_kind)
-    left_out: list[str] = []
+    left_out = SkippedRows()
     places = np.arange(len(batch))
     chunk, bad, lost = convert(batch.columns)
     if bad and table.options.skips:
-        for row in sorted(bad)[: SkippedRows.KEPT]:
-            row_text = table.delimiter.join(
-                cell[row].as_py().decode("utf-8", "replace") for cell in batch.columns[: len(used)]
-            )
-            left_out.append(f"{bad[row](_row_place(table, n_before + row)).message}: {row_text}")
-        left_out += [""] * (len(bad) - len(left_out))
+        cells = batch.columns[: len(used)]
+        texts = (
+            table.delimiter.join(cell[row].as_py().decode("utf-8", "replace") for cell in cells)
+            for row in sorted(bad)
+        )
+        problems = (bad[row](_row_place(table, n_before + row)).message for row in sorted(bad))
+        left_out.add(len(bad), (f"{problem}: {text}" for problem, text in zip(problems, texts, strict=True)))
         places = np.delete(places, list(bad))
         # Converted again without the skipped rows, because they must not influence the type of the weights.
         chunk, bad, lost = convert(batch.take(pa.array(places)).columns)

@@ -18,7 +18,7 @@ from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     check_same_columns,
-    choose_columns,
+    choose_weight,
 )
 from sssp_pipeline.pipeline.formats.columns.layout import (
     BLANKS,
@@ -29,7 +29,6 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
     read_sample,
 )
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.reading import ColumnRead
 from sssp_pipeline.pipeline.formats.tables.csv_table import open_csv
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.registries import FORMATS
@@ -135,13 +134,10 @@ def open_neo4j(urls: list[str], options: ReadOptions) -> InputEdges:
         for group, table in tables:
             for chunk in table.chunks(n_threads):
                 yield _with_spaces(chunk, group.spaces) if len(spaces) > 1 else chunk
-            skipped.add(table.skipped.count, table.skipped.lines)
+            skipped.add_all(table.skipped)
 
     head = groups[0]
-    ends = {
-        name: ColumnRead(column=head.columns[head.place_of(kind)].text, why="by the header")
-        for name, kind in (("source", _START), ("target", _END))
-    }
+    source, target = (head.columns[head.place_of(kind)].text for kind in (_START, _END))
     names = sorted(space or "" for space in spaces)
     rules = (
         (f"ids with their ID space, of {', '.join(f'`{name}`' for name in names)}",)
@@ -155,7 +151,7 @@ def open_neo4j(urls: list[str], options: ReadOptions) -> InputEdges:
             header=True,
             rules=rules,
             ids_why="ids of several ID spaces" if len(spaces) > 1 else first.ids_why,
-            **columns[0].reading_fields() | ends,
+            **columns[0].with_ends(source, target, "by the header").reading_fields(),
         ),
         columns[0].weight is not None,
         read,
@@ -217,11 +213,9 @@ def _group_of(sample: FirstRows, options: ReadOptions) -> _Group:
 
 def _columns(group: _Group, options: ReadOptions) -> EdgeColumns:
     """Return which property is the weight, as a choice of columns."""
-    places = group.properties()
-    names = [group.columns[i].name or group.columns[i].text for i in places]
-    numeric = {j for j, i in enumerate(places, 2) if _holds_numbers(group, i, options)}
-    fixed = replace(options, source_column="source", target_column="target")
-    return choose_columns(group.place, ["source", "target", *names], fixed, numeric, by_name=True)
+    names = {i: group.columns[i].name or group.columns[i].text for i in group.properties()}
+    numeric = {name for i, name in names.items() if _holds_numbers(group, i, options)}
+    return choose_weight(group.place, list(names.values()), numeric, options)
 
 
 def _holds_numbers(group: _Group, i: int, options: ReadOptions) -> bool:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sssp_pipeline.base.error_text import Either, Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.ordered import map_in_order
-from sssp_pipeline.pipeline.formats.arrow_compute import pc
+from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
     are_numbered,
@@ -34,6 +34,8 @@ from sssp_pipeline.storage import files
 
 #: A function that gives the rows of a table with some columns, in batches of a number of rows.
 BatchesOf: TypeAlias = Callable[[list[str], int], Iterator[pa.RecordBatch]]
+#: What is known of a table.
+Known = TypeVar("Known")
 #: Bytes of an edge: source, target and weight of 8 bytes each.
 _EDGE_BYTES = 24
 #: Bytes of text in a batch. A text may be longer.
@@ -69,62 +71,40 @@ def open_parquet(urls: list[str], options: ReadOptions) -> InputEdges:
         A file is damaged or compressed as a whole, lacks a requested column, can be read in two ways, or has a column
         of a wrong type; or files differ in their columns or ids.
     """
-    tables = [_open_table(url, options) for url in urls]
+    tables = [(_open_table(url, options), partial(checked_batches, url)) for url in urls]
+    found = typed_edge_list("parquet", urls, tables)
 
-    batches_of = [partial(_batches_of_file, url) for url in urls]
-    found = typed_edge_list("parquet", urls, tables, batches_of, options)
-    pieces = (
-        replace(found, read=partial(_read_tables, [each], options.block_bytes, skipped), skipped=skipped)
-        for each in zip(tables, batches_of, strict=True)
-        for skipped in (SkippedRows(),)
-    )
-    return replace(found, pieces=tuple(pieces))
+    def piece_of(table: TypedTable, batches_of: BatchesOf) -> InputEdges:
+        skipped = SkippedRows()
+        read = partial(read_tables, [_rows_of(table, batches_of)], to_chunk, skipped, None)
+        return replace(found, read=read, skipped=skipped)
 
-
-def _batches_of_file(url: str, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    return checked_batches(url, rows, names)
+    return replace(found, pieces=tuple(piece_of(*table) for table in tables))
 
 
 def typed_edge_list(
-    format_name: str,
-    urls: list[str],
-    tables: list[TypedTable],
-    batches_of: Sequence[BatchesOf],
-    options: ReadOptions,
+    format_name: str, urls: list[str], tables: Sequence[tuple[TypedTable, BatchesOf]]
 ) -> InputEdges:
     """Return the edge list in `tables`, one after the other.
-
-    Parameters
-    ----------
-    batches_of
-        For each table, a function that gives its rows with some columns, in batches of a number of rows.
 
     Raises
     ------
     InputError
         The tables differ in their columns or ids.
     """
-    check_same_columns(urls, [table.columns for table in tables])
-    first = tables[0]
-    for table in tables:
+    check_same_columns(urls, [table.columns for table, _ in tables])
+    first = tables[0][0]
+    for table, _ in tables:
         if table.id_kind != first.id_kind:
             raise InputError(
                 f"`{files.redacted(urls[0])}` has {first.id_kind} ids, "
                 f"`{files.redacted(table.url)}` {table.id_kind} ids",
                 hint="set `graph.ids: string` to read all of them as strings",
             )
-    dtypes = [table.weight_dtype for table in tables if table.weight_dtype is not None]
+    dtypes = [table.weight_dtype for table, _ in tables if table.weight_dtype is not None]
     skipped = SkippedRows()
-
-    def read(n_threads: int) -> Iterator[EdgeChunk]:
-        n_edges = 0
-        of_tables = list(zip(tables, batches_of, strict=True))
-        for chunk in _read_tables(of_tables, options.block_bytes, skipped, n_threads):
-            n_edges += len(chunk)
-            yield chunk
-        if not n_edges:
-            raise no_edges_error(urls[0])
-
+    rows = [_rows_of(*table) for table in tables]
+    read = partial(read_tables, rows, to_chunk, skipped, no_edges_error(urls[0]))
     return InputEdges(
         Reading(
             format=format_name, ids=first.id_kind, ids_why=first.ids_why, **first.columns.reading_fields()
@@ -136,14 +116,38 @@ def typed_edge_list(
     )
 
 
-def _read_tables(
-    tables: list[tuple[TypedTable, BatchesOf]], block_bytes: int, skipped: SkippedRows, n_threads: int
+def _rows_of(table: TypedTable, batches_of: BatchesOf) -> tuple[TypedTable, Callable]:
+    """Return a table, and a function that gives its rows."""
+    return table, partial(batches_of, table.used, max(1, table.options.block_bytes // _EDGE_BYTES))
+
+
+def read_tables(
+    tables: Sequence[tuple[Known, Callable[[], Iterator[pa.RecordBatch]]]],
+    to_chunk: Callable[[tuple[Known, int, pa.RecordBatch]], tuple[EdgeChunk, SkippedRows]],
+    skipped: SkippedRows,
+    if_empty: InputError | None,
+    n_threads: int,
 ) -> Iterator[EdgeChunk]:
-    """Give the edges of `tables` in order; add left-out rows to `skipped`."""
-    batches = (item for each in tables for item in _read_batches(*each, block_bytes))
-    for chunk, left_out in map_in_order(to_chunk, batches, n_threads):
-        skipped.add(len(left_out), left_out)
+    """Give the edges of `tables` in order; add left-out rows to `skipped`.
+
+    Each table has a function that gives its rows. `to_chunk` takes the table, the number of rows before these, and some
+    rows. `if_empty` is raised if there are no edges.
+    """
+
+    def batches() -> Iterator[tuple[Known, int, pa.RecordBatch]]:
+        for table, rows in tables:
+            n_rows = 0
+            for batch in rows():
+                yield table, n_rows, batch
+                n_rows += len(batch)
+
+    n_edges = 0
+    for chunk, left_out in map_in_order(to_chunk, batches(), n_threads):
+        skipped.add_all(left_out)
+        n_edges += len(chunk)
         yield chunk
+    if not n_edges and if_empty is not None:
+        raise if_empty
 
 
 def _open_table(url: str, options: ReadOptions) -> TypedTable:
@@ -238,7 +242,7 @@ def record_batches(url: str, rows: int, names: list[str] | None = None) -> Itera
         yield reader.schema, _cut(whole, rows, names)
 
 
-def checked_batches(url: str, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+def checked_batches(url: str, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
     """Give batches of at most `rows` rows with the columns `names`; raises `InputError` if the file is damaged."""
     with record_batches(url, rows, names) as (schema, found):
         for batch in found:
@@ -328,18 +332,8 @@ def _arrow_errors(url: str) -> Iterator[None]:
         ) from error
 
 
-def _read_batches(
-    table: TypedTable, batches_of: BatchesOf, block_bytes: int
-) -> Iterator[tuple[TypedTable, int, pa.RecordBatch]]:
-    n_rows = 0
-    rows = max(1, block_bytes // _EDGE_BYTES)
-    for batch in batches_of(table.used, rows):
-        yield table, n_rows, batch
-        n_rows += len(batch)
-
-
-def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
-    """Return the edges of some rows, and a line about each row that was left out.
+def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, SkippedRows]:
+    """Return the edges of some rows, and the rows that were left out.
 
     `item` is the table, the number of rows before these, and these rows.
     """
@@ -347,8 +341,8 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, l
     bad: dict[int, tuple[str, str]] = {}
     for name in table.used:
         if batch[name].null_count:
-            for i in np.flatnonzero(batch[name].is_null().to_numpy(zero_copy_only=False)):
-                bad.setdefault(int(i), (f"column `{name}` is null", SKIP_HINT))
+            for i in true_rows(batch[name].is_null()):
+                bad.setdefault(i, (f"column `{name}` is null", SKIP_HINT))
     ends = [
         (_to_names if table.id_kind == "string" else _to_ids)(batch[name], bad) for name in table.used[:2]
     ]
@@ -356,19 +350,19 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, l
     if table.columns.weight is not None:
         weights = np.asarray(batch[table.used[2]].fill_null(0))
         if weights.dtype.kind == "f" and not np.isfinite(weights).all():
-            for i in np.flatnonzero(~np.isfinite(weights)):
-                bad.setdefault(int(i), (f"weight `{weights[i]}` is not finite", SKIP_HINT))
-    left_out = []
+            for i in np.flatnonzero(~np.isfinite(weights)).tolist():
+                bad.setdefault(i, (f"weight `{weights[i]}` is not finite", SKIP_HINT))
+    left_out = SkippedRows()
     if bad:
         place = f"`{files.redacted(table.url)}` row"
         first = min(bad)
         if not table.options.skips:
             raise InputError(f"{place} {n_before + first + 1}: {bad[first][0]}", hint=bad[first][1])
-        left_out = [
+        texts = (
             f"{place} {n_before + i + 1}: {why}: {list(batch.slice(i, 1).to_pylist()[0].values())}"
-            for i, (why, _) in sorted(bad.items())[: SkippedRows.KEPT]
-        ]
-        left_out += [""] * (len(bad) - len(left_out))
+            for i, (why, _) in sorted(bad.items())
+        )
+        left_out.add(len(bad), texts)
         keep = np.ones(len(batch), bool)
         keep[list(bad)] = False
         ends = [end.filter(pa.array(keep)) if isinstance(end, pa.Array) else end[keep] for end in ends]
@@ -385,9 +379,8 @@ SKIP_HINT = Text(
 
 def _to_names(column: pa.Array, bad: dict[int, tuple[str, str]]) -> pa.Array:
     names = pc.cast(_plain(column), pa.large_string()).fill_null("")
-    if pc.any(pc.equal(names, "")).as_py():
-        for i in np.flatnonzero(pc.equal(names, "").to_numpy(zero_copy_only=False)):
-            bad.setdefault(int(i), ("a vertex id is empty", SKIP_HINT))
+    for i in true_rows(pc.equal(names, "")):
+        bad.setdefault(i, ("a vertex id is empty", SKIP_HINT))
     return names
 
 
@@ -396,9 +389,9 @@ def _to_ids(column: pa.Array, bad: dict[int, tuple[str, str]]) -> np.ndarray:
     wrong = ids < 0 if ids.dtype.kind == "i" else ids > MAX_ID
     if wrong.any():
         fault = "negative" if ids.dtype.kind == "i" else "above 2^63 - 1"
-        for i in np.flatnonzero(wrong):
+        for i in np.flatnonzero(wrong).tolist():
             why = f"vertex id `{ids[i]}` is {fault}"
-            bad.setdefault(int(i), (why, "ids are whole numbers from 0 to 2^63 - 1"))
+            bad.setdefault(i, (why, "ids are whole numbers from 0 to 2^63 - 1"))
         ids = np.where(wrong, 0, ids)
     return ids.astype(np.int64)
 

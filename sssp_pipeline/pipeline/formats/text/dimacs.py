@@ -12,6 +12,7 @@ edge once. Coordinates are in a separate file with the header `p aux sp co V` an
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -23,12 +24,10 @@ from sssp_pipeline.pipeline.formats.beginning import Beginning
 from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, Coordinates, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
 from sssp_pipeline.pipeline.formats.parsing.declared import (
-    IDS_WHY,
     MAX_EDGES,
     DeclaredEdges,
     common_n_vertices,
     declared_count,
-    declared_reading,
     header_lines,
     line_excerpt,
     numbered_syntax,
@@ -68,13 +67,8 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> InputEdges:
     syntax = numbered_syntax(options, b"c", n_vertices, 3 if is_sp else 2, has_weights, letter)
     edges = DeclaredEdges([(file, n_edges) for _, file, _, n_edges in headers], syntax, options)
     co = options.coordinates
-    return InputEdges(
-        declared_reading("dimacs", IDS_WHY),
-        has_weights,
-        edges.read,
-        read_and_work=edges.read_and_work,
-        n_vertices=n_vertices,
-        first_id=1,
+    return replace(
+        edges.edge_list("dimacs"),
         symmetric="as-listed" if is_sp else "mirror",
         read_coordinates=partial(read_coordinates, co, n_vertices, options.block_bytes) if co else None,
     )

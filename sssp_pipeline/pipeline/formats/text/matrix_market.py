@@ -6,17 +6,17 @@ reverse edges.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sssp_pipeline.base.csr import MAX_VERTICES
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import (
-    IDS_WHY,
     MAX_EDGES,
     DeclaredEdges,
     common_n_vertices,
     declared_count,
-    declared_reading,
-    header_lines,
+    header_row,
     line_excerpt,
     numbered_syntax,
 )
@@ -58,15 +58,8 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> InputEdges:
             )
 
     edges = DeclaredEdges([(file, n_entries) for file, _, n_entries in sizes], syntax, options, check)
-    return InputEdges(
-        declared_reading("matrix-market", IDS_WHY),
-        has_weights,
-        edges.read,
-        read_and_work=edges.read_and_work,
-        n_vertices=n_vertices,
-        first_id=1,
-        symmetric="mirror" if symmetry == "symmetric" else "as-listed",
-    )
+    mirrored = "mirror" if symmetry == "symmetric" else "as-listed"
+    return replace(edges.edge_list("matrix-market"), symmetric=mirrored)
 
 
 def _read_banner(url: str) -> tuple[str, str]:
@@ -90,25 +83,16 @@ def _read_banner(url: str) -> tuple[str, str]:
 
 def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
     """Return the lines with the entries, the number of vertices and the number of entries."""
-    for file, line in header_lines(url, max_line_bytes):
-        words = line.split()
-        if file.n_lines == 1 or words[0].startswith(b"%"):
-            continue
-        place = line_place(url, file.n_lines)
-        if len(words) != 3 or not all(word.isdigit() for word in words):
-            raise InputError(
-                f"{place}: `{line_excerpt(line)}` is not the size of a matrix",
-                hint="it reads `ROWS COLUMNS ENTRIES`",
-            )
-        rows, columns = (declared_count(place, word, "vertices", MAX_VERTICES) for word in words[:2])
-        entries = declared_count(place, words[2], "entries", MAX_EDGES)
-        if rows != columns:
-            raise InputError(
-                f"{place}: the matrix has {rows} rows and {columns} columns, but a graph needs as many rows as columns",
-                hint="only square matrices are graphs",
-            )
-        return file, rows, entries
-    raise InputError(
-        f"`{storage.redacted(url)}` ends before the size of its matrix",
-        hint="it reads `ROWS COLUMNS ENTRIES`",
-    )
+    hint = "it reads `ROWS COLUMNS ENTRIES`"
+    file, line = header_row(url, max_line_bytes, "ends before the size of its matrix", hint)
+    words, place = line.split(), line_place(url, file.n_lines)
+    if len(words) != 3 or not all(word.isdigit() for word in words):
+        raise InputError(f"{place}: `{line_excerpt(line)}` is not the size of a matrix", hint=hint)
+    rows, columns = (declared_count(place, word, "vertices", MAX_VERTICES) for word in words[:2])
+    entries = declared_count(place, words[2], "entries", MAX_EDGES)
+    if rows != columns:
+        raise InputError(
+            f"{place}: the matrix has {rows} rows and {columns} columns, but a graph needs as many rows as columns",
+            hint="only square matrices are graphs",
+        )
+    return file, rows, entries

@@ -26,7 +26,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     MAX_EDGES,
     declared_count,
     declared_reading,
-    header_lines,
+    header_row,
     line_excerpt,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import FaultAt, line_place
@@ -114,32 +114,28 @@ def _may_be_metis(rows: list[list[str]], texts: list[str]) -> bool:
 
 
 def _read_header(url: str, max_line_bytes: int) -> _Header:
-    for file, line in header_lines(url, max_line_bytes):
-        words, place = line.split(), line_place(url, file.n_lines)
-        if words[0].startswith(b"%"):
-            continue
-        if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
-            raise InputError(
-                f"{place}: `{line_excerpt(line)}` is not a METIS header",
-                hint="it reads `VERTICES EDGES`, and perhaps a format such as 001",
-            )
-        n_vertices = declared_count(place, words[0], "vertices", MAX_VERTICES)
-        n_edges = declared_count(place, words[1], "edges", MAX_EDGES)
-        layout = (words[2].decode().lstrip("0") or "0") if len(words) > 2 else "0"
-        if layout not in _FORMATS:
-            raise InputError(
-                f"{place}: unknown METIS format `{words[2].decode()[:20]}`",
-                hint="known formats: " + ", ".join(name.zfill(3) for name in _FORMATS),
-            )
-        has_size, has_vertex_weights, has_edge_weights = (digit == "1" for digit in layout.zfill(3))
-        n_vertex_weights = 1
-        if len(words) > 3:
-            n_vertex_weights = declared_count(place, words[3], "vertex weights", 2**20)
-        n_skipped = has_size + (n_vertex_weights if has_vertex_weights else 0)
-        return _Header(file, n_vertices, n_edges, has_edge_weights, n_skipped)
-    raise InputError(
-        f"`{files.redacted(url)}` has no header", hint="a METIS graph begins with `VERTICES EDGES`"
-    )
+    hint = "a METIS graph begins with `VERTICES EDGES`"
+    file, line = header_row(url, max_line_bytes, "has no header", hint)
+    words, place = line.split(), line_place(url, file.n_lines)
+    if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
+        raise InputError(
+            f"{place}: `{line_excerpt(line)}` is not a METIS header",
+            hint="it reads `VERTICES EDGES`, and perhaps a format such as 001",
+        )
+    n_vertices = declared_count(place, words[0], "vertices", MAX_VERTICES)
+    n_edges = declared_count(place, words[1], "edges", MAX_EDGES)
+    layout = (words[2].decode().lstrip("0") or "0") if len(words) > 2 else "0"
+    if layout not in _FORMATS:
+        raise InputError(
+            f"{place}: unknown METIS format `{words[2].decode()[:20]}`",
+            hint="known formats: " + ", ".join(name.zfill(3) for name in _FORMATS),
+        )
+    has_size, has_vertex_weights, has_edge_weights = (digit == "1" for digit in layout.zfill(3))
+    n_vertex_weights = 1
+    if len(words) > 3:
+        n_vertex_weights = declared_count(place, words[3], "vertex weights", 2**20)
+    n_skipped = has_size + (n_vertex_weights if has_vertex_weights else 0)
+    return _Header(file, n_vertices, n_edges, has_edge_weights, n_skipped)
 
 
 def _read_edges(header: _Header, has_weights: bool, block_bytes: int, n_threads: int) -> Iterator[EdgeChunk]:

@@ -7,11 +7,10 @@ may name the columns.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.columns.layout import (
@@ -24,7 +23,7 @@ from sssp_pipeline.pipeline.formats.columns.layout import (
 )
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
-from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges, work_on_edges
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
@@ -74,14 +73,10 @@ def open_text(urls: list[str], options: ReadOptions) -> InputEdges:
 
     def edges_of(files: list[LineFile]) -> InputEdges:
         skipped = SkippedRows()
-        given = files, syntax, options.block_bytes, skipped if options.skips else None
-        return InputEdges(
-            reading,
-            columns.weight is not None,
-            partial(_read, *given),
-            read_and_work=partial(_read_and_work, *given),
-            skipped=skipped,
-        )
+        read = partial(read_edges, files, syntax, options.block_bytes, skipped if options.skips else None)
+        has_weights = columns.weight is not None
+        copies = partial(read, EdgeChunk.copy)
+        return InputEdges(reading, has_weights, copies, read_and_work=read, skipped=skipped)
 
     files = [_rows_of(layout, options) for layout in layouts]
 
@@ -102,24 +97,6 @@ def _is_plain(file: LineFile, options: ReadOptions) -> bool:
     if options.skips or is_compressed(file.url):
         return False
     return text_encoding(file.url, file.encoding) is None
-
-
-def _read(
-    files: list[LineFile], syntax: LineSyntax, block_bytes: int, skipped: SkippedRows | None, n_threads: int
-) -> Iterator[EdgeChunk]:
-    return read_edges(files, syntax, block_bytes, n_threads, skipped)
-
-
-def _read_and_work(
-    files: list[LineFile],
-    syntax: LineSyntax,
-    block_bytes: int,
-    skipped: SkippedRows | None,
-    work: Callable[[EdgeChunk], Any],
-    n_threads: int,
-) -> Iterator[Any]:
-    found = work_on_edges(work, files, syntax, block_bytes, n_threads, skipped)
-    return (result for _, result in found)
 
 
 def _refuse_other_places(urls: list[str], layouts: list[RowLayout]) -> None:

@@ -193,12 +193,12 @@ def joined(pieces: Sequence[InputEdges]) -> InputEdges:
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         for piece in pieces:
             yield from piece.chunks(n_threads)
-            skipped.add(piece.skipped.count, piece.skipped.lines)
+            skipped.add_all(piece.skipped)
 
     def read_and_work(work: Callable[[EdgeChunk], Any], n_threads: int) -> Iterator[Any]:
         for piece in pieces:
             yield from piece.map_chunks(work, n_threads)
-            skipped.add(piece.skipped.count, piece.skipped.lines)
+            skipped.add_all(piece.skipped)
 
     return replace(pieces[0], read=read, read_and_work=read_and_work, skipped=skipped)
 

@@ -25,11 +25,7 @@ def galois(ends=ENDS, targets=TARGETS, weights=WEIGHTS, version=1, size=None, n_
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_rows_and_weights(write, read, block_bytes, pack):
     found = read(write("g.gr", pack(galois())), block_bytes=block_bytes)
-    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
-        "galois",
-        3,
-        0,
-    )
+    assert found.declared == ("galois", 3, 0, "as-listed")
     assert found.edge_list.weight_dtype == np.uint32
     assert found.rows() == ROWS
     assert found.src.dtype == found.dst.dtype == np.int64

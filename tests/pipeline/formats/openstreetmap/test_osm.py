@@ -1,29 +1,23 @@
 """OpenStreetMap files: PBF and XML, the edges that a plain reader of the same ways finds, and each error."""
 
-import builtins
 import gzip
 import json
-import math
+import sys
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 
 import hypothesis.strategies as st
 import numpy as np
 import osmium
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from osmium.osm.mutable import Node, Way
-from typer.testing import CliRunner
 
-from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.cli import app
-from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.detect import detect_format
 from sssp_pipeline.pipeline.formats.openstreetmap import ways_and_nodes, xml_check
 from sssp_pipeline.pipeline.formats.openstreetmap.rules import PROFILES, speeds_of
-from sssp_pipeline.workflow.contradictions import contradictions
 
 #: Longitude and latitude of some nodes.
 NODES = {
@@ -47,14 +41,13 @@ def osm_file(path, nodes, ways, header=None):
     return path
 
 
-def metres(a, b):
-    (x, y), (u, v) = ([math.radians(degrees) for degrees in end] for end in (a, b))
-    square = math.sin((v - y) / 2) ** 2 + math.cos(y) * math.cos(v) * math.sin((u - x) / 2) ** 2
-    return 2 * 6_371_008.8 * math.asin(math.sqrt(square))
-
-
-def reference(nodes, ways, weight, profile):
+@pytest.fixture(scope="session")
+def reference(metres):
     """Return the edges, found way by way and node by node."""
+    return partial(edges_of, metres)
+
+
+def edges_of(metres, nodes, ways, weight, profile):
     open_ways = [(refs, found) for _, refs, tags in ways if (found := speeds_of(tags.get, PROFILES[profile]))]
     open_ways = [(refs, found) for refs, found in open_ways if len(refs) > 1]
     counts = Counter(ref for refs, _ in open_ways for ref in refs)
@@ -64,7 +57,7 @@ def reference(nodes, ways, weight, profile):
     for refs, found in open_ways:
         begin, length = refs[0], 0.0
         for previous, ref in pairwise(refs):
-            length += metres(nodes[previous], nodes[ref])
+            length += metres((nodes[previous], nodes[ref]))
             if ref in vertices:
                 for speed, ends in ((found.along, (begin, ref)), (found.against, (ref, begin))):
                     if speed:
@@ -79,7 +72,7 @@ def rows(read, *paths, **options):
 
 
 @pytest.mark.parametrize("name", ["town.osm.pbf", "town.osm", "town.osm.gz", "town.osm.bz2"])
-def test_a_town(tmp_path, read, name):
+def test_a_town(tmp_path, read, reference, name):
     ways = [
         (10, [1, 2, 3], STREET),
         (11, [3, 4, 5], {"highway": "primary", "oneway": "yes", "maxspeed": "50"}),
@@ -98,9 +91,9 @@ def test_a_town(tmp_path, read, name):
     assert rows(read, path, weight_column="none") == [(1, 3), (3, 1), (3, 5)]
 
 
-def test_what_is_shown(tmp_path):
+def test_what_is_shown(tmp_path, opened):
     path = osm_file(tmp_path / "town.osm.pbf", NODES, [(10, [1, 2], STREET)])
-    edge_list = open_edge_list([str(path)], ReadOptions(weight_column="time", own={"profile": "bicycle"}))
+    edge_list = opened(path, weight_column="time", own={"profile": "bicycle"})
     assert edge_list.weight_unit == "seconds"
     assert edge_list.reading.lines() == [
         "osm; weight `time`; profile bicycle, as the workflow says; one-way ways one way; coordinates of the nodes; "
@@ -108,7 +101,7 @@ def test_what_is_shown(tmp_path):
     ]
     facts = edge_list.reading.facts()
     assert facts["weight"] == "`time`, seconds, named by the workflow"
-    shown = open_edge_list([str(path)], ReadOptions(weight_column="none"))
+    shown = opened(path, weight_column="none")
     assert "profile car, the default of `graph.profile`" in shown.reading.facts()["rules"]
     assert shown.weight_unit is None
     assert not shown.has_weights
@@ -131,7 +124,7 @@ def test_nodes_after_ways(tmp_path, read):
     assert rows(read, tmp_path / "a.osm", weight_column="length") == [(1, 2, 111.195), (2, 1, 111.195)]
 
 
-def test_a_way_that_crosses_itself_and_one_that_closes(tmp_path, read):
+def test_a_way_that_crosses_itself_and_one_that_closes(tmp_path, read, reference):
     ways = [
         (10, [1, 2, 3, 4, 2, 6], STREET),
         (11, [5, 6, 4, 5], {"highway": "primary", "junction": "roundabout"}),
@@ -140,7 +133,7 @@ def test_a_way_that_crosses_itself_and_one_that_closes(tmp_path, read):
     assert rows(read, path, weight_column="length") == reference(NODES, ways, "length", "car")
 
 
-def test_files_that_touch_are_one_graph(tmp_path, read):
+def test_files_that_touch_are_one_graph(tmp_path, read, reference):
     shared = (11, [3, 4, 5], STREET)
     first = osm_file(tmp_path / "a.osm.pbf", NODES, [(10, [1, 2, 3], STREET), shared])
     second = osm_file(tmp_path / "b.osm", NODES, [shared, (12, [5, 6], STREET)])
@@ -148,7 +141,7 @@ def test_files_that_touch_are_one_graph(tmp_path, read):
     assert rows(read, first, second, weight_column="length") == wanted
 
 
-def test_small_chunks_give_the_same_edges(tmp_path, read):
+def test_small_chunks_give_the_same_edges(tmp_path, read, reference):
     ways = [(way, list(range(1, 7))[:: 1 if way % 2 else -1], STREET) for way in range(10, 40)]
     path = osm_file(tmp_path / "a.osm.pbf", NODES, ways)
     small = read(path, weight_column="time", block_bytes=1)
@@ -161,7 +154,7 @@ def test_small_chunks_give_the_same_edges(tmp_path, read):
 
 
 @pytest.mark.parametrize("bitmap_bytes", [0, 1 << 30])
-def test_nodes_are_found_with_and_without_the_filter(tmp_path, read, monkeypatch, bitmap_bytes):
+def test_nodes_are_found_with_and_without_the_filter(tmp_path, read, reference, monkeypatch, bitmap_bytes):
     monkeypatch.setattr(ways_and_nodes, "_BITMAP_BYTES", bitmap_bytes)
     monkeypatch.setattr(ways_and_nodes, "_NODES_AT_A_TIME", 3)
     nodes = {10**9 * i: (i / 1000, 45) for i in range(1, 12)}
@@ -197,18 +190,17 @@ def towns(draw):
 
 
 @pytest.mark.medium
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     towns(), st.sampled_from(["length", "time"]), st.sampled_from(list(PROFILES)), st.sampled_from([1, 2**24])
 )
-def test_any_town(tmp_path_factory, read, town, weight, profile, block_bytes):
+def test_any_town(tmp_path_factory, read, reference, refused, town, weight, profile, block_bytes):
     nodes, ways = town
     path = osm_file(tmp_path_factory.mktemp("town") / "a.osm.pbf", nodes, ways)
     wanted = reference(nodes, ways, weight, profile)
     options = {"weight_column": weight, "own": {"profile": profile}, "block_bytes": block_bytes}
     if not any(len(refs) > 1 and speeds_of(tags.get, PROFILES[profile]) for _, refs, tags in ways):
-        with pytest.raises(InputError, match="has no way that the profile"):
-            read(path, **options)
+        assert "has no way that the profile" in refused(path, **options)[0]
         return
     found = rows(read, path, **options)
     assert [edge[:2] for edge in found] == [edge[:2] for edge in wanted]
@@ -235,7 +227,7 @@ def test_a_way_that_leaves_the_extract(cut, refused):
 def test_a_way_may_end_at_the_border(cut, read):
     found = read(cut, weight_column="length", unreadable="skip")
     assert sorted(found.rows()) == [(1, 2, 111.195), (2, 1, 111.195), (4, 5, 160.695), (5, 4, 160.695)]
-    skipped = found.edge_list.skipped
+    skipped = found.skipped
     assert skipped.count == 2
     assert skipped.lines == [
         f"`{cut}`: way 10 has node 3, which is not in the file",
@@ -247,53 +239,41 @@ def test_a_way_may_end_at_the_border(cut, read):
 
 
 @pytest.mark.parametrize(
-    ("options", "message", "hint"),
+    ("options", "problem", "hint"),
     [
         (
             {},
-            "`{}`: a road has two weights, its `length` in metres and its `time` in seconds",
+            ": a road has two weights, its `length` in metres and its `time` in seconds",
             "choose one: `graph.weights.column: time`, or length, or none; `graph.weights.several` takes both",
         ),
         (
             {"weight_column": "lenght"},
-            "`{}`: unknown weight `lenght` in `graph.weights.column`",
+            ": unknown weight `lenght` in `graph.weights.column`",
             "did you mean `length`? a file of OpenStreetMap gives `length` and `time`",
         ),
         (
-            {"weight_column": "3"},
-            "`{}`: unknown weight `3` in `graph.weights.column`",
-            "a file of OpenStreetMap gives `length` and `time`",
-        ),
-        (
             {"weight_column": "time", "own": {"profile": "bicycle"}},
-            "`{}` has no way that the profile bicycle may use",
+            " has no way that the profile bicycle may use",
             "check that this is the file you mean; `graph.profile` chooses car, bicycle or foot",
         ),
     ],
 )
-def test_options_that_do_not_fit(tmp_path, refused, options, message, hint):
+def test_options_that_do_not_fit(tmp_path, refused, options, problem, hint):
     path = osm_file(tmp_path / "a.osm.pbf", NODES, [(10, [1, 2], {"highway": "motorway"})])
-    assert refused(path, **options) == (message.format(path), hint)
+    assert refused(path, **options) == (f"`{path}`{problem}", hint)
 
 
 def test_a_missing_package(tmp_path, refused, monkeypatch):
     path = osm_file(tmp_path / "a.osm.pbf", NODES, [(10, [1, 2], STREET)])
-    real = builtins.__import__
-
-    def without_osmium(name, *args, **kwargs):
-        if name == "osmium":
-            raise ImportError("No module named 'osmium'")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_osmium)
+    monkeypatch.setitem(sys.modules, "osmium", None)
     assert refused(path, weight_column="time") == (
         f"`{path}` is a file of OpenStreetMap, and reading it needs a package that is missing: "
-        "No module named 'osmium'",
+        "import of osmium halted; None in sys.modules",
         "pip install 'sssp-pipeline[osm]'",
     )
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize("share", [0.3, 0.95])
 def test_a_file_that_is_cut_short(tmp_path, refused, share):
     rng = np.random.default_rng(0)
     nodes = {i: tuple(rng.random(2).tolist()) for i in range(1, 20_000)}
@@ -393,13 +373,7 @@ def town(tmp_path, monkeypatch):
     return tmp_path
 
 
-def ran(*words, code=0):
-    result = CliRunner().invoke(app, [*words])
-    assert result.exit_code == code, result.stderr
-    return result.stdout if code == 0 else result.stderr
-
-
-def test_a_run(town):
+def test_a_run(town, ran):
     time = ("--set", "graph.weights.column=time")
     ran("run", "town.osm.pbf", "--from", "1", "--out", "r", *time, "--set", "graph.weights.scale=1000")
     facts = json.loads(ran("inspect", "--json", next(str(path) for path in town.glob("r-graph-*"))))
@@ -412,23 +386,15 @@ def test_a_run(town):
     assert line == [[7.42, 43.73], [7.42, 43.732], [7.424, 43.732]]
 
 
-def test_points_need_no_other_coordinates(town):
-    (town / "points.csv").write_text("lon,lat\n7.4201,43.7301\n")
-    length = ("--set", "graph.weights.column=length")
-    ran("run", "town.osm.pbf", "--from", "points:points.csv", "--out", "r", *length)
-    (snapped,) = pq.ParquetFile("r/snapped.parquet").read().to_pylist()
-    assert snapped["vertex"] == 1
-
-
 @pytest.mark.medium
-def test_both_weights(town):
+def test_both_weights(town, ran):
     several = "graph.weights.several=[{name: length}, {name: time}]"
     ran("run", "town.osm.pbf", "--from", "1", "--out", "r", "--set", several)
     assert "length  543.78 metres" in ran("path", "r/length", "--from", "1", "--to", "5")
     assert "length  49.827 seconds" in ran("path", "r/time", "--from", "1", "--to", "5")
 
 
-def test_another_unit(town):
+def test_another_unit(town, ran):
     options = ("--set", "graph.weights.column=time", "--set", "graph.weights.unit=minutes")
     assert ran("run", "town.osm.pbf", "--from", "1", "--out", "r", *options, code=2) == (
         "error: `graph.weights.unit` is `minutes`, and the weights of the osm input are in seconds\n\n"
@@ -436,28 +402,10 @@ def test_another_unit(town):
     )
 
 
-def test_coordinates_of_another_file(town):
+def test_coordinates_of_another_file(town, ran):
     (town / "places.csv").write_text("id,lon,lat\n1,7.42,43.73\n")
     options = ("--set", "graph.weights.column=time", "--set", "graph.coordinates=places.csv")
     assert ran("run", "town.osm.pbf", "--from", "1", "--out", "r", *options, code=2) == (
         "error: `graph.coordinates` is set, and the osm input has positions of its own\n\n"
         "hint: remove `graph.coordinates`\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("graph", "is_refused"),
-    [
-        ({"input": "town.osm.pbf"}, False),
-        ({"input": ["a.txt", "town.OSM"]}, False),
-        ({"input": "town.osm.gz"}, False),
-        ({"input": "town", "format": "osm"}, False),
-        ({"input": "town.osm.pbf", "format": "text"}, True),
-        ({"input": "town.txt"}, True),
-        ({}, True),
-    ],
-)
-def test_points_and_files_without_positions(graph, is_refused):
-    given = {"graph": graph, "sources": {"points": {"file": "p.csv"}}, "output": {"path": "r"}}
-    texts = [fault.text for fault in contradictions(given)]
-    assert texts == ["`sources.points` needs the coordinates of the graph"] * is_refused

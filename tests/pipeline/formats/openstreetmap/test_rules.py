@@ -55,7 +55,7 @@ def speeds(profile, **tags):
         ("car", {"highway": "primary", "maxspeed__forward": "30"}, (30, 65)),
         *(
             ("car", {"highway": "primary", "maxspeed": text}, (65, 65))
-            for text in (
+            for text in [
                 "none",
                 "signals",
                 "RO:urban",
@@ -67,7 +67,7 @@ def speeds(profile, **tags):
                 "1e3",
                 "٣٠",
                 "30 furlongs",
-            )
+            ]
         ),
         ("bicycle", {"highway": "residential", "maxspeed": "10"}, (10, 10)),
         ("bicycle", {"highway": "residential", "maxspeed": "50"}, (15, 15)),

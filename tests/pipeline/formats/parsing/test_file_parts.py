@@ -40,7 +40,7 @@ def text_of(parts) -> tuple[bytes, str | None]:
     st.sampled_from([5, 10, 30, 1000]),
     st.sampled_from([1, 3, 4096]),
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 def test_the_lines_are_those_of_blocks(tmp_path_factory, lines, end, block_bytes, longest, tail):
     path = tmp_path_factory.mktemp("parts") / "lines"
     path.write_bytes(b"\n".join(lines) + end)

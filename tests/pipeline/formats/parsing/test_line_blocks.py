@@ -11,8 +11,6 @@ import pyarrow as pa
 import pytest
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile, read_blocks, read_lines
 
 
@@ -58,19 +56,15 @@ TEN = {
 
 @pytest.mark.parametrize("format_name", TEN)
 @pytest.mark.parametrize("block_bytes", [1, 7, 1000])
-def test_the_longest_line_is_read_and_no_longer_one(write, format_name, block_bytes):
+def test_the_longest_line_is_read_and_no_longer_one(write, read, refused, format_name, block_bytes):
     content = TEN[format_name]
     url = write("edges", content)
     longest = max(map(len, content.splitlines(keepends=True)))
-
-    def n_edges(limit):
-        options = ReadOptions(format=format_name, max_line_bytes=limit, block_bytes=block_bytes)
-        return sum(map(len, open_edge_list([url], options).chunks()))
-
-    assert n_edges(longest) >= 2
-    with pytest.raises(InputError, match=f"longer than {longest - 1} bytes") as caught:
-        n_edges(longest - 1)
-    assert "raise `graph.max_line_bytes`" in caught.value.hint
+    options = {"format": format_name, "block_bytes": block_bytes}
+    assert len(read(url, max_line_bytes=longest, **options).rows()) >= 2
+    message, hint = refused(url, max_line_bytes=longest - 1, **options)
+    assert message.endswith(f"longer than {longest - 1} bytes")
+    assert "raise `graph.max_line_bytes`" in hint
 
 
 @pytest.mark.parametrize("content", [b"1\n22\n333333", b"1\n22\n333333\n", b"1\n22\n3333333333\n4\n"])
@@ -81,12 +75,12 @@ def test_a_long_line_in_blocks_is_named_by_the_bytes_before_it(write, content, b
         list(blocks)
 
 
-def test_a_line_without_an_end_is_not_read_to_its_end(write):
+def test_a_line_without_an_end_is_not_read_to_its_end(write, opened):
     """A gigabyte of blanks in a megabyte of gzip takes no gigabyte of memory."""
     url = write("bomb.gz", gzip.compress(b" " * 2**20) * 1024)
     tracemalloc.start()
     with pytest.raises(InputError, match="line 1 is longer than 16,777,216 bytes"):
-        open_edge_list([url], ReadOptions())
+        opened(url)
     with pytest.raises(InputError, match="the line that begins after 0 bytes is longer"):
         list(read_blocks([LineFile(url)], 1 << 20))
     _, peak = tracemalloc.get_traced_memory()

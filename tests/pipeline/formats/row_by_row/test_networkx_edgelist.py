@@ -5,12 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
-from sssp_pipeline.workflow.graph import Weights
-
 #: `write_edgelist(G)`, of a graph with attributes of several kinds.
 DATA = "# by NetworkX\n0 1 {'weight': 3, 'name': 'x y'}\n1 2 {'weight': 4}\n\n2 0 {'color': None, 'weight': -5}\n"
 
@@ -18,13 +12,10 @@ DATA = "# by NetworkX\n0 1 {'weight': 3, 'name': 'x y'}\n1 2 {'weight': 4}\n\n2 
 @pytest.mark.parametrize("block_bytes", [64, 1 << 20])
 def test_attributes_of_a_line(write, read, block_bytes):
     found = read(write("e.edgelist", DATA), block_bytes=block_bytes)
-    reading = found.edge_list.reading
+    reading = found.reading
     assert (reading.format, reading.ids, reading.header) == ("networkx", "integer", False)
-    assert (reading.weight.column, reading.weight.why, reading.unused) == (
-        "weight",
-        "by its name",
-        ("name", "color"),
-    )
+    assert (reading.weight.column, reading.weight.why) == ("weight", "by its name")
+    assert reading.unused == ("name", "color")
     assert found.rows() == [(0, 1, 3), (1, 2, 4), (2, 0, -5)]
     assert found.weights.dtype == np.int64
     assert found.n_chunks == (3 if block_bytes == 64 else 1)
@@ -44,14 +35,7 @@ def test_what_networkx_writes_is_read(write, read, tmp_path):
     ):
         networkx.write_edgelist(graph, tmp_path / "e", data=data)
         found = read("e", **({} if format_ == "networkx" else {"header": False}))
-        assert (found.edge_list.reading.format, found.rows()) == (format_, wanted)
-
-
-def test_the_other_forms_are_text(write, read):
-    found = read(write("e", "0 1\n1 2\n"))
-    assert (found.edge_list.reading.format, found.rows()) == ("text", [(0, 1), (1, 2)])
-    found = read(write("e", "0 1 3\n1 2 0.5\n"))
-    assert (found.edge_list.reading.format, found.rows()) == ("text", [(0, 1, 3), (1, 2, 0.5)])
+        assert (found.reading.format, found.rows()) == (format_, wanted)
 
 
 @pytest.mark.parametrize(
@@ -64,31 +48,12 @@ def test_the_other_forms_are_text(write, read):
         (["0.1", "0.12345678901234567", "+5"], [0.1, 0.12345678901234567, 5]),
     ],
 )
-def test_weights(write, read, weights, wanted):
+def test_weights(write, opened, weights, wanted):
     content = "".join(f"{i} {i + 1} {{'weight': {w}}}\n" for i, w in enumerate(weights))
-    chunks = open_edge_list([write("e", content)], ReadOptions()).chunks()
+    chunks = opened(write("e", content)).chunks()
     found = [weight for chunk in chunks for weight in chunk.weights.tolist()]
     # No integer stands beside decimals in a chunk, where it would be rounded.
     assert sorted(map(repr, found)) == sorted(map(repr, wanted))
-
-
-@pytest.mark.parametrize(
-    "weights",
-    [(9007199254740993, 0.5), (0.5, 9007199254740993), (2**64 - 1, -1), (2**65 + 1, 1)],
-)
-def test_integers_that_decimals_would_round(write, read, weights):
-    name = write("e", "".join(f"0 {i} {{'weight': {w}}}\n" for i, w in enumerate(weights)))
-    seen = WeightRange()
-
-    def read_all() -> None:
-        for chunk in open_edge_list([name], ReadOptions()).chunks():
-            seen.add(chunk.weights)
-        seen.type_of(Weights(), None)
-
-    with pytest.raises(InputError) as caught:
-        read_all()
-    assert caught.value.hint
-    assert read(name, weight_dtype="float64").weights.tolist() == [float(w) for w in weights]
 
 
 @pytest.mark.parametrize(
@@ -100,25 +65,8 @@ def test_integers_that_decimals_would_round(write, read, weights):
     ],
 )
 def test_the_attribute_that_is_the_weight(write, read, content, weight, unused):
-    reading = read(write("e", content)).edge_list.reading
+    reading = read(write("e", content)).reading
     assert (reading.weight.column, reading.unused) == (weight, unused)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a b {'length': 3, 'time': 4}\n", "2 columns could be the weight: `length`, `time`"),
-        ("a b {'cap': 3}\n", "no column is known as the weight: `cap`"),
-    ],
-)
-def test_attributes_that_may_be_the_weight(write, read, refused, content, message):
-    name = write("e", content)
-    found, hint = refused(name)
-    assert found.endswith(message)
-    assert "  weights: {column: " in hint
-    key = message.split("`")[-2]
-    assert read(name, weight_column=key).rows()[0][2] == int(content[content.index(key) + len(key) + 3])
-    assert read(name, weight_column="none").rows() == [("a", "b")]
 
 
 @pytest.mark.parametrize("depth", ["(" * 100_000, "-" * 100_000, "[" * 5000 + "]" * 5000, "1" * 5000])

@@ -4,11 +4,6 @@ import gzip
 import json
 
 import pytest
-from typer.testing import CliRunner
-
-from sssp_pipeline.cli import app
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
 HEAD = """<NUMBER OF ZONES> 2
 <NUMBER OF NODES> 4
@@ -39,9 +34,7 @@ NET = HEAD + LINKS
 def test_links(write, read, column, weights):
     found = read(write("a_net.tntp", NET), weight_column=column)
     assert sorted(found.rows()) == [(u, u + 1, w) for u, w in enumerate(weights, 1)]
-    assert found.edge_list.n_vertices == 4
-    assert found.edge_list.first_id == 1
-    assert found.edge_list.symmetric == "as-listed"
+    assert found.declared == ("tntp", 4, 1, "as-listed")
 
 
 def test_without_weights(write, read):
@@ -72,20 +65,17 @@ def test_other_files(write, read, content):
     ]
 
 
-def test_what_is_shown(write):
+def test_what_is_shown(write, opened):
     name = write("a_net.tntp", NET.replace("THRU NODE> 1", "THRU NODE> 3"))
-    reading = open_edge_list([name], ReadOptions(weight_column="free_flow_time")).reading
+    reading = opened(name, weight_column="free_flow_time").reading
     assert reading.lines() == [
         "tntp; weight `free_flow_time`; paths may pass zones 1 to 2, which `<FIRST THRU NODE> 3` forbids; not used: "
         "`capacity`, `length`, `b`, `power`, `speed`, `toll`, `link_type`; integer ids"
     ]
-    assert not open_edge_list([write("b_net.tntp", NET)], ReadOptions(weight_column="none")).reading.rules
+    assert not opened(write("b_net.tntp", NET), weight_column="none").reading.rules
 
 
-def test_a_run(write):
-    write("a_net.tntp", NET)
+def test_a_run(write, ran):
     time = ("--set", "graph.weights.column=free_flow_time")
-    result = CliRunner().invoke(app, ["run", "a_net.tntp", "--from", "1", "--out", "r", *time])
-    assert result.exit_code == 0, result.stderr
-    result = CliRunner().invoke(app, ["path", "r", "--from", "1", "--to", "4", "--json"])
-    assert json.loads(result.stdout)["length"] == 10.75
+    ran("run", write("a_net.tntp", NET), "--from", "1", "--out", "r", *time)
+    assert json.loads(ran("path", "r", "--from", "1", "--to", "4", "--json"))["length"] == 10.75

@@ -3,9 +3,6 @@
 import gzip
 
 import pytest
-from typer.testing import CliRunner
-
-from sssp_pipeline.cli import app
 
 HEADER = ":START_ID,:END_ID,km:double,:TYPE\n"
 ROWS = "1,2,4.5,ROAD\n2,3,7,ROAD\n"
@@ -19,7 +16,7 @@ def rows(read, *names, **options):
 def test_a_file(write, read):
     found = read(write("e.csv", HEADER + ROWS))
     assert sorted(found.rows()) == EDGES
-    reading = found.edge_list.reading
+    reading = found.reading
     assert reading.lines() == [
         "neo4j, comma, header; source `:START_ID`, target `:END_ID`, weight `km`; integer ids"
     ]
@@ -88,8 +85,8 @@ def test_id_spaces(write, read):
             ("X", "Stop:007", 2),
         ),
     ]
-    assert found.edge_list.reading.rules == ("ids with their ID space, of ``, `Depot`, `Stop`",)
-    assert found.edge_list.reading.ids == "string"
+    assert found.reading.rules == ("ids with their ID space, of ``, `Depot`, `Stop`",)
+    assert found.reading.ids == "string"
 
 
 def test_one_id_space(write, read):
@@ -105,8 +102,8 @@ def test_rows_that_are_left_out(write, read):
     names = write("1.csv", HEADER + ROWS + "3,,5,ROAD\n"), write("2.csv", "3,4,far,ROAD\n4,5\n4,1,2,ROAD\n")
     found = read(*names, unreadable="skip")
     assert sorted(found.rows()) == [*EDGES, (4, 1, 2)]
-    assert found.edge_list.skipped.count == 3
-    assert [line.partition(":")[0] for line in found.edge_list.skipped.lines] == [
+    assert found.skipped.count == 3
+    assert [line.partition(":")[0] for line in found.skipped.lines] == [
         *("`1.csv` line 4", "`2.csv` line 1", "`2.csv` line 2 has 2 columns, wanted 4"),
     ]
 
@@ -119,12 +116,7 @@ def test_a_comma_is_no_delimiter_beside_decimals(write, refused, read):
     assert rows(read, write("e.csv", content), decimal="comma") == EDGES
 
 
-def test_a_run(write):
-    names = (
-        write("h.csv", ":START_ID(Stop),:END_ID(Depot),km:double\n"),
-        write("1.csv", "1,1,4.5\n2,1,7.25\n"),
-    )
-    result = CliRunner().invoke(app, ["run", *names, "--from", "Stop:2", "--out", "r"])
-    assert result.exit_code == 0, result.stderr
-    result = CliRunner().invoke(app, ["path", "r", "--from", "Stop:2", "--to", "Depot:1"])
-    assert "length  7.25" in result.stdout
+def test_a_run(write, ran):
+    header = write("h.csv", ":START_ID(Stop),:END_ID(Depot),km:double\n")
+    ran("run", header, write("1.csv", "1,1,4.5\n2,1,7.25\n"), "--from", "Stop:2", "--out", "r")
+    assert "length  7.25" in ran("path", "r", "--from", "Stop:2", "--to", "Depot:1")

@@ -9,12 +9,7 @@ SMALL = "c a road\nc\np sp 3 2\nc here too\na 1 2 10\n\na 3 1 7\n"
 
 def test_shortest_path_files(write, read):
     found = read(write("r.gr", SMALL))
-    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
-        "dimacs",
-        3,
-        1,
-    )
-    assert found.edge_list.symmetric == "as-listed"
+    assert found.declared == ("dimacs", 3, 1, "as-listed")
     assert found.rows() == [(1, 2, 10), (3, 1, 7)]
     assert found.edge_list.coordinates() is None
 
@@ -39,12 +34,8 @@ def test_weights_may_be_left_out(write, read):
     assert read(write("r.gr", SMALL), weight_column="none").rows() == [(1, 2), (3, 1)]
 
 
-def test_no_edges_are_possible(write, refused):
-    from sssp_pipeline.pipeline.formats.detect import open_edge_list
-    from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-
-    edge_list = open_edge_list([write("r.gr", "p sp 3 0\n")], ReadOptions())
-    assert list(edge_list.chunks(1)) == []
+def test_no_edges_are_possible(write, read):
+    assert read(write("r.gr", "p sp 3 0\n")).rows() == []
 
 
 def test_parts_of_one_graph(write, read):
@@ -88,6 +79,10 @@ CO_FAULTS = [
         "p aux sp co 3\nv 1 1 east\n", "`r.co` line 2: `east` is not a coordinate",
         "coordinates are numbers of at most 15 digits",
     ),
+    (
+        f"p aux sp co {'9' * 5000}\n", f"`r.co` line 1 declares {'9' * 40} vertices, at most 4294967295 are possible",
+        "the file may be damaged: fetch it again",
+    ),
     ("p aux sp co 3\nv 1 1\n", "`r.co` line 2 has 2 columns, wanted 3", "every line holds a vertex id, x and y"),
     ("p aux sp co 3\nv 1 1 1 1\n", "`r.co` line 2 has 4 columns, wanted 3", "every line holds a vertex id, x and y"),
     ("p aux sp co 3\nv\n", "`r.co` line 2 has 0 columns, wanted 3", "every line holds a vertex id, x and y"),
@@ -104,12 +99,6 @@ CO_FAULTS = [
 
 
 @pytest.mark.parametrize(("content", "message", "hint"), CO_FAULTS)
-def test_coordinates_that_cannot_be_used(write, content, message, hint):
-    from sssp_pipeline.base.errors import InputError
-    from sssp_pipeline.pipeline.formats.detect import open_edge_list
-    from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-
-    edge_list = open_edge_list([write("r.gr", SMALL)], ReadOptions(coordinates=write("r.co", content)))
-    with pytest.raises(InputError) as caught:
-        edge_list.coordinates()
-    assert (caught.value.message, caught.value.hint) == (message, hint)
+def test_coordinates_that_cannot_be_used(write, opened, refused, content, message, hint):
+    edge_list = opened(write("r.gr", SMALL), coordinates=write("r.co", content))
+    assert refused(edge_list.coordinates) == (message, hint)

@@ -12,12 +12,7 @@ def matrix(field, symmetry, rest):
 
 def test_integer_general(write, read):
     found = read(write("m.mtx", matrix("integer", "general", "% note\n\n3 3 3\n1 2 5\n% 9\n3 1 -7\n2 2 1\n")))
-    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
-        "matrix-market",
-        3,
-        1,
-    )
-    assert found.edge_list.symmetric == "as-listed"
+    assert found.declared == ("matrix-market", 3, 1, "as-listed")
     assert_array_equal(found.weights, np.array([5, -7, 1]), strict=True)
     assert found.rows() == [(1, 2, 5), (3, 1, -7), (2, 2, 1)]
 

@@ -4,18 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-
 
 def test_neighbours_are_listed_twice_and_blank_lines_are_vertices(write, read):
     found = read(write("m.graph", "% mesh\n4 2\n2\n1 4\n\n% note\n2"))
-    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
-        "metis",
-        4,
-        1,
-    )
-    assert found.edge_list.symmetric == "both-listed"
+    assert found.declared == ("metis", 4, 1, "both-listed")
     assert not found.edge_list.has_weights
     assert found.rows() == [(1, 2), (2, 1), (2, 4), (4, 2)]
 
@@ -51,12 +43,9 @@ def test_trailing_blank_lines_are_no_vertices(write, read):
     st.sets(st.tuples(st.integers(1, 9), st.integers(1, 9)).filter(lambda e: e[0] < e[1])), st.integers(1, 40)
 )
 @settings(deadline=None, max_examples=60)
-def test_any_mesh_comes_back_from_any_blocks(tmp_path_factory, pairs, block_bytes):
+def test_any_mesh_comes_back_from_any_blocks(tmp_path_factory, read, pairs, block_bytes):
     edges = sorted({(u, v) for u, v in pairs} | {(v, u) for u, v in pairs})
     lines = [" ".join(f"{v} {u + v}" for s, v in edges if s == u) for u in range(1, 10)]
     path = tmp_path_factory.mktemp("metis") / "any.graph"
     path.write_text("\n% c\n".join([f"9 {len(edges) // 2} 1", *lines]) + "\n")
-    rows = []
-    for chunk in open_edge_list([str(path)], ReadOptions(block_bytes=block_bytes)).chunks(2):
-        rows += zip(chunk.src.tolist(), chunk.dst.tolist(), chunk.weights.tolist(), strict=True)
-    assert rows == [(u, v, u + v) for u, v in edges]
+    assert read(path, block_bytes=block_bytes).rows() == [(u, v, u + v) for u, v in edges]
