@@ -131,8 +131,7 @@ def graph_with(weight: str | None, manifest: StoreManifest | Manifest, store: st
             hint=f'name one of them, in Python `weight="{names[0]}"`',
         )
     raise InputError(
-        f"{place} has no weight `{weight}`",
-        hint=f"{did_you_mean(weight, names)}It has: {', '.join(names)}",
+        f"{place} has no weight `{weight}`", hint=f"{did_you_mean(weight, names)}It has: {', '.join(names)}"
     )
 
 

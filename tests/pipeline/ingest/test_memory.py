@@ -129,8 +129,7 @@ def test_any_ids(write, assert_same, ids, options):
 
 @pytest.mark.medium
 @pytest.mark.parametrize(
-    "kind",
-    ["none", "uint32", "int32", "uint64", "int64", "float32", "float64", "zeros", "late decimals"],
+    "kind", ["none", "uint32", "int32", "uint64", "int64", "float32", "float64", "zeros", "late decimals"]
 )
 def test_any_weights(write, assert_same, kind):
     write(weight=kind)

@@ -667,7 +667,7 @@ def test_a_damaged_file_of_threads_is_made_again(tmp_path, edge_files, made, mon
     alone = made(spec)
     threads = Threads(monkeypatch)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(ReadEdges, "rows", interrupted)
+        patched.setattr(ReadEdges, "all_rows", interrupted)
         made(spec, "store", threads)
     (folder,) = (tmp_path / "store").glob(FOLDER)
     for path in largest_files(folder).values():
