@@ -20,7 +20,6 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_readers
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
@@ -40,19 +39,6 @@ WORKFLOW = "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutpu
 def store(tmp_path, ingested):
     ingested(EDGES)
     return str(tmp_path / "graph")
-
-
-@pytest.fixture
-def ingested(tmp_path):
-    """Give a function that ingests edges, or the ones that are there, and returns the manifest of the first weight."""
-
-    def make(text: str | None = None, store: str = "graph", **options) -> Manifest:
-        if text is not None:
-            (tmp_path / "edges.txt").write_text(text)
-        spec = Graph.model_validate({"input": str(tmp_path / "edges.txt"), **options})
-        return ingest(spec, str(tmp_path / store), Quiet())[0].first
-
-    return make
 
 
 def contents(store: str) -> dict[Path, bytes]:
