@@ -128,8 +128,8 @@ class ReadEdges:
             return xy
         return xy[0][self.kept.vertices], xy[1][self.kept.vertices]
 
-    def ranges(self, edges_a_range: int, most_vertices: int, within: Range | None = None) -> Iterator[Range]:
-        """Give ranges of about `edges_a_range` edges, and at most `most_vertices` vertices, in ascending order.
+    def ranges(self, edges_a_range: int, within: Range | None = None) -> Iterator[Range]:
+        """Give ranges of about `edges_a_range` edges, and at most 4 times as many vertices, in ascending order.
 
         They divide the range `within`, or all vertices.
         """
@@ -145,8 +145,8 @@ class ReadEdges:
         bounds = pairwise([within.vertices[0], *vertices.tolist(), within.vertices[1]])
         for between, (begin, end) in zip(codes, bounds, strict=True):
             # A range of many vertices with few edges is divided again.
-            for first in range(begin, end, most_vertices):
-                yield Range(between, (first, min(first + most_vertices, end)))
+            for first in range(begin, end, 4 * edges_a_range):
+                yield Range(between, (first, min(first + 4 * edges_a_range, end)))
 
     def rows(self) -> Iterator[Rows]:
         """Give the rows of the kept vertices, range by range in ascending order; raises as `all_rows`."""
@@ -177,7 +177,7 @@ class ReadEdges:
         """
         self._n_edges, self._reverse_difference = 0, 0
         job, seen, weight_type = self.job, self.facts.found.seen, self.facts.weight_type
-        ranges = self.ranges(job.memory.range_edges, job.memory.range_vertices, within)
+        ranges = self.ranges(job.memory.range_edges, within)
         # Without an edge, a run of an input with weights has none either.
         default = np.zeros(1) if job.edge_list.has_weights else default_weight(job.spec.weights)
         factor = weight_type.factor

@@ -119,7 +119,7 @@ class EdgesOnWorkers(ReadEdges):
             skipped=SkippedRows(),
             pieces=(),
         )
-        ranges = list(self.ranges(n_edges, 4 * n_edges))
+        ranges = list(self.ranges(n_edges))
 
         def task(number: int) -> RowsTask:
             between = ranges[number].vertices
