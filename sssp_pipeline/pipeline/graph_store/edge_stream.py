@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -61,19 +62,11 @@ class EdgeStream:
     store: str
     manifest: Manifest
 
-    def row_offsets(self) -> Iterator[np.ndarray]:
-        """Yield the row offsets, (V+1,) int64 in all."""
-        for (values,) in self._values(self.manifest.row_offsets, "row_offset"):
-            yield values
-
-    def targets(self) -> Iterator[np.ndarray]:
-        """Yield the targets of the edges, (E,) uint32 in all."""
-        for (values,) in self._values(self.manifest.edges, "col_index"):
-            yield values
-
-    def weights(self) -> Iterator[np.ndarray]:
-        """Yield the weights of the edges, (E,) of the stored type in all."""
-        for (values,) in self._values(self.manifest.weight_parts, "weight"):
+    def values(self, column: Literal["row_offset", "col_index", "weight"]) -> Iterator[np.ndarray]:
+        """Yield the row offsets (V+1,) int64, the targets (E,) uint32, or the weights (E,) of the stored type."""
+        manifest = self.manifest
+        folders = {"row_offset": manifest.row_offsets, "col_index": manifest.edges}
+        for (values,) in self._values(folders.get(column, manifest.weight_parts), column):
             yield values
 
     def blocks(self, block_rows: int) -> Iterator[EdgeBlock]:

@@ -151,9 +151,8 @@ class HierarchyRecord(BaseModel):
         edges = self.edges[key]
         found = [self.graphs.get(graph.content_id) for graph in graphs]
         n_customized = sum(graph is not None and bool(graph.arrays) for graph in found)
-        state = "stored" if edges.arrays else "not made: it did not pay"
         return {
-            "state": state,
+            "state": "stored" if edges.arrays else "not made: it did not pay",
             "arcs": edges.n_arcs,
             "triangles": edges.n_triangles,
             "weights": n_customized,

@@ -73,10 +73,7 @@ def load_graph(
     read_parts_into(store, parts, n_readers(manifest.graph_bytes))
     for part, (begin, end) in zip(manifest.edges, bounds, strict=True):
         if (begin, end) != (graph.row_offsets[part.first], graph.row_offsets[part.last]):
-            raise InputError(
-                f"`{files.redacted(files.join(store, part.path))}` does not fit row_offsets",
-                hint=INGEST_AGAIN,
-            )
+            raise _wrong(store, part, "does not fit row_offsets")
     try:
         return graph.check()
     except InputError as error:
@@ -111,10 +108,9 @@ def check_store(store: str, manifest: Manifest) -> None:
     """Read all parts of a graph, and compare the SHA-256 of their values; raises as `load_graph`."""
 
     def check(part: StoredPart, ends: StoredPart | None) -> None:
-        preceding = None if ends is None else _table(store, ends, ["col_index"])["col_index"].to_numpy()
-        if part.content_sha256 != content_sha256(_table(store, part), preceding):
-            url = files.redacted(files.join(store, part.path))
-            raise InputError(f"`{url}` has other values than the manifest says", hint=INGEST_AGAIN)
+        preceding = None if ends is None else part_table(store, ends, "col_index")["col_index"].to_numpy()
+        if part.content_sha256 != content_sha256(part_table(store, part), preceding):
+            raise _wrong(store, part, "has other values than the manifest says")
 
     with ThreadPoolExecutor(n_readers(manifest.graph_bytes)) as pool:
         whole = [*manifest.row_offsets, *manifest.edges, *manifest.vertices]
@@ -155,22 +151,16 @@ def load_coordinates(store: str, manifest: Manifest) -> tuple[np.ndarray, np.nda
 def _of_vertices(store: str, manifest: Manifest, *columns: str) -> pa.Table:
     """Return columns of `vertices/`, a row for each vertex."""
     with ThreadPoolExecutor(_FEWEST_READERS) as pool:
-        return pa.concat_tables(
-            list(pool.map(lambda part: vertex_rows(store, part, *columns), manifest.vertices))
-        )
+        tables = pool.map(lambda part: part_table(store, part, *columns), manifest.vertices)
+        return pa.concat_tables(list(tables))
 
 
-def vertex_rows(store: str, part: StoredPart, *columns: str) -> pa.Table:
-    """Return columns of a part of `vertices/`; raises as `load_graph`."""
-    return _table(store, part, list(columns))
-
-
-def _table(store: str, part: StoredPart, columns: list[str] | None = None) -> pa.Table:
-    """Return columns of a part, or all; strings are large."""
+def part_table(store: str, part: StoredPart, *columns: str) -> pa.Table:
+    """Return columns of a part, or all; strings are large. It raises as `load_graph`."""
     _, file, _ = _opened(store, part)
     with _decoding(store, part):
-        table = file.read(columns, use_threads=False)
-        table = table if columns is None else table.select(columns)
+        table = file.read(list(columns) or None, use_threads=False)
+        table = table.select(list(columns)) if columns else table
     # Strings of 2 GiB or more in one array need offsets of 64 bits. Parquet has one type for both.
     large = [f.with_type(pa.large_string()) if pa.types.is_string(f.type) else f for f in table.schema]
     return table.cast(pa.schema(large))
@@ -241,29 +231,26 @@ def _opened(store: str, part: StoredPart) -> tuple[bytes, pq.ParquetFile, list[i
         file = pq.ParquetFile(pa.BufferReader(content))
         lengths = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     if sum(lengths) != part.rows:
-        raise _size_mismatch(store, part, sum(lengths), part.rows, "rows")
+        raise _wrong(store, part, f"has {sum(lengths)} rows, the manifest says {part.rows}")
     return content, file, lengths
 
 
 def _checked_content(store: str, part: StoredPart) -> bytes:
-    url = files.join(store, part.path)
-    content = files.read_if_there(url)
+    content = files.read_if_there(files.join(store, part.path))
     if content is None:
-        raise InputError(f"`{files.redacted(url)}` is gone", hint=INGEST_AGAIN)
+        raise _wrong(store, part, "is gone")
     if len(content) != part.bytes:
-        raise _size_mismatch(store, part, len(content), part.bytes, "bytes")
-    found = crc32(content)
-    if found != part.crc32:
-        raise InputError(
-            f"`{files.redacted(url)}` was altered: its CRC-32 is {found:08x}, the manifest says {part.crc32:08x}",
-            hint=INGEST_AGAIN,
-        )
+        raise _wrong(store, part, f"has {len(content)} bytes, the manifest says {part.bytes}")
+    if (found := crc32(content)) != part.crc32:
+        sums = f"its CRC-32 is {found:08x}, the manifest says {part.crc32:08x}"
+        raise _wrong(store, part, f"was altered: {sums}")
     return content
 
 
-def _size_mismatch(store: str, part: StoredPart, found: int, wanted: int, what: str) -> InputError:
+def _wrong(store: str, part: StoredPart, problem: str) -> InputError:
+    """Return the error for a part that has this problem."""
     url = files.redacted(files.join(store, part.path))
-    return InputError(f"`{url}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
+    return InputError(f"`{url}` {problem}", hint=INGEST_AGAIN)
 
 
 @contextmanager
@@ -272,12 +259,10 @@ def _decoding(store: str, part: StoredPart) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        url = files.redacted(files.join(store, part.path))
-        raise InputError(f"`{url}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
+        raise _wrong(store, part, f"is not readable Parquet: {error}") from error
     except (KeyError, ValueError) as error:  # a column is missing, or has another type or length
-        url = files.redacted(files.join(store, part.path))
         what = f"it has no column {error}" if isinstance(error, KeyError) else error
-        raise InputError(f"`{url}` does not fit the manifest: {what}", hint=INGEST_AGAIN) from error
+        raise _wrong(store, part, f"does not fit the manifest: {what}") from error
 
 
 def _copy_column(table: pa.Table, column: str, target: np.ndarray) -> None:

@@ -131,8 +131,7 @@ def graph_with(weight: str | None, manifest: StoreManifest | Manifest, store: st
             hint=f'name one of them, in Python `weight="{names[0]}"`',
         )
     raise InputError(
-        f"{place} has no weight `{weight}`",
-        hint=f"{did_you_mean(weight, names)}It has: {', '.join(names)}",
+        f"{place} has no weight `{weight}`", hint=f"{did_you_mean(weight, names)}It has: {', '.join(names)}"
     )
 
 
@@ -222,9 +221,8 @@ def newest_version(store: str) -> StoreManifest | None:
     InputError
         The folder has no manifest, but other files; or as `read_manifest`.
     """
-    url = files.join(store, MANIFEST)
-    if files.exists(url):
-        return parse_manifest(files.read_bytes(url), store, url)
+    if is_store(store):
+        return read_newest(store)
     foreign = [name for name in files.list_names(store) if not _is_leftover(store, name)]
     if foreign:
         raise InputError(

@@ -6,10 +6,9 @@ Memory holds the edges of a few ranges of vertices at a time, whatever the size 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,9 @@ from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.manifest import Cleaning, Counts
+from sssp_pipeline.pipeline.ingest.components import KeptVertices
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
-from sssp_pipeline.pipeline.ingest.input import complete_reading
+from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, complete_reading
 from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.rows import reverses, sorted_rows
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, EdgeRuns, limits_between
@@ -71,15 +71,30 @@ def joined_rows(made: Sequence[Rows]) -> Rows:
     )
 
 
-class EdgeFacts(NamedTuple):
-    """What is known of edges before their rows are made: the fields of `ReadEdges` that follow the runs."""
+@dataclass(eq=False)
+class EdgesSeen:
+    """What is known of the edges that were read so far."""
 
-    seen: WeightRange
-    n_loops: int
-    sample: list[tuple]
+    seen: WeightRange = field(default_factory=WeightRange)
+    n_loops: int = 0
+    #: The first edges.
+    sample: list[tuple] = field(default_factory=list)
+
+    def add(self, later: EdgesSeen) -> None:
+        """Take the next edges into account."""
+        self.seen.merge(later.seen)
+        self.n_loops += later.n_loops
+        self.sample += later.sample[: SAMPLE_EDGES - len(self.sample)]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeFacts:
+    """What is known of all edges before their rows are made."""
+
+    found: EdgesSeen
     vertex_ids: VertexIds
     weight_type: WeightType
-    coordinates: Coordinates | None
+    coordinates: Coordinates | None = None
 
 
 @dataclass(eq=False)
@@ -89,24 +104,37 @@ class ReadEdges:
     job: Job
     given: Given
     runs: list[EdgeRun]
-    seen: WeightRange
-    n_loops: int
-    sample: list[tuple]
-    vertex_ids: VertexIds
-    weight_type: WeightType
-    coordinates: Coordinates | None
-    #: These two are complete when all rows were made.
+    facts: EdgeFacts
+    #: The vertices that are kept; None if all are.
+    kept: KeptVertices | None = None
+    #: These are complete when all rows were made.
     _n_edges: int = 0
-    #: The sum of the differences of the rows; None as soon as an edge without a reverse is known.
+    _n_dropped: int = 0
+    #: The sum of the differences of the rows, and of the kept rows; None if an edge without a reverse is known.
     _reverse_difference: int | None = 0
+    _kept_difference: int | None = None
 
-    def ranges(self, edges_a_range: int, most_vertices: int, within: Range | None = None) -> Iterator[Range]:
-        """Give ranges of about `edges_a_range` edges, and at most `most_vertices` vertices, in ascending order.
+    @cached_property
+    def vertex_ids(self) -> VertexIds:
+        """The ids of the kept vertices."""
+        ids = self.facts.vertex_ids
+        return ids if self.kept is None else self.kept.ids(ids)
+
+    @cached_property
+    def coordinates(self) -> Coordinates | None:
+        """The coordinates of the kept vertices."""
+        xy = self.facts.coordinates
+        if xy is None or self.kept is None:
+            return xy
+        return xy[0][self.kept.vertices], xy[1][self.kept.vertices]
+
+    def ranges(self, edges_a_range: int, within: Range | None = None) -> Iterator[Range]:
+        """Give ranges of about `edges_a_range` edges, and at most 4 times as many vertices, in ascending order.
 
         They divide the range `within`, or all vertices.
         """
         if within is None:
-            within = Range((0, 2**32), (0, self.vertex_ids.n_vertices))
+            within = Range((0, 2**32), (0, self.facts.vertex_ids.n_vertices))
         limits = limits_between(self.runs, edges_a_range)
         limits = limits[(limits > within.codes[0]) & (limits < within.codes[1])]
         vertices = limits.astype(np.uint32)
@@ -117,10 +145,27 @@ class ReadEdges:
         bounds = pairwise([within.vertices[0], *vertices.tolist(), within.vertices[1]])
         for between, (begin, end) in zip(codes, bounds, strict=True):
             # A range of many vertices with few edges is divided again.
-            for first in range(begin, end, most_vertices):
-                yield Range(between, (first, min(first + most_vertices, end)))
+            for first in range(begin, end, 4 * edges_a_range):
+                yield Range(between, (first, min(first + 4 * edges_a_range, end)))
 
-    def rows(self, within: Range | None = None, keys: np.ndarray | None = None) -> Iterator[Rows]:
+    def rows(self) -> Iterator[Rows]:
+        """Give the rows of the kept vertices, range by range in ascending order; raises as `all_rows`."""
+        if self.kept is None:
+            yield from self.all_rows()
+            return
+        self._n_dropped = 0
+        difference, first, keys = 0, 0, reverses.random_keys()
+        for each in self.all_rows():
+            rows = self.kept.rows(each.first, each.row_offsets, each.col_indices, each.weights)
+            rows_difference = reverses.reverse_difference(first, *rows, keys)
+            self._n_dropped += len(each.col_indices) - len(rows[1])
+            difference = (difference + rows_difference) % 2**64
+            if len(rows[0]) > 1:
+                yield Rows(first, *rows, rows_difference)
+            first += len(rows[0]) - 1
+        self._kept_difference = difference
+
+    def all_rows(self, within: Range | None = None, keys: np.ndarray | None = None) -> Iterator[Rows]:
         """Give the rows of the vertices in the range `within`, or of all, range by range in ascending order.
 
         `keys` are as for `reverse_difference`; None for new ones.
@@ -131,22 +176,18 @@ class ReadEdges:
             Two edges have equal ends, and `graph.duplicates` is `error`.
         """
         self._n_edges, self._reverse_difference = 0, 0
-        job = self.job
-        ranges = self.ranges(job.memory.range_edges, job.memory.range_vertices, within)
+        job, seen, weight_type = self.job, self.facts.found.seen, self.facts.weight_type
+        ranges = self.ranges(job.memory.range_edges, within)
         # Without an edge, a run of an input with weights has none either.
         default = np.zeros(1) if job.edge_list.has_weights else default_weight(job.spec.weights)
-        factor = self.weight_type.factor
+        factor = weight_type.factor
+        low, high = (round(end * factor) if factor != 1 else end for end in (seen.low, seen.high))
         make = partial(
             self._rows_between,
             table=EdgeRuns(self.runs),
             scratch=Scratch(),
-            default=self.weight_type.stored(default),
-            bounds=sorted_rows.Bounds.of(
-                self.vertex_ids.n_vertices,
-                round(self.seen.low * factor) if factor != 1 else self.seen.low,
-                round(self.seen.high * factor) if factor != 1 else self.seen.high,
-                self.weight_type.dtype,
-            ),
+            default=weight_type.stored(default),
+            bounds=sorted_rows.Bounds.of(self.facts.vertex_ids.n_vertices, low, high, weight_type.dtype),
             keys=reverses.random_keys() if keys is None else keys,
         )
         for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads):
@@ -168,7 +209,7 @@ class ReadEdges:
     ) -> Rows:
         """Return the rows of the vertices [first, last), whose codes are in the range `codes`."""
         job = self.job
-        src, dst, weights = table.edges_between(*codes, self.weight_type, default)
+        src, dst, weights = table.edges_between(*codes, self.facts.weight_type, default)
         if not job.ids.has_chunks:
             src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
         lightest = job.spec.duplicates == "keep-min"
@@ -184,61 +225,68 @@ class ReadEdges:
         """Return the `reverse_difference` of rows; None if an edge has no reverse."""
         if self.job.adds_reverses:
             return 0
-        first, row_offsets, col_indices, weights = (
-            rows.first,
-            rows.row_offsets,
-            rows.col_indices,
-            rows.weights,
-        )
+        arrays = rows.row_offsets, rows.col_indices, rows.weights
         # Most graphs with one-way edges have one between two vertices of the first range: then no hashes are needed.
-        if (
-            self._reverse_difference is None
-            or reverses.first_one_way(row_offsets, col_indices, weights, first) >= 0
-        ):
+        if self._reverse_difference is None or reverses.first_one_way(*arrays, rows.first) >= 0:
             return None
-        return reverses.reverse_difference(first, row_offsets, col_indices, weights, keys)
+        return reverses.reverse_difference(rows.first, *arrays, keys)
 
     def _refuse_duplicates(self, rows: Rows) -> None:
         """Raise `InputError` if two edges of sorted rows have equal ends."""
         e = sorted_rows.first_duplicate(rows.row_offsets, rows.col_indices)
         if e < 0:
             return
-        u, v = map(self.vertex_ids.original, rows.ends(e))
+        u, v = map(self.facts.vertex_ids.original, rows.ends(e))
         raise InputError(
             f"{self.job.input_name}: the edge from `{u}` to `{v}` is listed twice",
             hint="`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
         )
 
-    #: Every vertex is kept.
-    cleaning: ClassVar[Cleaning | None] = None
+    @property
+    def cleaning(self) -> Cleaning | None:
+        """What was left out; None if every vertex is kept."""
+        if self.kept is None:
+            return None
+        return Cleaning(
+            kept=self.job.spec.vertices,
+            vertices_dropped=self.facts.vertex_ids.n_vertices - len(self.kept.vertices),
+            edges_dropped=self._n_dropped,
+            components=self.kept.n_components,
+        )
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether each edge has a reverse of the same weight."""
+        """Whether each kept edge has a reverse of the same weight."""
+        return self._all_have_reverses or self._kept_difference == 0
+
+    @property
+    def _all_have_reverses(self) -> bool:
         return self.job.adds_reverses or self._reverse_difference == 0
 
     @property
     def counts(self) -> Counts:
+        n_read, n_loops = self.facts.found.seen.n_edges, self.facts.found.n_loops
         return Counts(
-            edges_read=self.seen.n_edges,
+            edges_read=n_read,
             rows_skipped=self.job.edge_list.skipped.count,
-            self_loops_dropped=self.n_loops if self.job.drops_loops else 0,
-            reverses_added=self.seen.n_edges - self.n_loops if self.job.adds_reverses else 0,
+            self_loops_dropped=n_loops if self.job.drops_loops else 0,
+            reverses_added=n_read - n_loops if self.job.adds_reverses else 0,
             duplicates_dropped=sum(run.n_edges for run in self.runs) - self._n_edges,
         )
 
     @property
     def reading(self) -> Reading:
         """How the input was understood."""
-        return complete_reading(self.job.edge_list, self.given.spec, self.sample, str(self.weight_type))
+        sample, weights = self.facts.found.sample, str(self.facts.weight_type)
+        return complete_reading(self.job.edge_list, self.given.spec, sample, weights)
 
     def check_both_listed(self) -> None:
         """Raise `InputError` if the format lists both directions of every edge, and one of them is missing."""
-        if self.job.edge_list.symmetric != "both-listed" or self.is_symmetric:
+        if self.job.edge_list.symmetric != "both-listed" or self._all_have_reverses:
             return
-        rows = joined_rows(list(self.rows()))
+        rows = joined_rows(list(self.all_rows()))
         edge = reverses.first_one_way(rows.row_offsets, rows.col_indices, rows.weights)
-        u, v = map(self.vertex_ids.original, rows.ends(edge))
+        u, v = map(self.facts.vertex_ids.original, rows.ends(edge))
         raise InputError(
             f"`{files.redacted(self.given.urls[0])}` lists the edge from `{u}` to `{v}`, but not from `{v}` to `{u}` "
             "with the same weight",

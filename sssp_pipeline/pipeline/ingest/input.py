@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -118,19 +117,6 @@ def _has_position_table(spec: Graph) -> bool:
     return False
 
 
-def chunks_of(edge_list: InputEdges, spec: Graph, n_threads: int) -> Iterator[EdgeChunk]:
-    """Give all edges, reversed if `spec` asks for that; raises as `InputEdges.chunks` does."""
-    for chunk in edge_list.chunks(n_threads):
-        yield chunk.reversed() if spec.directed == "reversed" else chunk
-
-
-def adds_reverses(edge_list: InputEdges, spec: Graph) -> bool:
-    """Return whether ingest adds the reverse of every edge."""
-    return edge_list.symmetric == "mirror" or (
-        spec.directed is False and edge_list.symmetric != "both-listed"
-    )
-
-
 def preview(spec: Graph) -> tuple[Reading, list[dict[str, Any]]]:
     """Return how the input would be read, and the fingerprints of its files; reads only the beginning of the files.
 
@@ -143,7 +129,8 @@ def preview(spec: Graph) -> tuple[Reading, list[dict[str, Any]]]:
     edge_list = open_input(spec, urls, _PREVIEW_BYTES)
     sample: list[tuple] = []
     weights = ""
-    chunks = chunks_of(edge_list, spec, 1)
+    is_reversed = spec.directed == "reversed"
+    chunks = (chunk.reversed() if is_reversed else chunk for chunk in edge_list.chunks(1))
     for chunk in chunks:
         sample += sample_of(chunk, SAMPLE_EDGES - len(sample))
         if chunk.weights is not None:
@@ -151,7 +138,7 @@ def preview(spec: Graph) -> tuple[Reading, list[dict[str, Any]]]:
             weights = f"{kind}, as far as read"
         if len(sample) == SAMPLE_EDGES:
             break
-    chunks.close()  # type: ignore[attr-defined]
+    chunks.close()
     return complete_reading(edge_list, spec, sample, weights), files
 
 
@@ -159,14 +146,10 @@ def complete_reading(edge_list: InputEdges, spec: Graph, sample: list[tuple], we
     """Return the reading of `edge_list`, completed with a sample and the type of the weights."""
     if not edge_list.has_weights:
         weights = f"every edge weighs {spec.weights.default}"
-    known: dict[str, Any] = {
-        "weights": weights,
-        "edges": _directions(edge_list, spec),
-        "sample": tuple(sample),
-    }
+    known: dict[str, Any] = {"edges": _directions(edge_list, spec), "sample": tuple(sample)}
     if spec.format != "auto":
         known["format_why"] = "as the workflow says"
-    return replace(edge_list.reading, **known)
+    return replace(edge_list.reading, weights=weights, **known)
 
 
 def _directions(edge_list: InputEdges, spec: Graph) -> str:

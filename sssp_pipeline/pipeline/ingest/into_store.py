@@ -28,9 +28,9 @@ from sssp_pipeline.pipeline.graph_store.store import (
 from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import WantedParts, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
-from sssp_pipeline.pipeline.ingest.cleaning import Edges, cleaned
+from sssp_pipeline.pipeline.ingest.cleaning import clean
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
-from sssp_pipeline.pipeline.ingest.edges import Rows
+from sssp_pipeline.pipeline.ingest.edges import ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.ingest.input import input_files, open_input
 from sssp_pipeline.pipeline.ingest.job import Given
@@ -140,6 +140,7 @@ def _ingest_into(
     check_held: Callable[[], None],
     progress: Progress,
     workers: IngestWorkers | None,
+    is_second: bool = False,
 ) -> StoreManifest:
     """Write the graph of `given` to the store and return its manifest; the caller holds the store.
 
@@ -147,32 +148,21 @@ def _ingest_into(
     """
     files.check_writable(store)
     try:
-        return _attempt(given, store, check_held, progress, workers)
+        with (
+            StoreWriter(store) as writer,
+            edge_reader(workers, store, given.values(), progress, check_held) as read_edges,
+        ):
+            graphs, skipped = _write_weights(given, store, writer, progress, read_edges)
+            _check_unchanged(given)
+            _write_skipped(store, skipped)
+            check_held()  # a commit by a process that lost the store would remove the files of the new holder
+            manifest = StoreManifest(graphs=graphs)
+            writer.commit(manifest)
+        return manifest
     except DamagedFileError as error:
-        if not error.was_discarded:
+        if is_second or not error.was_discarded:
             raise
-    return _attempt(given, store, check_held, progress, workers)
-
-
-def _attempt(
-    given: dict[str | None, Given],
-    store: str,
-    check_held: Callable[[], None],
-    progress: Progress,
-    workers: IngestWorkers | None,
-) -> StoreManifest:
-    """Write the graph of `given` to the store and return its manifest; raises `DamagedFileError` too."""
-    with (
-        StoreWriter(store) as writer,
-        edge_reader(workers, store, given.values(), progress, check_held) as read_edges,
-    ):
-        graphs, skipped = _write_weights(given, store, writer, progress, read_edges)
-        _check_unchanged(given)
-        _write_skipped(store, skipped)
-        check_held()  # a commit by a process that lost the store would remove the files of the new holder
-        manifest = StoreManifest(graphs=graphs)
-        writer.commit(manifest)
-    return manifest
+    return _ingest_into(given, store, check_held, progress, workers, is_second=True)
 
 
 def _write_weights(
@@ -190,8 +180,8 @@ def _write_weights(
     shared: SharedEdges | None = None
     skipped = SkippedRows()
     for name, one in given.items():
-        with naming_weight(name), read_edges(one, progress, with_positions=not graphs) as read:
-            edges = cleaned(read)
+        with naming_weight(name), read_edges(one, progress, with_positions=not graphs) as edges:
+            clean(edges)
             skipped = edges.job.edge_list.skipped
             if not graphs:
                 if len(given) > 1:
@@ -236,10 +226,10 @@ _WAIT = "ingest it again when no program writes to it"
 
 
 def _written(
-    edges: Edges, writer: StoreWriter, wanted: WantedParts, see: Callable[[Rows], None] | None
+    edges: ReadEdges, writer: StoreWriter, wanted: WantedParts, see: Callable[[Rows], None] | None
 ) -> WrittenEdges:
     """Write the rows of all edges; `see` is called with each of them."""
-    if see is None and isinstance(edges, EdgesOnWorkers):
+    if see is None and edges.kept is None and isinstance(edges, EdgesOnWorkers):
         return edges.write(writer, wanted)  # no format that workers read lists both directions
 
     def rows() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -254,7 +244,7 @@ def _written(
 
 
 def _write_graph(
-    name: str | None, edges: Edges, store: str, writer: StoreWriter, shared: SharedEdges | None
+    name: str | None, edges: ReadEdges, store: str, writer: StoreWriter, shared: SharedEdges | None
 ) -> Manifest:
     """Write the parts of a graph with its first weight `name`, and return the manifest that names them.
 
@@ -292,7 +282,7 @@ def _write_graph(
     )
 
 
-def _write_weight(edges: Edges, writer: StoreWriter, shared: SharedEdges, first: Manifest) -> Manifest:
+def _write_weight(edges: ReadEdges, writer: StoreWriter, shared: SharedEdges, first: Manifest) -> Manifest:
     """Write the parts of a further weight of the graph `first`, and return the manifest that names them.
 
     Raises
@@ -307,10 +297,20 @@ def _write_weight(edges: Edges, writer: StoreWriter, shared: SharedEdges, first:
     return first.model_copy(update=_facts_of_weight(edges, written))
 
 
-def _facts_of_weight(edges: Edges, written: WrittenEdges) -> dict[str, Any]:
+def _facts_of_weight(edges: ReadEdges, written: WrittenEdges) -> dict[str, Any]:
     """Return the fields of a manifest in which the weights of a graph differ."""
+    traits, spec = written.traits, edges.job.spec.weights
     return {
-        "weights": _weight_facts(written, edges),
+        "weights": WeightFacts(
+            dtype=traits.weight_dtype.name,
+            unit=without_secrets(spec.unit) if spec.unit else edges.job.edge_list.weight_unit,
+            scale=edges.facts.weight_type.scale,
+            min=traits.min_weight,
+            max=traits.max_weight,
+            mean=traits.mean_weight,
+            zero=written.zero,
+            negative=traits.min_weight < 0,
+        ),
         "symmetric": edges.is_symmetric,
         "inputs": edges.given.inputs,
         "options": options_of(edges.job.spec),
@@ -319,7 +319,7 @@ def _facts_of_weight(edges: Edges, written: WrittenEdges) -> dict[str, Any]:
     }
 
 
-def _check_room(edges: Edges, store: str) -> None:
+def _check_room(edges: ReadEdges, store: str) -> None:
     """Raise `DiskFullError` if the disk of the store has no room for the row offsets that a header may ask for."""
     n_vertices = edges.vertex_ids.n_vertices
     needed, free = 8 * (n_vertices + 1), files.free_bytes(store)
@@ -329,21 +329,6 @@ def _check_room(edges: Edges, store: str) -> None:
             f"{in_bytes(free)} free",
             hint="name a `graph.store` with more room; if the input declares too many vertices, correct its header",
         )
-
-
-def _weight_facts(written: WrittenEdges, edges: Edges) -> WeightFacts:
-    traits, job = written.traits, edges.job
-    spec = job.spec.weights
-    return WeightFacts(
-        dtype=traits.weight_dtype.name,
-        unit=without_secrets(spec.unit) if spec.unit else job.edge_list.weight_unit,
-        scale=edges.weight_type.scale,
-        min=traits.min_weight,
-        max=traits.max_weight,
-        mean=traits.mean_weight,
-        zero=written.zero,
-        negative=traits.min_weight < 0,
-    )
 
 
 def _write_skipped(store: str, skipped: SkippedRows) -> None:

@@ -9,7 +9,6 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.edge_list import InputEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import IdCollector
-from sssp_pipeline.pipeline.ingest.input import adds_reverses
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.storage import files
@@ -55,4 +54,6 @@ class Job:
 
     @property
     def adds_reverses(self) -> bool:
-        return adds_reverses(self.edge_list, self.spec)
+        """Whether ingest adds the reverse of every edge."""
+        listed = self.edge_list.symmetric
+        return listed == "mirror" or (self.spec.directed is False and listed != "both-listed")

@@ -58,11 +58,6 @@ class Memory:
         return min(_MOST_RANGE_EDGES, max(_FEWEST_RANGE_EDGES, share))
 
     @property
-    def range_vertices(self) -> int:
-        """The most vertices whose rows are made at a time."""
-        return 4 * self.range_edges
-
-    @property
     def parts_in_flight(self) -> int:
         """The parts of the store that are written while the next one is filled; each is up to 192 MiB.
 

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,7 +21,7 @@ from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk
 from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import VertexPositions
-from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, ReadEdges
+from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, EdgesSeen, ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions, sample_of
 from sssp_pipeline.pipeline.ingest.job import Given, Job
@@ -31,16 +30,6 @@ from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, keep_run, with
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights, default_weight, scaled
 from sssp_pipeline.storage import files
-
-
-@dataclass(frozen=True, eq=False)
-class EdgesSeen:
-    """What is known of edges when all of them were read."""
-
-    seen: WeightRange
-    n_loops: int
-    #: The first edges.
-    sample: list[tuple]
 
 
 class Work(ABC):
@@ -99,7 +88,7 @@ class WholeInput(Work):
         if job.ids.has_chunks:
             with ThreadPoolExecutor(job.threads) as pool:
                 runs = list(pool.map(lambda run: with_vertices(run, job.ids), runs))
-        return ReadEdges(job, self.given, runs, *facts)
+        return ReadEdges(job, self.given, runs, facts)
 
 
 @contextmanager
@@ -139,19 +128,7 @@ def read_edges(
         vertex_ids = ids.finish()
         _check_vertex_count(vertex_ids.n_vertices)
         coordinates = _coordinates_of(job, positions, vertex_ids) if with_positions else None
-        facts = EdgeFacts(found.seen, found.n_loops, found.sample, vertex_ids, weight_type, coordinates)
-        yield work.edges(job, facts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Prepared:
-    """A chunk after it was checked and kept."""
-
-    n_edges: int
-    sample: list[tuple]
-    run: EdgeRun
-    n_loops: int
-    seen: WeightRange
+        yield work.edges(job, EdgeFacts(found, vertex_ids, weight_type, coordinates))
 
 
 def read_runs(job: Job, before: int = 0) -> tuple[list[EdgeRun], EdgesSeen]:
@@ -159,25 +136,20 @@ def read_runs(job: Job, before: int = 0) -> tuple[list[EdgeRun], EdgesSeen]:
 
     `before` is the number of edges before these, for messages.
     """
-    seen = WeightRange()
+    found = EdgesSeen()
     runs: list[EdgeRun] = []
-    sample: list[tuple] = []
-    n_loops = 0
     if not job.edge_list.has_weights:
-        seen.add(default_weight(job.spec.weights))
-    for done in job.edge_list.map_chunks(partial(_prepared, job), job.threads):
+        found.seen.add(default_weight(job.spec.weights))
+    for done in job.edge_list.map_chunks(partial(_kept, job), job.threads):
         if isinstance(done, EdgeChunk):
             # It has a fault, whose message needs the number of edges before it.
-            _checked(job, done, job.ids.add(done.src, done.dst), before + seen.n_edges)
+            _checked(job, done, job.ids.add(done.src, done.dst), before + found.seen.n_edges)
             raise AssertionError("a fault was found only once")
-        sample += done.sample[: SAMPLE_EDGES - len(sample)]
-        seen.merge(done.seen)
-        seen.n_edges += done.n_edges
-        seen.n_weighted += done.n_edges if done.run.weight_dtype is not None else 0
-        n_loops += done.n_loops
-        runs.append(done.run)
-        job.progress.advance(seen.n_edges, None, "edges")
-    return runs, EdgesSeen(seen, n_loops, sample)
+        run, seen = done
+        found.add(seen)
+        runs.append(run)
+        job.progress.advance(found.seen.n_edges, None, "edges")
+    return runs, found
 
 
 def _check_all_have_weights(seen: WeightRange) -> None:
@@ -189,7 +161,7 @@ def _check_all_have_weights(seen: WeightRange) -> None:
         )
 
 
-def _prepared(job: Job, chunk: EdgeChunk) -> _Prepared | EdgeChunk:
+def _kept(job: Job, chunk: EdgeChunk) -> tuple[EdgeRun, EdgesSeen] | EdgeChunk:
     """Check a chunk and keep it; return a copy of it if it has a fault."""
     if job.spec.directed == "reversed":
         chunk = chunk.reversed()
@@ -198,7 +170,7 @@ def _prepared(job: Job, chunk: EdgeChunk) -> _Prepared | EdgeChunk:
         weights = _checked(job, chunk, ends, 0)
     except InputError:
         return chunk.copy()
-    seen = WeightRange()
+    seen = WeightRange(len(chunk), 0 if weights is None else len(chunk))
     if weights is not None:
         weights = seen.add(weights, are_rounded=chunk.is_rounded)
     run, n_loops = keep_run(
@@ -209,7 +181,7 @@ def _prepared(job: Job, chunk: EdgeChunk) -> _Prepared | EdgeChunk:
         add_reverses=job.adds_reverses,
         scratch=job.scratch,
     )
-    return _Prepared(len(chunk), sample_of(chunk, SAMPLE_EDGES), run, n_loops, seen)
+    return run, EdgesSeen(seen, n_loops, sample_of(chunk, SAMPLE_EDGES))
 
 
 def _checked(

@@ -53,10 +53,7 @@ class SharedEdges:
             ids = (rows.first + row, (lacking if len(lacking) else found)[0])
             u, v = (self._vertex_ids.original(int(end)) for end in ids)
             verb, has = ("has no edge", "has one") if len(lacking) else ("has an edge", "has none")
-            raise InputError(
-                f"it {verb} from `{u}` to `{v}`, and the weight `{self.name}` {has}",
-                hint=_HINT,
-            )
+            raise InputError(f"it {verb} from `{u}` to `{v}`, and the weight `{self.name}` {has}", hint=_HINT)
         raise AssertionError("rows without parallel edges differ in an edge")
 
     def check_counts(self, other: Counts) -> None:

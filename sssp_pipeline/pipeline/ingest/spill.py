@@ -67,11 +67,12 @@ class Spill:
     def reserve(self, dtype: np.dtype, length: int) -> SpilledArray:
         """Return a place for an array that is written later; its content is undefined until then."""
         memory = self._in_memory(dtype.itemsize * length)
-        return (
-            self._on_disk(dtype, length)
-            if memory is None
-            else SpilledArray(memory.view(dtype), dtype, length)
-        )
+        if memory is not None:
+            return SpilledArray(memory.view(dtype), dtype, length)
+        with self._lock:
+            begin = self._end
+            self._end += dtype.itemsize * length
+        return SpilledArray(None, dtype, length, self._file.fileno(), begin, self._place, self._name)
 
     def _in_memory(self, n_bytes: int) -> np.ndarray | None:
         """Return memory (n_bytes,) uint8, or None if there is no room."""
@@ -86,12 +87,6 @@ class Spill:
             memory, self._slab = self._slab[:n_bytes], self._slab[taken:]
             return memory
 
-    def _on_disk(self, dtype: np.dtype, length: int) -> SpilledArray:
-        with self._lock:
-            begin = self._end
-            self._end += dtype.itemsize * length
-        return SpilledArray(None, dtype, length, self._file.fileno(), begin, self._place, self._name)
-
 
 class Readable(Protocol):
     """A one-dimensional array that is kept somewhere."""
@@ -99,12 +94,12 @@ class Readable(Protocol):
     @property
     def dtype(self) -> np.dtype: ...
 
-    def __len__(self) -> int: ...
-
     @property
     def place(self) -> str:
         """Words that name its file."""
         ...
+
+    def __len__(self) -> int: ...
 
     def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
         """Return the elements [first, last), which the caller does not change; up to the end without `last`.
@@ -130,33 +125,23 @@ class SpilledArray:
         folder: str = "",
         place: str = "",
     ) -> None:
-        self._array, self._dtype, self._length = array, dtype, length
-        self._file, self._begin, self._folder = file, begin, folder
+        #: The array itself, which may be changed; None if it is on disk.
+        self.memory = array
+        self.dtype, self._length = dtype, length
+        #: The descriptor of the file of an array on disk, and where in it the array begins.
+        self.on_disk = file, begin
+        self._folder = folder
         #: Words that name its file.
         self.place = place
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._dtype
 
     def __len__(self) -> int:
         return self._length
 
-    @property
-    def memory(self) -> np.ndarray | None:
-        """The array itself, which may be changed; None if it is on disk."""
-        return self._array
-
     def shorten(self, length: int) -> None:
         """Leave out all elements but the first `length`."""
         self._length = length
-        if self._array is not None:
-            self._array = self._array[:length]
-
-    @property
-    def on_disk(self) -> tuple[int, int]:
-        """The descriptor of the file of an array on disk, and where in it the array begins."""
-        return self._file, self._begin
+        if self.memory is not None:
+            self.memory = self.memory[:length]
 
     def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
         """Return the elements [first, last), which the caller does not change; up to the end without `last`.
@@ -167,14 +152,15 @@ class SpilledArray:
             The file has lost its end, or the disk does not give it back.
         """
         last = self._length if last is None else last
-        if self._array is not None:
-            return self._array[first:last]
+        if self.memory is not None:
+            return self.memory[first:last]
         found = np.empty(last - first, self.dtype)
         left = memoryview(found.view(np.uint8).data)
-        at = self._begin + first * self.dtype.itemsize
+        file, begin = self.on_disk
+        at = begin + first * self.dtype.itemsize
         while left:
             try:
-                n = os.preadv(self._file, [left], at)
+                n = os.preadv(file, [left], at)
             except OSError as error:
                 raise DamagedFileError(self.place) from error
             if not n:
@@ -184,14 +170,15 @@ class SpilledArray:
 
     def write(self, first: int, values: np.ndarray) -> None:
         """Set the elements from `first` on to `values`, converted to the type of this array; raises as `Spill.keep`."""
-        if self._array is not None:
-            self._array[first : first + len(values)] = values
+        if self.memory is not None:
+            self.memory[first : first + len(values)] = values
             return
         left = memoryview(np.ascontiguousarray(values, self.dtype).view(np.uint8).data)
-        at = self._begin + first * self.dtype.itemsize
+        file, begin = self.on_disk
+        at = begin + first * self.dtype.itemsize
         with files.writing(self._folder):
             while left:
-                n = os.pwrite(self._file, left, at)
+                n = os.pwrite(file, left, at)
                 left, at = left[n:], at + n
 
 

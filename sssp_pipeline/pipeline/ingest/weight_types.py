@@ -58,7 +58,7 @@ class WeightType:
 
 @dataclass
 class WeightRange:
-    """The properties of the weights so far that decide their type; the owner sets `n_edges` and `n_weighted`."""
+    """The properties of the weights so far that decide their type; the owner of new edges counts them."""
 
     n_edges: int = 0
     n_weighted: int = 0
@@ -94,7 +94,9 @@ class WeightRange:
         return values if smallest.kind == "f" else values.astype(smallest, copy=False)
 
     def merge(self, later: WeightRange) -> None:
-        """Take the weights of the next edges into account; `n_edges` and `n_weighted` stay."""
+        """Take the weights of the next edges into account."""
+        self.n_edges += later.n_edges
+        self.n_weighted += later.n_weighted
         self.fractional |= later.fractional
         self.low, self.high = min(self.low, later.low), max(self.high, later.high)
         self.places = max(self.places, later.places)
@@ -111,11 +113,7 @@ class WeightRange:
             self.inexact = next(found, None)
 
     def type_of(
-        self,
-        spec: Weights,
-        typed: np.dtype | None,
-        place: str = "the input",
-        wider: str | None = None,
+        self, spec: Weights, typed: np.dtype | None, place: str = "the input", wider: str | None = None
     ) -> WeightType:
         """Return how the weights are stored, chosen by the rules of this module.
 
@@ -185,8 +183,7 @@ def _integer_type(low: float, high: float, place: str, wider: str | None) -> np.
         if np.iinfo(name).min <= low and high < np.iinfo(name).max:
             return np.dtype(name)
     raise InputError(
-        f"{place}: no integer type holds both the weights {low} and {high}",
-        hint=_set_dtype("float64"),
+        f"{place}: no integer type holds both the weights {low} and {high}", hint=_set_dtype("float64")
     )
 
 

@@ -16,19 +16,15 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store import machine_cache
 from sssp_pipeline.pipeline.graph_store.loading import check_store, load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run import conductor as conductor
 from sssp_pipeline.pipeline.run.completed_run import verify_run
-from sssp_pipeline.workflow.graph import Graph
 from sssp_pipeline.workflow.models import Workflow
 
 
 @pytest.fixture
-def store(tmp_path) -> Path:
+def store(tmp_path, ingested) -> Path:
     """A store of 60 vertices, whose ids are a table."""
-    lines = [f"{10 * v} {10 * ((7 * v + 3) % 60)} {v + 1}" for v in range(60)]
-    (tmp_path / "edges.txt").write_text("\n".join(lines) + "\n")
-    ingest(Graph(input=str(tmp_path / "edges.txt")), str(tmp_path / "graph"), Quiet())
+    ingested("".join(f"{10 * v} {10 * ((7 * v + 3) % 60)} {v + 1}\n" for v in range(60)))
     return tmp_path / "graph"
 
 
@@ -99,13 +95,13 @@ def link(manifest, store):
     path.symlink_to(store.parent / "gone.parquet")
 
 
+PATHS = ["../secret.txt", "edges/../../secret.txt", "/etc/passwd", "http://127.0.0.1:9/edges.csv"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
-        set_in("edges", 0, "path", "../secret.txt"),
-        set_in("edges", 0, "path", "edges/../../secret.txt"),
-        set_in("edges", 0, "path", "/etc/passwd"),
-        set_in("edges", 0, "path", "http://127.0.0.1:9/edges.csv"),
+        *(set_in("edges", 0, "path", path) for path in PATHS),
         set_in("edges", 0, "bytes", -1),
         set_in("edges", 0, "rows", -1),
         set_in("edges", 0, "first", 3),
@@ -158,22 +154,18 @@ def test_a_manifest_of_other_json_is_refused(store, text):
         use(store)
 
 
-def test_weights_with_the_same_crc_are_another_graph(tmp_path):
+def test_weights_with_the_same_crc_are_another_graph(tmp_path, ingested):
     """The identity was made of CRC-32s, so these two graphs were one: results of the first were the second's."""
     edges = [(v, (v + 1) % 40, 100) for v in range(40)]
     other = [(u, v, weight) for (u, v, _), weight in zip(edges, same_crc([100] * 40), strict=True)]
     assert other != edges
-    manifests = []
+    ids, sums = set(), set()
     for name, lines in (("one", edges), ("two", other)):
-        (tmp_path / f"{name}.txt").write_text("".join(f"{u} {v} {w}\n" for u, v, w in lines))
-        found = ingest(Graph(input=str(tmp_path / f"{name}.txt")), str(tmp_path / name), Quiet())[0].first
-        manifests.append(found)
-    one, two = manifests
-    assert one.content_id != two.content_id
-    column = [
-        pq.read_table(tmp_path / name / m.edges[0].path)["weight"] for name, m in (("one", one), ("two", two))
-    ]
-    assert len({zlib.crc32(weights.to_numpy().tobytes()) for weights in column}) == 1
+        found = ingested("".join(f"{u} {v} {w}\n" for u, v, w in lines), name)
+        ids.add(found.content_id)
+        weights = pq.read_table(tmp_path / name / found.edges[0].path)["weight"]
+        sums.add(zlib.crc32(weights.to_numpy().tobytes()))
+    assert (len(ids), len(sums)) == (2, 1)
 
 
 def same_crc(weights: list[int]) -> list[int]:
@@ -209,29 +201,28 @@ def test_changed_weights_in_the_cache_of_a_machine_reach_no_result(tmp_path, sto
     """Every weight in the cache was changed: a run on workers and its certificate both said "exact"."""
     monkeypatch.setenv(machine_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
 
-    def solved(name: str) -> dict[str, bytes]:
+    def solved(name: str, **where: dict) -> dict[str, bytes]:
         spec = Workflow.model_validate(
             {
                 "graph": {"input": str(tmp_path / "edges.txt"), "store": str(store)},
                 "sources": {"all": True},
-                "cluster": {"workers": 1, "threads_per_worker": 1},
                 "output": {"path": str(tmp_path / name)},
                 "verify": "certificate",
                 "report": False,
+                **where,
             }
         )
         conductor.run(spec, Quiet())
         return {path.name: path.read_bytes() for path in sorted((tmp_path / name / "distances").iterdir())}
 
     before = solved("before")
+    machine_cache.shared_graph(str(store), read_manifest(str(store)))
     (weights,) = (tmp_path / "cache").rglob("weights")
     weights.write_bytes(struct.pack("<I", 7) * (weights.stat().st_size // 4))
-    assert solved("after") == before
+    assert solved("after", cluster={"workers": 1, "threads_per_worker": 1}) == before
     weights.write_bytes(random.Random(1).randbytes(weights.stat().st_size))
     verify_run(str(tmp_path / "after"), None, "certificate", Quiet())
-    pq.write_table(
-        pq.read_table(tmp_path / "after/distances/batch-00000.parquet").slice(1), tmp_path / "x.parquet"
-    )
-    (tmp_path / "x.parquet").replace(tmp_path / "after/distances/batch-00000.parquet")
+    batch = tmp_path / "after/distances/batch-00000.parquet"
+    pq.write_table(pq.read_table(batch).slice(1), batch)
     with pytest.raises(SsspError):
         verify_run(str(tmp_path / "after"), None, "certificate", Quiet())

@@ -70,6 +70,11 @@ def parts_read(monkeypatch) -> list[str]:
     return found
 
 
+def entries(cache: GraphCache) -> list[str]:
+    """Return the names of the folders in a cache."""
+    return [place.name for place in cache.folder.iterdir() if place.is_dir()]
+
+
 def n_parts(store: str) -> int:
     manifest = read_manifest(store)
     return len(manifest.row_offsets) + len(manifest.edges)
@@ -160,11 +165,11 @@ def test_a_loader_that_is_stopped_holds_nobody_up_and_one_that_is_killed_leaves_
     finally:
         process.kill()
         process.communicate()
-    assert [p.name for p in cache.folder.iterdir() if p.is_dir()] == [f".partial-{manifest.content_id}"]
+    assert entries(cache) == [f".partial-{manifest.content_id}"]
     caplog.clear()
     assert_same_graph(shared_graph(store, manifest)[0], expected)
     assert not caplog.text
-    assert [p.name for p in cache.folder.iterdir() if p.is_dir()] == [manifest.content_id]
+    assert entries(cache) == [manifest.content_id]
 
 
 @pytest.mark.medium
@@ -258,25 +263,19 @@ def test_a_damaged_part_is_refused_and_leaves_nothing(store, cache):
     part.write_bytes(part.read_bytes()[:-1] + b"?")
     with pytest.raises(InputError, match="was altered"):
         shared_graph(store, manifest)
-    assert not [p for p in cache.folder.iterdir() if p.is_dir()]
+    assert not entries(cache)
 
 
-def test_a_graph_without_edges_is_mapped(tmp_path, cache):
-    (tmp_path / "edges.txt").write_text("7 7 1\n")
-    url = str(tmp_path / "graph")
-    ingest(Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
-    manifest = read_manifest(url)
+def test_a_graph_without_edges_is_mapped(tmp_path, ingested, cache):
+    url, manifest = str(tmp_path / "graph"), ingested("7 7 1\n")
     assert manifest.n_edges == 0
     for _ in range(2):
         assert_same_graph(cache.graph(url, manifest)[0], load_graph(url, manifest))
 
 
 @pytest.mark.parametrize("ids", [["10", "40", "70"], ["a", "bb", "ß"]])
-def test_a_table_of_ids_is_mapped_too(tmp_path, cache, parts_read, ids):
-    (tmp_path / "edges.csv").write_text(f"src,dst\n{ids[0]},{ids[1]}\n{ids[1]},{ids[2]}\n")
-    url = str(tmp_path / "graph")
-    ingest(Graph(input=str(tmp_path / "edges.csv")), url, Quiet())
-    manifest = read_manifest(url)
+def test_a_table_of_ids_is_mapped_too(tmp_path, ingested, cache, parts_read, ids):
+    url, manifest = str(tmp_path / "graph"), ingested(f"{ids[0]} {ids[1]}\n{ids[1]} {ids[2]}\n")
     assert manifest.ids.kind == "table"
     expected = load_ids(url, manifest).column()
     for _ in range(2):
@@ -293,22 +292,24 @@ def full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def little_room(_) -> SimpleNamespace:
+    return SimpleNamespace(free=2 * 10**4)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda patch, folder: patch.setattr(os, "posix_fallocate", full), "No space left on device"),
+        (lambda patch, _: patch.setattr(os, "posix_fallocate", full), "No space left on device"),
         (
-            lambda patch, folder: patch.setattr(
-                shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * 10**4)
-            ),
+            lambda patch, _: patch.setattr(shutil, "disk_usage", little_room),
             "it takes 0.00 GiB, and `{folder}` has room for 0.00 GiB",
         ),
         (
-            lambda patch, folder: patch.setenv("SSSP_GRAPH_CACHE", "/dev/null"),
+            lambda patch, _: patch.setenv("SSSP_GRAPH_CACHE", "/dev/null"),
             "`/dev/null/sssp-graphs-{uid}`: Not a directory",
         ),
-        (lambda patch, folder: folder.chmod(0o755), "`{folder}` is not a folder of this user alone"),
-        (lambda patch, folder: swap_for_link(folder), "`{folder}` is not a folder of this user alone"),
+        (lambda _, folder: folder.chmod(0o755), "`{folder}` is not a folder of this user alone"),
+        (lambda _, folder: swap_for_link(folder), "`{folder}` is not a folder of this user alone"),
     ],
 )
 def test_without_room_or_a_safe_place_the_graph_is_loaded_for_this_process_alone(
@@ -323,7 +324,7 @@ def test_without_room_or_a_safe_place_the_graph_is_loaded_for_this_process_alone
         f"graph {manifest.content_id} is loaded for this process alone and not shared on this machine: "
         f"{reason.format(folder=cache.folder, uid=os.getuid())}; SSSP_GRAPH_CACHE names another folder"
     )
-    assert not [p for p in cache.folder.iterdir() if p.is_dir()]
+    assert not entries(cache)
 
 
 def swap_for_link(folder: Path) -> None:
@@ -350,8 +351,7 @@ def test_the_longest_unused_graph_makes_room_and_none_that_is_in_use(tmp_path, c
         return graph
 
     def there():
-        ids = [m.content_id for m in manifests]
-        return sorted(ids.index(p.name) for p in cache.folder.iterdir() if p.is_dir())
+        return [i for i, manifest in enumerate(manifests) if manifest.content_id in entries(cache)]
 
     use(0, seconds_ago=10)
     use(1, seconds_ago=20)

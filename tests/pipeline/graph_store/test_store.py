@@ -1,6 +1,7 @@
 import contextlib
 import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -25,21 +26,23 @@ from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import WantedParts
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.into_store import ingest
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.graph import Graph
 
+EDGES = "10 20 5\n20 40 7\n10 40 1\n"
+WORKFLOW = "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutput: {path: run}\n"
+
 
 @pytest.fixture
-def store(tmp_path):
-    (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n10 40 1\n")
-    url = str(tmp_path / "graph")
-    ingest(Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
-    return url
+def store(tmp_path, ingested):
+    ingested(EDGES)
+    return str(tmp_path / "graph")
 
 
-def spec_of(tmp_path: Path, **options) -> Graph:
-    return Graph.model_validate({"input": str(tmp_path / "edges.txt"), **options})
+def contents(store: str) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in Path(store).rglob("*") if path.is_file()}
 
 
 def parts(store: str) -> list[Path]:
@@ -64,7 +67,7 @@ def test_other_tools_read_the_parts_as_promised(store):
     assert columns["vertices"].field("original_id").type == pa.int64()
 
 
-def test_a_large_graph_is_cut_into_ranges_of_vertices(tmp_path, monkeypatch):
+def test_a_large_graph_is_cut_into_ranges_of_vertices(tmp_path, ingested, monkeypatch):
     monkeypatch.setattr(part_files, "PART_EDGES", 100)
     monkeypatch.setattr(part_files, "PART_ROWS", 64)
     rng = np.random.default_rng(0)
@@ -72,27 +75,21 @@ def test_a_large_graph_is_cut_into_ranges_of_vertices(tmp_path, monkeypatch):
     src = np.concatenate([rng.integers(0, 300, 900), np.full(150, 7)])
     rows = np.unique(np.column_stack([src, rng.integers(0, 300, 1050)]), axis=0)
     np.savetxt(tmp_path / "edges.txt", rows, "%d")
-    url = str(tmp_path / "graph")
-    manifest = ingest(Graph(input=str(tmp_path / "edges.txt"), self_loops="keep"), url, Quiet())[0].first
+    url, manifest = str(tmp_path / "graph"), ingested(self_loops="keep")
     assert len(manifest.edges) > 8
     assert len(manifest.row_offsets) > 3
     assert [p.first for p in manifest.edges] == [0, *(p.last for p in manifest.edges[:-1])]
     graph, ids = load_graph(url, manifest), load_ids(url, manifest).column().to_numpy()
-    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
-    np.testing.assert_array_equal(np.column_stack([ids[src], ids[graph.col_indices]]), rows)
+    np.testing.assert_array_equal(
+        np.column_stack([ids[sources_of_edges(graph)], ids[graph.col_indices]]), rows
+    )
 
 
-def test_equal_graphs_have_equal_content_ids(store, tmp_path):
-    other = str(tmp_path / "other")
-    (tmp_path / "reordered.txt").write_text("10 40 1\n10 20 5\n20 40 7\n")
-    ingest(Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
-    assert read_manifest(other).content_id == read_manifest(store).content_id
-    typed = Graph(input=str(tmp_path / "reordered.txt"), weights={"dtype": "int32"})
-    manifest = ingest(typed, str(tmp_path / "typed"), Quiet())[0].first
-    assert manifest.content_id != read_manifest(store).content_id
-    (tmp_path / "reordered.txt").write_text("10 40 2\n10 20 5\n20 40 7\n")
-    ingest(Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
-    assert read_manifest(other).content_id != read_manifest(store).content_id
+def test_equal_graphs_have_equal_content_ids(store, ingested):
+    first = read_manifest(store).content_id
+    assert ingested("10 40 1\n10 20 5\n20 40 7\n", "other").content_id == first
+    assert ingested(None, "typed", weights={"dtype": "int32"}).content_id != first
+    assert ingested("10 40 2\n10 20 5\n20 40 7\n", "other").content_id != first
 
 
 def test_no_store_is_said(tmp_path):
@@ -102,14 +99,14 @@ def test_no_store_is_said(tmp_path):
     assert caught.value.hint == "make one with `sssp-pipeline ingest`"
 
 
-def test_a_store_without_a_checksum_is_of_another_release(store, tmp_path):
+def test_a_store_without_a_checksum_is_of_another_release(store, ingested):
     file = Path(store, "manifest.json")
     content = json.loads(file.read_text())
     del content["checksum"]
     file.write_text(json.dumps(content))
-    for use in (read_manifest, lambda store: ingest(spec_of(tmp_path), store, Quiet())):
+    for use in (lambda: read_manifest(store), ingested):
         with pytest.raises(InputError) as caught:
-            use(store)
+            use()
         assert caught.value.message == (
             f"`{store}` is a graph store of another release: its manifest.json lacks `checksum`"
         )
@@ -120,12 +117,12 @@ def test_a_store_without_a_checksum_is_of_another_release(store, tmp_path):
 
 
 @pytest.mark.parametrize("other", ["[]", '{"name": "a web app"}'])
-def test_the_manifest_of_something_else_is_left_alone(store, tmp_path, other):
+def test_the_manifest_of_something_else_is_left_alone(store, ingested, other):
     file = Path(store, "manifest.json")
     file.write_text(other)
-    for use in (read_manifest, lambda store: ingest(spec_of(tmp_path), store, Quiet())):
+    for use in (lambda: read_manifest(store), ingested):
         with pytest.raises(InputError) as caught:
-            use(store)
+            use()
         assert caught.value.message == f"`{file}` is not the manifest of a graph store"
         assert caught.value.hint == "name another `graph.store`, or leave it out"
     assert file.read_text() == other
@@ -134,20 +131,19 @@ def test_the_manifest_of_something_else_is_left_alone(store, tmp_path, other):
 @pytest.mark.parametrize("folder", ["row_offsets", "edges", "vertices"])
 def test_every_altered_byte_is_noticed(store, folder):
     (part,) = (p for p in parts(store) if p.parent.name == folder)
-    good = part.read_bytes()
-    manifest = read_manifest(store)
+    good, manifest = part.read_bytes(), read_manifest(store)
+
+    def assert_refused(message: str) -> None:
+        with pytest.raises(InputError, match=re.escape(f"`{part}` {message}")):
+            load_graph(store, manifest), load_ids(store, manifest)
+
     for at in (0, len(good) // 2, len(good) - 1):
         part.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
-        with pytest.raises(InputError) as caught:
-            load_graph(store, manifest), load_ids(store, manifest)
-        assert caught.value.message.startswith(f"`{part}` was altered: its CRC-32 is ")
+        assert_refused("was altered: its CRC-32 is ")
     part.write_bytes(good[:-1])
-    with pytest.raises(InputError) as caught:
-        load_graph(store, manifest), load_ids(store, manifest)
-    assert caught.value.message == f"`{part}` has {len(good) - 1} bytes, the manifest says {len(good)}"
+    assert_refused(f"has {len(good) - 1} bytes, the manifest says {len(good)}")
     part.unlink()
-    with pytest.raises(InputError, match="is gone"):
-        load_graph(store, manifest), load_ids(store, manifest)
+    assert_refused("is gone")
 
 
 def test_the_row_groups_of_few_parts_are_decoded_side_by_side(tmp_path, monkeypatch):
@@ -179,13 +175,13 @@ def test_readers_hold_an_eighth_of_the_graph_or_a_few_parts(gib, expected):
 
 
 def test_a_failed_write_leaves_the_old_store(store):
-    before = {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()}
+    before = contents(store)
     graph = load_graph(store, read_manifest(store))
     with pytest.raises(RuntimeError), StoreWriter(store) as writer:
         rows = [(graph.row_offsets, graph.col_indices, graph.weights)]
         write_edges(writer, rows, WantedParts(), 2)
         raise RuntimeError("disk on fire")
-    assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
+    assert contents(store) == before
 
 
 def written_files(store, graph, bounds, wanted, threads):
@@ -246,38 +242,32 @@ def test_a_part_that_is_written_in_part_leaves_nothing(tmp_path, monkeypatch, fa
     assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
 
 
-def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(store, tmp_path):
+def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(store, ingested):
     leftover = Path(store, "edges", "part-00000000-00000.parquet")
     foreign = Path(store, "edges", "notes.txt")
     temporary = Path(store, "edges", files.TEMP_PREFIX + "0-part")
     for file in (leftover, foreign, temporary):
         file.touch()
-    (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n10 40 1\n# the same graph\n")
-    ingest(Graph(input=str(tmp_path / "edges.txt")), store, Quiet())
+    ingested(EDGES + "# the same graph\n")
     assert (leftover.exists(), temporary.exists(), foreign.exists()) == (False, False, True)
     assert len(parts(store)) == 3
 
 
-def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch, reseal):
+@pytest.mark.parametrize(("name", "at"), [("edges", -1), ("edges", 0), ("edges", 1), ("row_offsets", 0)])
+def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, ingested, monkeypatch, reseal, name, at):
     monkeypatch.setattr(part_files, "PART_EDGES", 2)
-    (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 4\n4 0\n")
-    url = str(tmp_path / "graph")
-    ingest(Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
-    file = Path(url, "manifest.json")
+    ingested("0 1\n1 2\n2 3\n3 4\n4 0\n")
+    file = tmp_path / "graph" / "manifest.json"
     content = json.loads(file.read_text())
-    for name, at in (("edges", -1), ("edges", 0), ("edges", 1), ("row_offsets", 0)):
-        less = json.loads(file.read_text())
-        del less[name][at]
-        reseal(file, less)
-        with pytest.raises(InputError, match=f"the parts of {name} do not cover the graph"):
-            read_manifest(url)
-        file.write_text(json.dumps(content))
+    del content[name][at]
+    reseal(file, content)
+    with pytest.raises(InputError, match=f"the parts of {name} do not cover the graph"):
+        read_manifest(str(tmp_path / "graph"))
 
 
-def test_a_store_with_a_part_gone_is_ingested_again(store, tmp_path):
-    Path(parts(store)[0]).unlink()
-    assert ingest(Graph(input=str(tmp_path / "edges.txt")), store, Quiet())[1]
-    load_graph(store, read_manifest(store))
+def test_a_store_with_a_part_gone_is_ingested_again(store, ingested):
+    parts(store)[0].unlink()
+    load_graph(store, ingested())
 
 
 def named_parts(store: str) -> list[Path]:
@@ -305,18 +295,16 @@ def named_parts(store: str) -> list[Path]:
         ),
     ],
 )
-def test_a_store_holds_one_graph(store, tmp_path, options, differs):
+def test_a_store_holds_one_graph(store, tmp_path, ingested, options, differs):
     (tmp_path / "e.co").touch()
-    before = {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()}
+    before = contents(store)
     options = {k: v.format(folder=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
     with pytest.raises(InputError) as caught:
-        ingest(spec_of(tmp_path, **options), store, Quiet())
+        ingested(**options)
     assert caught.value.message == f"`{store}` holds another graph: {differs.format(folder=tmp_path)}"
-    assert (
-        caught.value.hint
-        == "name another `graph.store`, or leave it out: the default differs with the options"
-    )
-    assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
+    hint = "name another `graph.store`, or leave it out: the default differs with the options"
+    assert caught.value.hint == hint
+    assert contents(store) == before
 
 
 def test_one_path_written_in_two_ways_is_one_input(store, tmp_path, monkeypatch):
@@ -337,10 +325,9 @@ def test_a_new_file_of_a_pattern_is_a_new_version(tmp_path):
 
 
 def test_a_changed_input_is_a_new_version_and_the_old_one_stays(store, tmp_path, listener):
-    first = read_manifest(store)
+    first, heard = read_manifest(store), listener()
     (tmp_path / "edges.txt").write_text("10 20 6\n20 40 7\n10 40 1\n")
-    heard = listener()
-    second, fresh = ingest(spec_of(tmp_path), store, heard)
+    second, fresh = ingest(Graph(input=str(tmp_path / "edges.txt")), store, heard)
     assert fresh
     held = sum(part.bytes for part in first.parts) / 1e6
     assert heard.lines == [
@@ -358,51 +345,39 @@ def test_a_changed_input_is_a_new_version_and_the_old_one_stays(store, tmp_path,
     )
 
 
-def test_the_same_graph_from_a_touched_file_is_no_new_version(store, tmp_path):
-    first = read_manifest(store)
-    (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n\n10 40 1\n")
-    second, fresh = ingest(spec_of(tmp_path), store, Quiet())
-    assert fresh
-    assert second.content_id == first.content_id
-    assert parts(store) == named_parts(store)
-    assert sorted(p.name for p in Path(store).iterdir()) == [
-        "edges",
-        "manifest.json",
-        "row_offsets",
-        "vertices",
-    ]
+WHOLE = ["edges", "manifest.json", "row_offsets", "vertices"]
 
 
-def test_a_version_that_comes_back_is_there_once(store, tmp_path):
+def test_the_same_graph_from_a_touched_file_is_no_new_version(store, ingested):
+    written = parts(store)
+    ingested("10 20 5\n20 40 7\n\n10 40 1\n")
+    assert parts(store) == named_parts(store) != written
+    assert older_versions(store, read_manifest(store)) == {}
+    assert sorted(p.name for p in Path(store).iterdir()) == WHOLE
+
+
+def test_a_version_that_comes_back_is_there_once(store, ingested):
     first = read_manifest(store)
-    for text in ("10 20 6\n", "10 20 5\n20 40 7\n10 40 1\n"):
-        (tmp_path / "edges.txt").write_text(text)
-        ingest(spec_of(tmp_path), store, Quiet())
-    newest = read_manifest(store)
+    ingested("10 20 6\n")
+    newest = ingested(EDGES)
     assert newest.content_id == first.content_id
     assert len(older_versions(store, newest)) == 1
     assert parts(store) == named_parts(store)
 
 
-def test_older_versions_are_removed_when_it_is_asked_for(store, tmp_path):
-    (tmp_path / "edges.txt").write_text("10 20 6\n20 40 7\n10 40 1\n")
-    newest, _ = ingest(spec_of(tmp_path), store, Quiet())
-    assert ingest(spec_of(tmp_path), store, Quiet(), remove_old_versions=True) == (newest, False)
-    assert sorted(p.name for p in Path(store).iterdir()) == [
-        "edges",
-        "manifest.json",
-        "row_offsets",
-        "vertices",
-    ]
+def test_older_versions_are_removed_when_it_is_asked_for(store, tmp_path, ingested):
+    newest = ingested("10 20 6\n20 40 7\n10 40 1\n")
+    spec = Graph(input=str(tmp_path / "edges.txt"))
+    again, is_new = ingest(spec, store, Quiet(), remove_old_versions=True)
+    assert (again.first, is_new) == (newest, False)
+    assert sorted(p.name for p in Path(store).iterdir()) == WHOLE
     assert parts(store) == sorted(Path(store, part.path) for part in newest.parts)
-    load_graph(store, newest.first)
+    load_graph(store, newest)
 
 
-def test_a_version_that_lacks_a_part_is_not_kept(store, tmp_path):
+def test_a_version_that_lacks_a_part_is_not_kept(store, ingested):
     parts(store)[0].unlink()
-    (tmp_path / "edges.txt").write_text("10 20 6\n")
-    newest = ingest(spec_of(tmp_path), store, Quiet())[0].first
-    assert older_versions(store, newest) == {}
+    assert older_versions(store, ingested("10 20 6\n")) == {}
     assert parts(store) == named_parts(store)
 
 
@@ -411,15 +386,11 @@ class Killed(BaseException):
 
 
 @pytest.mark.medium
-def test_killed_at_every_step_of_a_commit_no_version_is_lost(tmp_path, monkeypatch):
+def test_killed_at_every_step_of_a_commit_no_version_is_lost(tmp_path, ingested, monkeypatch):
     texts = {name: f"10 20 {weight}\n20 40 7\n" for name, weight in zip("abc", (5, 6, 8), strict=True)}
     real = {name: getattr(files, name) for name in ("write_atomic", "remove", "remove_if_empty")}
     # A killed process removes nothing that it wrote.
     monkeypatch.setattr(StoreWriter, "__exit__", lambda *_: None)
-
-    def ingested(store: str, text: str) -> str:
-        (tmp_path / "edges.txt").write_text(text)
-        return ingest(spec_of(tmp_path), store, Quiet())[0].content_id
 
     def dying(action, left):
         def step(url, *args, **how):
@@ -430,47 +401,47 @@ def test_killed_at_every_step_of_a_commit_no_version_is_lost(tmp_path, monkeypat
         return step
 
     for steps in itertools.count():
-        store = str(tmp_path / f"graph-{steps}")
-        ids = {name: ingested(store, texts[name]) for name in "ab"}
-        left = itertools.count(steps, -1)
+        name, store = f"graph-{steps}", str(tmp_path / f"graph-{steps}")
+        ids = {key: ingested(texts[key], name).content_id for key in "ab"}
+        left, was_killed = itertools.count(steps, -1), True
         with monkeypatch.context() as patched, contextlib.suppress(Killed):
-            for name, action in real.items():
-                patched.setattr(files, name, dying(action, left))
-            ids["c"] = ingested(store, texts["c"])
+            for action_name, action in real.items():
+                patched.setattr(files, action_name, dying(action, left))
+            ingested(texts["c"], name)
+            was_killed = False
         assert read_manifest(store).weights.max in (7, 8)
-        for name in "ab":
-            version = read_manifest(store, ids[name])
-            assert load_graph(store, version).weights[0] == int(texts[name].split()[2])
-        was_killed = "c" not in ids
-        ids["c"] = ingested(store, texts["c"])
+        for key in "ab":
+            version = read_manifest(store, ids[key])
+            assert load_graph(store, version).weights[0] == int(texts[key].split()[2])
+        ingested(texts["c"], name)
         assert set(older_versions(store, read_manifest(store))) == {ids["a"], ids["b"]}
         # What the kill left is gone with the next commit.
-        ingested(store, "10 20 9\n20 40 7\n")
+        ingested("10 20 9\n20 40 7\n", name)
         assert parts(store) == named_parts(store)
         if not was_killed:
             break
     assert steps >= 4
 
 
-def test_a_folder_of_other_files_is_no_place_for_a_store(tmp_path):
-    (tmp_path / "edges.txt").write_text("0 1 5\n")
+def test_a_folder_of_other_files_is_no_place_for_a_store(tmp_path, ingested):
     for name in ("photos", "edges"):
         (tmp_path / "taken" / name).mkdir(parents=True)
         (tmp_path / "taken" / name / "notes.txt").touch()
+    before = contents(tmp_path / "taken")
     with pytest.raises(InputError) as caught:
-        ingest(spec_of(tmp_path), str(tmp_path / "taken"), Quiet())
+        ingested(EDGES, "taken")
     assert caught.value.message == (
         f"`{tmp_path}/taken` is not empty and is not a graph store: it has edges, photos"
     )
     assert caught.value.hint == "name an empty or a new folder as `graph.store`"
-    assert len([p for p in (tmp_path / "taken").rglob("*") if p.is_file()]) == 2
+    assert contents(tmp_path / "taken") == before
 
 
-def test_leavings_of_a_killed_first_ingest_are_no_other_files(store, tmp_path):
+def test_leavings_of_a_killed_first_ingest_are_no_other_files(store, ingested):
     Path(store, "manifest.json").unlink()
     Path(store, files.TEMP_PREFIX + "0-manifest.json").touch()
     Path(store, "edges", files.TEMP_PREFIX + "0-part").touch()
-    ingest(spec_of(tmp_path), store, Quiet())
+    ingested()
     assert parts(store) == named_parts(store)
 
 
@@ -493,9 +464,7 @@ main()
 @pytest.mark.medium
 def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_made(tmp_path, wait_until):
     (tmp_path / "edges.txt").write_text("0 1 5\n")
-    (tmp_path / "w.yaml").write_text(
-        "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutput: {path: run}\n"
-    )
+    (tmp_path / "w.yaml").write_text(WORKFLOW)
     logs = [tmp_path / "one.log", tmp_path / "other.log"]
     both = []
     for log in logs:
@@ -516,9 +485,7 @@ def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_
 @pytest.mark.medium
 def test_ctrl_c_ends_the_wait_for_another_ingest(tmp_path):
     (tmp_path / "edges.txt").write_text("0 1 5\n")
-    (tmp_path / "w.yaml").write_text(
-        "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutput: {path: run}\n"
-    )
+    (tmp_path / "w.yaml").write_text(WORKFLOW)
     with exclusive(str(tmp_path / "graph")):
         command = [sys.executable, "-m", "sssp_pipeline.cli", "ingest", "w.yaml"]
         process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -529,28 +496,26 @@ def test_ctrl_c_ends_the_wait_for_another_ingest(tmp_path):
         assert list((tmp_path / "graph").iterdir()) == []
 
 
-def test_identities_have_all_digits_of_their_sha256(tmp_path):
+def test_identities_have_all_digits_of_their_sha256(tmp_path, monkeypatch):
     """Two graphs with 16 equal digits can be made with about 2^32 hashes."""
-    (tmp_path / "e.txt").write_text("0 1 5\n1 2 6\n")
-    asked = {
-        "graph": {"input": str(tmp_path / "e.txt"), "store": str(tmp_path / "g")},
-        "sources": {"all": True},
-    }
-    record = sp.run(asked | {"output": {"path": str(tmp_path / "r"), "targets": {"ids": [1]}}}).record
-    before = read_manifest(str(tmp_path / "g"))
+    monkeypatch.chdir(tmp_path)
+    Path("e.txt").write_text("0 1 5\n1 2 6\n")
+    asked = {"graph": {"input": "e.txt", "store": "g"}, "sources": {"all": True}}
+    record = sp.run(asked | {"output": {"path": "r", "targets": {"ids": [1]}}}).record
+    before = read_manifest("g")
     named = {key: record["identity"][key] for key in ("graph", "sources", "targets")}
     assert named["graph"] == before.content_id
     assert {len(digest) for digest in named.values()} == {64}
-    (tmp_path / "e.txt").write_text("0 1 5\n1 2 7\n")
-    sp.ingest(str(tmp_path / "e.txt"), str(tmp_path / "g"))
-    assert [path.stem for path in (tmp_path / "g" / "versions").iterdir()] == [before.content_id]
-    assert read_manifest(str(tmp_path / "g"), before.content_id) == before
+    Path("e.txt").write_text("0 1 5\n1 2 7\n")
+    sp.ingest("e.txt", "g")
+    assert [path.stem for path in Path("g", "versions").iterdir()] == [before.content_id]
+    assert read_manifest("g", before.content_id) == before
 
 
 def test_a_store_and_a_run_of_another_release(tmp_path, monkeypatch):
-    (tmp_path / "e.txt").write_text("0 1 5\n1 2 6\n")
-    graph = {"input": str(tmp_path / "e.txt"), "store": str(tmp_path / "g")}
-    asked = {"graph": graph, "sources": {"all": True}, "output": {"path": str(tmp_path / "r")}}
+    monkeypatch.chdir(tmp_path)
+    Path("e.txt").write_text("0 1 5\n1 2 6\n")
+    asked = {"graph": {"input": "e.txt", "store": "g"}, "sources": {"all": True}, "output": {"path": "r"}}
     with monkeypatch.context() as patched:
         patched.setattr("sssp_pipeline.pipeline.ingest.graph_identity.READER", 3)
         patched.setattr("sssp_pipeline.pipeline.results.run_folder.RUN_VERSION", 2)
@@ -558,5 +523,5 @@ def test_a_store_and_a_run_of_another_release(tmp_path, monkeypatch):
         sp.run(asked)
     with pytest.raises(InputError, match="is of format 'sssp-pipeline run' 2, this release reads") as caught:
         sp.run(asked)
-    assert read_manifest(str(tmp_path / "g")).options["reader"] == 4  # made again
+    assert read_manifest("g").options["reader"] == 4  # made again
     assert caught.value.hint.startswith("use the release that wrote it")

@@ -104,10 +104,7 @@ def test_a_store_that_holds_another_graph_by_now_is_refused(stores):
     )
 
 
-def test_a_task_on_an_older_version_finds_it(tmp_path):
-    store, spec = str(tmp_path / "graph"), Graph(input=str(tmp_path / "edges.txt"))
-    ids = []
-    for text in ("0 1 5\n", "0 1 6\n"):
-        (tmp_path / "edges.txt").write_text(text)
-        ids.append(ingest(spec, store, Quiet())[0].content_id)
+def test_a_task_on_an_older_version_finds_it(tmp_path, ingested):
+    store = str(tmp_path / "graph")
+    ids = [ingested(text).content_id for text in ("0 1 5\n", "0 1 6\n")]
     assert [resident_graph(store, content_id).graph().weights.tolist() for content_id in ids] == [[5], [6]]

@@ -7,25 +7,19 @@ from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, 
 from sssp_pipeline.workflow.graph import Weights
 
 
-@pytest.mark.parametrize("dtype", ["int64", "uint64"])
-def test_integers_come_back_as_they_are_in_the_smallest_type(dtype):
-    for values, smallest in (([0, 255], "uint8"), ([1, 2**53 + 1], "uint64"), ([7, 2**40], "uint64")):
-        kept = WeightRange().add(np.array(values, dtype))
-        assert (kept.tolist(), kept.dtype) == (values, smallest)
-
-
 @pytest.mark.parametrize(
-    ("values", "smallest"),
+    ("values", "dtype", "smallest"),
     [
-        ([-1, 100], "int16"),
-        ([-1, 2**32 - 1], "int64"),
-        ([-1, 2**32], "int64"),
-        ([-1, 2**53 + 1], "int64"),
-        ([-(2**63), 2**63 - 1], "int64"),
+        *(([0, 255], dtype, "uint8") for dtype in ("int64", "uint64")),
+        *(([1, 2**53 + 1], dtype, "uint64") for dtype in ("int64", "uint64")),
+        ([7, 2**40], "int64", "uint64"),
+        ([-1, 100], "int64", "int16"),
+        *(([-1, most], "int64", "int64") for most in (2**32 - 1, 2**32, 2**53 + 1)),
+        ([-(2**63), 2**63 - 1], "int64", "int64"),
     ],
 )
-def test_no_integer_is_rounded_beside_a_negative_one(values, smallest):
-    kept = WeightRange().add(np.array(values))
+def test_integers_come_back_as_they_are_in_the_smallest_type(values, dtype, smallest):
+    kept = WeightRange().add(np.array(values, dtype))
     assert (kept.tolist(), kept.dtype) == (values, smallest)
 
 
@@ -39,10 +33,13 @@ def seen(*chunks) -> WeightRange:
 @pytest.mark.parametrize(
     ("chunks", "wanted"),
     [
+        ([[0]], "uint32"),
         ([[1, 2**32 - 2]], "uint32"),
         ([[1, 2**32 - 1]], "uint64"),
         ([[-1, 2**31 - 2]], "int32"),
         ([[-1, 2**31 - 1]], "int64"),
+        ([[-(2**31)]], "int32"),
+        ([[-(2**31) - 1]], "int64"),
         ([[80300.0, 80301.0]], "uint32"),
         ([[80300.0], [7]], "uint32"),
         ([[0.5, 2**24]], "uint32 of 1/10"),
@@ -58,6 +55,7 @@ def seen(*chunks) -> WeightRange:
         ([[2**52], [0.1]], "float64"),
         ([[2.0**52 + 2]], "float64"),
         ([[2.0**127]], "float64"),
+        ([[1e-39]], "float64"),
         ([[0.1 + 0.2]], "float64"),
         ([[1 / 3]], "float64"),
         ([[-0.0, 0.5]], "uint32 of 1/10"),
@@ -65,7 +63,7 @@ def seen(*chunks) -> WeightRange:
     ],
 )
 @pytest.mark.parametrize("order", [1, -1])
-def test_decimals_of_few_places_are_integers(chunks, wanted, order):
+def test_the_type_is_the_smallest_that_holds_every_weight(chunks, wanted, order):
     found = str(seen(*chunks[::order]).type_of(Weights(), None))
     assert found.split(":")[0] == wanted
     assert ("sums are rounded" in found) == ("float" in wanted)
@@ -95,9 +93,9 @@ def test_weights_as_they_are_stored(dtype, factor, given, wanted):
     assert (found.dtype, found.tolist()) == (dtype, wanted)
 
 
-@pytest.mark.parametrize(("typed", "dtype"), [("float64", "float64"), ("float32", "float32")])
-def test_a_typed_column_keeps_its_type(typed, dtype):
-    found = seen([0.5]).type_of(Weights(), np.dtype(typed))
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_typed_column_keeps_its_type(dtype):
+    found = seen([0.5]).type_of(Weights(), np.dtype(dtype))
     assert (found.dtype, found.scale) == (dtype, None)
 
 

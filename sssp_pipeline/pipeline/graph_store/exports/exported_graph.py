@@ -13,7 +13,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.graph_store.edge_stream import EdgeBlock, EdgeStream
-from sssp_pipeline.pipeline.graph_store.loading import load_ids, vertex_rows
+from sssp_pipeline.pipeline.graph_store.loading import load_ids, part_table
 from sssp_pipeline.storage import files
 
 #: Names of the columns of a Parquet file, unless the user names others.
@@ -126,7 +126,7 @@ class ExportedGraph:
                 yield pa.table({"id": np.arange(first + begin, first + upto)})
             return
         for part in manifest.vertices:
-            rows = vertex_rows(self.stream.store, part, *names).rename_columns(list(names.values()))
+            rows = part_table(self.stream.store, part, *names).rename_columns(list(names.values()))
             if "id" not in rows.column_names:
                 rows = rows.add_column(0, "id", pa.array(np.arange(first + part.first, first + part.last)))
             yield rows

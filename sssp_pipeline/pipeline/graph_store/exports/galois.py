@@ -16,15 +16,15 @@ def write_galois(graph: ExportedGraph) -> None:
     with files.open_atomic(graph.url, plain=True, synced=True) as handle:
         handle.write(struct.pack("<QQQQ", _VERSION, dtype.itemsize, graph.n_vertices, graph.n_edges))
         skipped = 1  # the first row offset, 0, is no end of a row
-        for offsets in graph.stream.row_offsets():
+        for offsets in graph.stream.values("row_offset"):
             handle.write(offsets[skipped:].astype("<u8"))
             skipped = 0
-        for targets in graph.stream.targets():
+        for targets in graph.stream.values("col_index"):
             handle.write(targets.astype("<u4", copy=False))
         if graph.n_edges % 2:
             handle.write(bytes(4))
         done = 0
-        for weights in graph.stream.weights():
+        for weights in graph.stream.values("weight"):
             handle.write(graph.weights(weights).astype(dtype, copy=False))
             done += len(weights)
             graph.written(done)

@@ -80,7 +80,8 @@ def export_graph(
             hint="name a file for a table of number and id: `--vertices vertices.parquet`, in Python `vertices=`; "
             "or write a `.parquet` file, which has the ids",
         )
-    coordinates = _coordinates_url(url) if name == "dimacs" and manifest.coordinates else None
+    has_coordinates = name == "dimacs" and manifest.coordinates
+    coordinates = url.removesuffix(".gr") + ".co" if has_coordinates else None
     to_write = [u for u in (coordinates, vertices, url) if u is not None]
     for target in to_write:
         if files.exists(target):
@@ -154,11 +155,6 @@ def _three_names(columns: Sequence[str], format_name: str) -> tuple[str, str, st
             hint="name the columns of source, target and weight: `from,to,minutes`",
         )
     return names[0], names[1], names[2]
-
-
-def _coordinates_url(url: str) -> str:
-    """Return the name of the file of coordinates that goes with the DIMACS file `url`."""
-    return url.removesuffix(".gr") + ".co"
 
 
 def _tell_numbers(graph: ExportedGraph) -> None:

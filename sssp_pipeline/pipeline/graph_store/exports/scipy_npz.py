@@ -26,9 +26,9 @@ def write_scipy_npz(graph: ExportedGraph) -> None:
         files.open_atomic(graph.url, plain=True, synced=True) as handle,
         zipfile.ZipFile(handle, "w") as archive,
     ):
-        _write_array(archive, "indices", index, graph.n_edges, stream.targets())
-        _write_array(archive, "indptr", index, graph.n_vertices + 1, stream.row_offsets())
-        weights = (graph.weights(values) for values in stream.weights())
+        _write_array(archive, "indices", index, graph.n_edges, stream.values("col_index"))
+        _write_array(archive, "indptr", index, graph.n_vertices + 1, stream.values("row_offset"))
+        weights = (graph.weights(values) for values in stream.values("weight"))
         _write_array(archive, "data", graph.weight_dtype, graph.n_edges, weights)
         _write_scalars(archive, graph)
     graph.written(graph.n_edges)

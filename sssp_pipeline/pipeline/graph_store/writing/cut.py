@@ -189,10 +189,10 @@ class Cut:
             self._columns = None
         if self._columns is None:
             size = max(n_edges, part_files.PART_EDGES)
-            is_usual = n_edges <= part_files.PART_EDGES and len(self._free) > 0
-            self._columns = (
-                self._free.pop() if is_usual else (np.empty(size, np.uint32), np.empty(size, self._dtype))
-            )
+            if size == part_files.PART_EDGES and self._free:
+                self._columns = self._free.pop()
+            else:
+                self._columns = np.empty(size, np.uint32), np.empty(size, self._dtype)
         return self._columns
 
     def _write_edges(self) -> None:

@@ -23,7 +23,7 @@ from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import atomic_or, one_bits, trailing_zeros
-from sssp_pipeline.pipeline.ingest.ids.id_runs import IntegerRuns, StringRuns, unique_integers, unique_strings
+from sssp_pipeline.pipeline.ingest.ids.id_runs import IntegerRuns, StringRuns, unique_strings
 from sssp_pipeline.pipeline.ingest.spill import Spill
 
 #: Smaller ids are marked in a bitmap of 256 MiB. Only its used pages take memory.
@@ -138,9 +138,7 @@ class DeclaredIds:
         return *codes, EVERYWHERE
 
     def finish(self) -> VertexIds:
-        return VertexIds(
-            IdMapping(kind="offset", type="int64", first_id=self._first_id), None, self._n_vertices
-        )
+        return _counted(self._first_id, self._n_vertices)
 
     def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
         return _shifted(codes, self._first_id)
@@ -183,7 +181,7 @@ class IntegerIds:
         if max(int(largest) for _, largest in found) < self._n_ids:
             return *codes, EVERYWHERE
         beyond = [np.flatnonzero(ids >= self._n_ids) for ids in (src, dst)]
-        unique, places = unique_integers(np.concatenate([src[beyond[0]], dst[beyond[1]]]))
+        unique, places = np.unique(np.concatenate([src[beyond[0]], dst[beyond[1]]]), return_inverse=True)
         codes[0][beyond[0]] = self._n_ids + places[: len(beyond[0])]
         codes[1][beyond[1]] = self._n_ids + places[len(beyond[0]) :]
         return *codes, self._large.add(unique)

@@ -41,12 +41,6 @@ SAMPLED_OF = 4096
 _MERGED_BYTES = 256
 
 
-def unique_integers(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different `ids` in ascending order, and the place of each of `ids` among them."""
-    unique, places = np.unique(ids, return_inverse=True)
-    return unique, places
-
-
 def unique_strings(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Return the different `ids` in ascending order of their bytes, and the place of each of `ids` among them."""
     encoded = ids.dictionary_encode()
@@ -99,29 +93,27 @@ class Runs(ABC):
         return self._numbers[run].read()
 
     def merge(self, first_number: int) -> int:
-        """Number all different ids from `first_number` on, and return how many they are; `_append` gets them."""
+        """Number all different ids from `first_number` on, and return how many they are; `append` gets them."""
         threads = usable_cores()
         self._numbers = [self._spill.reserve(np.dtype(np.uint32), run.n_ids) for run in self._runs]
         samples = sorted(value for run in self._runs for value in run.sample)
         step = max(1, self._memory_bytes // (_MERGED_BYTES * SAMPLED_OF * (threads + 3)))
         limits = sorted(set(samples[step::step]))
+
+        def bounds_in(run: _Run) -> list[int]:
+            return [0, *(self._position(run, limit) for limit in limits), run.n_ids]
+
+        def merged(i: int) -> tuple[Any, np.ndarray]:
+            return self._merged(
+                [self._read(run, b[i], b[i + 1]) for run, b in zip(self._runs, bounds, strict=True)]
+            )
+
         with ThreadPoolExecutor(threads) as pool:
-            bounds = list(
-                pool.map(
-                    lambda run: [0, *(self._position(run, limit) for limit in limits), run.n_ids], self._runs
-                )
-            )
+            bounds = list(pool.map(bounds_in, self._runs))
+        n_ranges = len(limits) + 1 if self._runs else 0
         n = 0
-        for i, (unique, places) in enumerate(
-            map_in_order(
-                lambda i: self._merged(
-                    [self._read(run, b[i], b[i + 1]) for run, b in zip(self._runs, bounds, strict=True)]
-                ),
-                iter(range(len(limits) + 1 if self._runs else 0)),
-                threads,
-            )
-        ):
-            self._append(unique)
+        for i, (unique, places) in enumerate(map_in_order(merged, iter(range(n_ranges)), threads)):
+            self.append(unique)
             numbers = (first_number + n + places.astype(np.int64)).astype(np.uint32)
             sizes = [0, *np.cumsum([b[i + 1] - b[i] for b in bounds]).tolist()]
             for kept, b, (begin, end) in zip(self._numbers, bounds, pairwise(sizes), strict=True):
@@ -144,8 +136,8 @@ class Runs(ABC):
         """Return the different ids of `pieces` in ascending order, and the place of each of their ids among them."""
 
     @abstractmethod
-    def _append(self, unique: Any) -> None:
-        """Add the ids of the next range to the table of all ids."""
+    def append(self, unique: Any) -> None:
+        """Add the next ids to the table of all ids, which ascend."""
 
 
 class IntegerRuns(Runs):
@@ -163,10 +155,6 @@ class IntegerRuns(Runs):
         """Return whether `n` ids at once fit the memory of the table."""
         return 8 * n <= self._memory_bytes // 8
 
-    def append(self, ids: np.ndarray) -> None:
-        """Add ids to the table that are smaller than all ids of the runs."""
-        self._append(ids)
-
     def table(self) -> pa.Array:
         """Return the ids that were appended and merged, int64."""
         return arrow_array(self._column.array())
@@ -179,9 +167,10 @@ class IntegerRuns(Runs):
         return int(np.searchsorted(block, value))
 
     def _merged(self, pieces: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        return unique_integers(np.concatenate(pieces))
+        unique, places = np.unique(np.concatenate(pieces), return_inverse=True)
+        return unique, places
 
-    def _append(self, unique: np.ndarray) -> None:
+    def append(self, unique: np.ndarray) -> None:
         self._column.append(unique)
 
 
@@ -220,7 +209,7 @@ class StringRuns(Runs):
     def _merged(self, pieces: list[pa.Array]) -> tuple[pa.Array, np.ndarray]:
         return unique_strings(pa.concat_arrays(pieces))
 
-    def _append(self, unique: pa.Array) -> None:
+    def append(self, unique: pa.Array) -> None:
         ends, content = buffers_of(unique)
         self._ends.append(ends[1:] + len(self._content))
         self._content.append(content)

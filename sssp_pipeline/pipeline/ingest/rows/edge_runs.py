@@ -6,7 +6,7 @@ the groups that all runs have in this range. Memory holds where the groups of ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,6 +124,19 @@ def keep_run(
     return EdgeRun(kept[:n_columns], limits, starts, ends[2], tuple(sums[:n_columns])), loops
 
 
+def with_vertices_elsewhere(
+    run: EdgeRun,
+    vertices: Callable[[np.ndarray], np.ndarray],
+    keep: Callable[[list[np.ndarray]], Iterable[Readable]],
+    chunk: int = EVERYWHERE,
+) -> EdgeRun:
+    """Return a run with `vertices(codes)` in place of codes, which `keep` writes to files; raises as `EdgeRun.read`."""
+    ends = [vertices(run.read(column)) for column in (0, 1)]
+    limits = vertices(run.limits.astype(np.uint32)).astype(np.int64)
+    sums = (*group_sums(ends, run.starts), *run.sums[2:])
+    return replace(run, columns=(*keep(ends), *run.columns[2:]), limits=limits, chunk=chunk, sums=sums)
+
+
 def with_vertices(run: EdgeRun, ids: IdCollector) -> EdgeRun:
     """Return a run whose codes are replaced, in their place, by vertices; raises as `Spill.keep` and `EdgeRun.read`."""
     sums = list(run.sums)
@@ -208,11 +221,8 @@ class EdgeRuns:
                 column, run = on_disk[damaged, :2]
                 raise DamagedFileError(self._runs[run].columns[column].place)
         src, dst = (self._scratch.array(name, n, np.uint32) for name in ("src", "dst"))
-        weights, is_float = (
-            self._scratch.array("weights", n, weight_type.dtype),
-            weight_type.dtype.kind == "f",
-        )
-        factor = float(weight_type.factor)
+        weights = self._scratch.array("weights", n, weight_type.dtype)
+        is_float, factor = weight_type.dtype.kind == "f", float(weight_type.factor)
         _gather_ends(addresses, begins, places, src, dst)
         for given, which in self._of_dtype.items():
             # The same weight may be an integer in one chunk and a decimal in another. Both go through float64, so that
@@ -251,11 +261,8 @@ def _find_groups(
         own, own_starts = limits[groups[r] : groups[r + 1]], starts[groups[r] + r : groups[r + 1] + r + 1]
         begin = max(np.int64(0), _n_below(own, first + 1) - 1)
         end = max(begin, _n_below(own, last))
-        places[0, r], places[1, r], places[2, r] = (
-            own_starts[begin],
-            own_starts[end] - own_starts[begin],
-            total,
-        )
+        n = own_starts[end] - own_starts[begin]
+        places[0, r], places[1, r], places[2, r] = own_starts[begin], n, total
         places[3, r], places[4, r] = begin, end - begin
         total += places[1, r]
     return total

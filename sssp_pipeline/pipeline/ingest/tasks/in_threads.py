@@ -22,7 +22,7 @@ from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds
 from sssp_pipeline.pipeline.ingest.job import Job
 from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, group_sums
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, with_vertices_elsewhere
 from sssp_pipeline.pipeline.ingest.spill import Readable, Spill, SpilledArray
 from sssp_pipeline.pipeline.ingest.tasks.read_by_tasks import ByTasks
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import Stored
@@ -86,7 +86,7 @@ class InThreads(ByTasks):
                 runs = [run for part in parts for run in part]
             job = replace(job, ids=DeclaredIds(facts.vertex_ids.n_vertices, 0))
         opened = _OpenedFiles(self.resources, job.spill)
-        return ReadEdges(job, self.given, [opened.run(run) for run in runs], *facts)
+        return ReadEdges(job, self.given, [opened.run(run) for run in runs], facts)
 
     def _numbered(self, job: Job, part: int) -> list[EdgeRun]:
         """Return the runs of a part with vertices in place of codes. The part itself stays as it was recorded."""
@@ -95,14 +95,10 @@ class InThreads(ByTasks):
         def vertices(codes: np.ndarray) -> np.ndarray:
             return job.ids.vertices(codes, EVERYWHERE) if numbers is None else numbers[codes]
 
-        def with_vertices(run: EdgeRun) -> EdgeRun:
-            ends = [vertices(run.read(column)) for column in (0, 1)]
-            columns = (*map(job.spill.keep, ends), *run.columns[2:])
-            limits = vertices(run.limits.astype(np.uint32)).astype(np.int64)
-            sums = (*group_sums(ends, run.starts), *run.sums[2:])
-            return replace(run, columns=columns, limits=limits, sums=sums)
+        def keep(ends: list[np.ndarray]) -> Iterable[Readable]:
+            return map(job.spill.keep, ends)
 
-        return [with_vertices(run) for run in self.parts[part].runs]
+        return [with_vertices_elsewhere(run, vertices, keep) for run in self.parts[part].runs]
 
 
 def _stored_runs(url: str, runs: list[EdgeRun]) -> list[EdgeRun]:

@@ -17,7 +17,7 @@ from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import WantedParts, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
-from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, Range, ReadEdges, Rows
+from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, EdgesSeen, Range, ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, DeclaredIds, IntegerIds, Numbering
 from sssp_pipeline.pipeline.ingest.job import Job
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
@@ -61,7 +61,7 @@ class OnWorkers(ByTasks):
     def edges(self, job: Job, facts: EdgeFacts) -> ReadEdges:
         numbering, runs = self._numbered(job, facts.vertex_ids)
         job = replace(job, ids=DeclaredIds(facts.vertex_ids.n_vertices, 0))
-        edges_made = EdgesOnWorkers(job, self.given, runs, *facts)
+        edges_made = EdgesOnWorkers(job, self.given, runs, facts)
         edges_made.make_rows(self.settings, self.tasks, numbering)
         return edges_made
 
@@ -101,14 +101,15 @@ class EdgesOnWorkers(ReadEdges):
     _pool: TaskPool
 
     def make_rows(self, settings: Settings, tasks: TasksWithNotes, numbering: Numbering) -> None:
-        """Have the workers make all rows; raises as `ReadEdges.rows`."""
+        """Have the workers make all rows; raises as `ReadEdges.all_rows`."""
         self._pool, plan = tasks.pool, tasks.plan
-        job, n_vertices = self.job, self.vertex_ids.n_vertices
+        job = self.job
         total = sum(run.n_edges for run in self.runs)
         n_edges = max(_FEWEST_ROW_EDGES, total // (TASKS_EACH * plan.n_threads))
         n_edges = min(n_edges, plan.row_edges)
         # Only this process knows the ids.
-        numbers = VertexIds(IdMapping(kind="offset", type="int64"), None, n_vertices)
+        numbers = VertexIds(IdMapping(kind="offset", type="int64"), None, self.facts.vertex_ids.n_vertices)
+        facts = EdgeFacts(EdgesSeen(self.facts.found.seen), numbers, self.facts.weight_type)
         without_edges = replace(
             job.edge_list,
             read=_read_nothing,
@@ -118,7 +119,7 @@ class EdgesOnWorkers(ReadEdges):
             skipped=SkippedRows(),
             pieces=(),
         )
-        ranges = list(self.ranges(n_edges, 4 * n_edges))
+        ranges = list(self.ranges(n_edges))
 
         def task(number: int) -> RowsTask:
             between = ranges[number].vertices
@@ -128,10 +129,8 @@ class EdgesOnWorkers(ReadEdges):
                 without_edges,
                 [part for run in self.runs if (part := part_of(run, *between)).n_edges],
                 numbering,
-                numbers,
                 Range(between, between),
-                self.seen,
-                self.weight_type,
+                facts,
                 plan.keys,
             )
 
@@ -146,15 +145,15 @@ class EdgesOnWorkers(ReadEdges):
         self._made, fault = tasks.results("ranges were made", rows_task, keys, task, advance)
         if fault is not None and isinstance(fault.error, InputError):
             with Spill(0) as spill:
-                named = replace(task(len(self._made)), vertex_ids=self.vertex_ids)
-                for _ in edges_of(named, spill).rows(named.within):
+                named = replace(task(len(self._made)), facts=self.facts)
+                for _ in edges_of(named, spill).all_rows(named.within):
                     pass
         if fault is not None:
             raise fault.error
         self._n_edges = sum(len(made.col_indices) for made in self._made)
         self._reverse_difference = sum_of_differences(made.reverse_difference for made in self._made)
 
-    def rows(self, within: Range | None = None, keys: np.ndarray | None = None) -> Iterator[Rows]:
+    def all_rows(self, within: Range | None = None, keys: np.ndarray | None = None) -> Iterator[Rows]:
         """Give all rows, range by range in ascending order."""
         assert within is None, "rows are made once"
         return map_in_order(RowsMade.rows, iter(self._made), 2)

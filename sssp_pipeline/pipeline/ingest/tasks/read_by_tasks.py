@@ -16,11 +16,11 @@ import numpy as np
 
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.formats.edge_list import InputEdges
+from sssp_pipeline.pipeline.ingest.edges import EdgesSeen
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import IntegerIds
-from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES
 from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.ingest.reading import EdgesSeen, Work, read_runs
+from sssp_pipeline.pipeline.ingest.reading import Work, read_runs
 from sssp_pipeline.pipeline.ingest.spill import Spill, SpilledArray
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds
 from sssp_pipeline.pipeline.ingest.tasks.task_notes import Notes, Plan, TasksWithNotes, digest_of
@@ -34,7 +34,6 @@ from sssp_pipeline.pipeline.ingest.tasks.tasks import (
     job_of,
     joined,
 )
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 
 #: Tasks for each thread. With several, all threads end at about the same time.
 TASKS_EACH = 4
@@ -78,9 +77,7 @@ class ByTasks(Work):
 
     def read(self, job: Job) -> EdgesSeen:
         groups = _grouped(self.given, job.edge_list.pieces, self.tasks.plan.n_threads)
-        seen, n_loops = WeightRange(), 0
-        sample: list[tuple] = []
-        n_edges = 0
+        found, n_edges = EdgesSeen(), 0
 
         def task(number: int) -> ReadTask:
             return ReadTask(self.settings, number, groups[number].pieces)
@@ -94,19 +91,15 @@ class ByTasks(Work):
         work = self.task_function()
         self.parts, fault = self.tasks.results("parts were read", work, keys, task, advance)
         for part in self.parts:
-            sample += part.sample[: SAMPLE_EDGES - len(sample)]
-            seen.merge(part.seen)
-            seen.n_edges += part.seen.n_edges
-            seen.n_weighted += part.seen.n_weighted
-            n_loops += part.n_loops
+            found.add(EdgesSeen(part.seen, part.n_loops, part.sample))
             job.edge_list.skipped.add(part.skipped.count, part.skipped.lines)
         if fault is not None:
             self._read_again(job, groups)
             raise fault.error  # only that worker could not read it
-        if not seen.n_edges:
+        if not found.seen.n_edges:
             for _ in job.edge_list.chunks():
                 raise AssertionError("an edge appeared")
-        return EdgesSeen(seen, n_loops, sample)
+        return found
 
     def _read_again(self, job: Job, groups: list[_Group]) -> None:
         """Raise the error of the first group with a fault: here, the edges and lines before the group are counted."""

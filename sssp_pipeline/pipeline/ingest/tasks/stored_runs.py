@@ -23,7 +23,7 @@ from sssp_pipeline.kernels.host.xxh64 import are_parts_whole, sums_of_parts
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE, Numbering
 from sssp_pipeline.pipeline.ingest.ids.id_runs import buffers_of, strings_of
-from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, group_sums
+from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, group_sums, with_vertices_elsewhere
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.spill import Readable, SpilledArray
 from sssp_pipeline.storage import files
@@ -98,15 +98,8 @@ class Stored:
         n_held = self.before + self.length + self.after
         begin, end = blocks.start * (_BLOCK_BYTES // size), blocks.stop * (_BLOCK_BYTES // size)
         sums = self.sums[_SUM_BYTES * blocks.start : _SUM_BYTES * blocks.stop]
-        held = first - begin, min(end, n_held) - last
-        return replace(
-            self,
-            begin=self.begin + begin * size,
-            length=last - first,
-            sums=sums,
-            before=held[0],
-            after=held[1],
-        )
+        before, after = first - begin, min(end, n_held) - last
+        return Stored(self.url, self.begin + begin * size, last - first, self.dtype, sums, before, after)
 
     def check(self) -> None:
         """Read all blocks; raises as `read`."""
@@ -274,11 +267,12 @@ def numbered(folder: str, name: str, run: EdgeRun, numbers: np.ndarray) -> EdgeR
 
     Raises as `store_arrays` and `EdgeRun.read`.
     """
-    ends = [numbers[run.read(0)], numbers[run.read(1)]]
-    stored = store_arrays(folder, name, *ends, in_blocks=False)
-    limits = numbers[run.limits].astype(np.int64)
-    sums = (*group_sums(ends, run.starts), *run.sums[2:])
-    return replace(run, columns=(*stored, *run.columns[2:]), limits=limits, chunk=NUMBERED, sums=sums)
+    return with_vertices_elsewhere(
+        run,
+        numbers.__getitem__,
+        lambda ends: store_arrays(folder, name, *ends, in_blocks=False),
+        chunk=NUMBERED,
+    )
 
 
 @dataclass(frozen=True)

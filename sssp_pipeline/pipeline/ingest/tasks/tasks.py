@@ -16,10 +16,9 @@ import numpy as np
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, SkippedRows
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
-from sssp_pipeline.pipeline.ingest.edges import Range, ReadEdges, Rows, joined_rows
+from sssp_pipeline.pipeline.ingest.edges import EdgeFacts, Range, ReadEdges, Rows, joined_rows
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import (
     DeclaredIds,
     IntegerIds,
@@ -43,7 +42,7 @@ from sssp_pipeline.pipeline.ingest.tasks.stored_runs import (
     store_ids,
     store_runs,
 )
-from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.retries import mark_reachable
 from sssp_pipeline.workflow.graph import Graph
@@ -273,12 +272,9 @@ class RowsTask:
     #: All edges from these vertices, and some others.
     runs: list[EdgeRun]
     numbering: Numbering
-    vertex_ids: VertexIds
     #: The range of the vertices; these are their codes too.
     within: Range
-    #: What all weights need, and how they are stored.
-    seen: WeightRange
-    weight_type: WeightType
+    facts: EdgeFacts
     #: As for `reverses.reverse_difference`.
     keys: np.ndarray
 
@@ -308,7 +304,7 @@ def rows_task(task: RowsTask) -> RowsMade | TaskFault:
     mark_reachable(files.redacted(settings.folder))
     with Spill(0) as spill:
         try:
-            made = list(edges_of(task, spill).rows(task.within, task.keys))
+            made = list(edges_of(task, spill).all_rows(task.within, task.keys))
         except (InputError, DamagedFileError) as error:
             return TaskFault(error)
     rows = joined_rows(made)
@@ -320,7 +316,6 @@ def edges_of(task: RowsTask, spill: Spill) -> ReadEdges:
     """Return the edges of a task in memory; raises as `stored_runs.fetched`."""
     settings = task.settings
     runs = fetched(task.runs, task.numbering)
-    ids = DeclaredIds(task.vertex_ids.n_vertices, 0)
+    ids = DeclaredIds(task.facts.vertex_ids.n_vertices, 0)
     job = Job(settings.spec, task.edge_list, ids, spill, settings.memory, Quiet())
-    given = Given(settings.spec, [], [])
-    return ReadEdges(job, given, runs, task.seen, 0, [], task.vertex_ids, task.weight_type, None)
+    return ReadEdges(job, Given(settings.spec, [], []), runs, task.facts)

@@ -44,9 +44,7 @@ def numbered(ids, chunks):
         assert {v.dtype for v in (*vertices, src, dst)} == {np.dtype(np.uint32)}
         for codes_of_end, ends in zip((src, dst), vertices, strict=True):
             order = np.argsort(codes_of_end, kind="stable")
-            assert (np.diff(ends[order].astype(np.int64)) >= 0).all(), (
-                "codes have another order than vertices"
-            )
+            assert (np.diff(ends[order].astype(np.int64)) >= 0).all(), "codes and vertices differ in order"
         again.append([[names[v] for v in ends] for ends in vertices])
     return found, again
 
@@ -105,24 +103,25 @@ def test_an_id_that_no_vertex_has_is_at_the_next_one():
         assert ids.vertices(codes, chunk).tolist() == [0, 1, 1, 2, 3, 3]
 
 
+def assert_strings_are_numbered(ids, chunks):
+    """Assert that `ids` numbers the strings of `chunks` in ascending order."""
+    found, again = numbered(ids, [pa.array(chunk, pa.large_string()) for chunk in chunks])
+    assert found.column().to_pylist() == sorted({s for chunk in chunks for s in chunk})
+    assert again == [[chunk[::2], chunk[1::2]] for chunk in chunks]
+
+
 @pytest.mark.medium
 @settings(deadline=None)
 @given(st.lists(st.lists(st.text(max_size=4), min_size=1, max_size=30), min_size=1, max_size=3))
 def test_string_ids_are_numbered_in_ascending_order(chunks):
     with Spill(0) as spill:
-        found, again = numbered(
-            StringIds(spill, 70), [pa.array(chunk, pa.large_string()) for chunk in chunks]
-        )
-    assert found.column().to_pylist() == sorted({s for chunk in chunks for s in chunk})
-    assert again == [[chunk[::2], chunk[1::2]] for chunk in chunks]
+        assert_strings_are_numbered(StringIds(spill, 70), chunks)
 
 
 def test_many_strings(kept):
     rng = np.random.default_rng(3)
     chunks = [[f"stop-{i}" for i in rng.integers(0, 900, n)] for n in (1000, 1, 600, 50)]
-    found, again = numbered(StringIds(*kept), [pa.array(chunk, pa.large_string()) for chunk in chunks])
-    assert found.column().to_pylist() == sorted({s for chunk in chunks for s in chunk})
-    assert again == [[chunk[::2], chunk[1::2]] for chunk in chunks]
+    assert_strings_are_numbered(StringIds(*kept), chunks)
 
 
 @pytest.mark.parametrize("kind", ["integer", "string"])

@@ -29,26 +29,21 @@ def kept_runs(spill, types=TYPES, n=4000):
     for number, name in enumerate(types):
         src, dst = (random.integers(40 * number, 50_000, n).astype(np.uint32) for _ in range(2))
         weights = None if name is None else (4 * random.random(n)).astype(name)
-        runs.append(
-            keep_run(spill, (src, dst, 0), weights, drop_loops=False, add_reverses=False, scratch=Scratch())[
-                0
-            ]
-        )
+        how = {"drop_loops": False, "add_reverses": False, "scratch": Scratch()}
+        runs.append(keep_run(spill, (src, dst, 0), weights, **how)[0])
         given = np.full(n, DEFAULT[0]) if weights is None else weights.astype(np.float64)
         edges += zip(src.tolist(), dst.tolist(), given.tolist(), strict=True)
     return runs, edges
 
 
 @pytest.mark.parametrize("types", [TYPES, NO_TYPES], ids=["weights", "no-weights"])
-@pytest.mark.parametrize("memory", [0, 100_000, 1 << 30])
-def test_a_range_has_all_its_edges(memory, types):
+@pytest.mark.parametrize(
+    ("memory", "are_in_memory"), [(0, {False}), (100_000, {True, False}), (1 << 30, {True})]
+)
+def test_a_range_has_all_its_edges(memory, are_in_memory, types):
     with Spill(memory) as spill:
         runs, edges = kept_runs(spill, types)
-        assert {run.columns[0].memory is not None for run in runs} == {
-            0: {False},
-            100_000: {True, False},
-            1 << 30: {True},
-        }[memory]
+        assert {run.columns[0].memory is not None for run in runs} == are_in_memory
         table = EdgeRuns(runs)
         limits = [0, *limits_between(runs, 2000).tolist(), 50_000]
         assert len(limits) >= 8

@@ -25,6 +25,11 @@ def listed(offsets, cols, weights, first=0):
     return list(zip(src.tolist(), cols.tolist(), weights.tolist(), strict=True))
 
 
+def lightest_of(rows):
+    """Return the lightest of the edges with equal ends, sorted."""
+    return sorted((*ends, w) for ends, w in {row[:2]: row[2] for row in sorted(rows, reverse=True)}.items())
+
+
 @settings(deadline=None)
 @given(edges, st.booleans(), st.booleans(), st.booleans())
 def test_groups_hold_every_edge_in_the_order_of_the_input(rows, drop_loops, mirror, weighted):
@@ -80,11 +85,7 @@ def test_of_parallel_edges_the_lightest_is_kept(rows, dtype):
     offsets, cols, _ = build(rows, 13, dtype=dtype)
     repeated = len({(u, v) for u, v, _ in rows}) < len(rows)
     assert (sorted_rows.first_duplicate(offsets, cols) >= 0) == repeated
-    lightest = {}
-    for u, v, w in rows:
-        lightest[u, v] = min(w, lightest.get((u, v), w))
-    wanted = sorted((u, v, w) for (u, v), w in lightest.items())
-    assert listed(*build(rows, 13, lightest=True, dtype=dtype)) == wanted
+    assert listed(*build(rows, 13, lightest=True, dtype=dtype)) == lightest_of(rows)
 
 
 @pytest.mark.parametrize("lightest", [False, True])
@@ -95,18 +96,14 @@ def test_rows_whose_keys_do_not_fit_are_divided(spread, lightest):
     src = (random.integers(0, 40, n) * spread % (last + 40)).astype(np.uint32)
     dst = (2**32 - 2 - random.integers(0, 20, n)).astype(np.uint32)
     weights = random.integers(-5, 5, n).astype(np.float64)
-    rows = [
-        row
-        for row in zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True)
-        if first <= row[0] < last
-    ]
-    wanted = sorted({(u, v): w for u, v, w in sorted(rows, reverse=True)}.items())
-    wanted = [(u, v, w) for (u, v), w in wanted] if lightest else sorted(rows)
+    rows = zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True)
+    wanted = sorted(row for row in rows if first <= row[0] < last)
+    if lightest:
+        wanted = lightest_of(wanted)
     bounds = sorted_rows.Bounds.of_edges(dst, weights)
     assert len(list(sorted_rows._small_ranges(first, last, src, dst, weights, bounds))) > 1
-    assert (
-        listed(*sorted_rows.rows_between(first, last, src, dst, weights, lightest=lightest), first) == wanted
-    )
+    found = sorted_rows.rows_between(first, last, src, dst, weights, lightest=lightest)
+    assert listed(*found, first) == wanted
 
 
 @pytest.mark.parametrize("dtype", WEIGHT_DTYPES)
@@ -122,7 +119,7 @@ def test_weights_at_the_ends_of_their_type_are_sorted(dtype, lightest, spread):
     src, dst = (rng.integers(0, 9, 400).astype(np.uint32) for _ in range(2))
     wanted = sorted(zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True))
     if lightest:
-        wanted = [(u, v, w) for (u, v), w in {(u, v): w for u, v, w in reversed(wanted)}.items()][::-1]
+        wanted = lightest_of(wanted)
     assert listed(*sorted_rows.rows_between(0, 9, src, dst, weights, lightest=lightest)) == wanted
 
 

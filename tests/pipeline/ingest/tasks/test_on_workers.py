@@ -9,56 +9,37 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
-from pyarrow import csv as pa_csv
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.parsing import file_parts
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import LineFile
-from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest.into_store import ingest
-from sssp_pipeline.pipeline.ingest.tasks import edge_reader, on_workers, read_by_tasks, stored_runs, tasks
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, read_by_tasks, stored_runs, tasks
 from sssp_pipeline.pipeline.solving import ingest_pool
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.graph import Graph
 
-N_FILES, N = 5, 800
 pytestmark = pytest.mark.medium
 
 
-class Lines(Progress):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str, event: str = "note", **_: object) -> None:  # type: ignore[override]
-        self.lines.append(line)
-
-
 @contextmanager
-def cluster_of(n_workers: int, **options):
-    with ExitStack() as resources:
-        local = resources.enter_context(
-            LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", **options
-            )
-        )
-        spec = Cluster(kind="address", address=local.scheduler_address)
-        yield resources.enter_context(OneCluster(spec))
+def cluster_of(n_workers: int):
+    with (
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
+        OneCluster(Cluster(kind="address", address=local.scheduler_address)) as cluster,
+    ):
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -68,51 +49,35 @@ def one_worker():
 
 
 @pytest.fixture(scope="module")
-def four_workers():
-    with cluster_of(4) as cluster:
+def three_workers():
+    with cluster_of(3) as cluster:
         yield cluster
 
 
-@pytest.fixture(autouse=True)
-def small_tasks(monkeypatch):
-    """Let few edges fill a task, a range and a part."""
-    monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
-    monkeypatch.setattr(read_by_tasks, "_FEWEST_TASK_BYTES", 1)
-    monkeypatch.setattr(on_workers, "_FEWEST_ROW_EDGES", 100)
-    monkeypatch.setattr(part_files, "PART_EDGES", 1000)
-    monkeypatch.setattr(part_files, "PART_ROWS", 300)
+@pytest.fixture
+def on_workers(stored, listener):
+    """Give a function that ingests on a cluster as `stored` does."""
 
-
-def stored(store: Path, spec: dict, cluster: OneCluster | None = None, heard: Lines | None = None) -> dict:
-    """Ingest, and return the files of the graph store, without the name of the ingest, and its manifest."""
-    heard = heard or Lines()
-    workers = None if cluster is None else ClusterForIngest(cluster, 1, heard)
-    manifest, _ = ingest(Graph.model_validate(spec), str(store), heard, workers=workers)
-    if cluster is not None:
+    def ingested(store: Path, spec: dict, cluster: OneCluster, heard=None) -> dict:
+        heard = heard or listener()
+        found = stored(store, spec, heard, ClusterForIngest(cluster, 1, heard))
         assert heard.lines[0].startswith("ingest on "), heard.lines
-    files = {}
-    for path in sorted(store.rglob("*")):
-        if path.is_file() and path.parent != store:
-            files[f"{path.parent.name}/{path.name[-13:]}"] = path.read_bytes()
-    assert all(path.name[0] != "." for path in store.iterdir())
-    text = manifest.content
-    for graph in text.get("graphs", {"": text}).values():
-        for folder in ("row_offsets", "edges", "vertices", "edge_weights"):
-            for part in graph.get(folder) or ():
-                part.pop("path")
-    skipped = store / "skipped.txt"
-    return {"files": files, "manifest": text, "skipped": skipped.exists() and skipped.read_text()}
+        return found
+
+    return ingested
 
 
-def assert_same(tmp_path: Path, spec: dict, *clusters: OneCluster) -> dict:
-    """Ingest in this process and on each cluster, and compare all bytes."""
-    alone = stored(tmp_path / "alone", spec)
-    for i, cluster in enumerate(clusters):
-        found = stored(tmp_path / f"on-workers-{i}", spec, cluster)
-        assert found["manifest"] == alone["manifest"]
-        assert found["files"] == alone["files"]
-        assert found["skipped"] == alone["skipped"]
-    return alone
+@pytest.fixture
+def assert_same(tmp_path, stored, on_workers):
+    """Give a function that ingests in this process and on each cluster, and compares all bytes."""
+
+    def compare(spec: dict, *clusters: OneCluster) -> dict:
+        alone = stored(tmp_path / "alone", spec)
+        for i, cluster in enumerate(clusters):
+            assert on_workers(tmp_path / f"on-workers-{i}", spec, cluster) == alone
+        return alone
+
+    return compare
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
@@ -135,40 +100,6 @@ def test_each_line_is_in_the_part_in_which_it_begins(tmp_path, monkeypatch, step
             assert found.rstrip(b"\n") == content[5:].rstrip(b"\n")
 
 
-def ends(kind: str, rng: np.random.Generator, number: int) -> list:
-    numbers = (rng.random(N) ** 3 * 400).astype(int)
-    sparse = (numbers.astype(np.uint64) * np.uint64(2654435761) ** 2 % np.uint64(2**62)).tolist()
-    kinds = {
-        "dense": numbers.tolist(),
-        "from 7": (numbers + 7).tolist(),
-        "with gaps": (numbers * 1000 + 13).tolist(),
-        "sparse": sparse,
-        # The ids of some tasks are their own codes, and those of others are not.
-        "small and large": sparse if number == 2 else numbers.tolist(),
-        "dense and beyond 2^31": (numbers + 2**31 - 100).tolist(),
-        "strings": [f"stop-{'é' * (i % 3)}{i}" for i in numbers.tolist()],
-    }
-    return kinds[kind]
-
-
-def write(folder: Path, ids: str = "dense", suffix: str = "txt") -> dict:
-    """Write the files of an edge list, and return the section of the workflow that reads them."""
-    rng = np.random.default_rng(3)
-    for number in range(N_FILES):
-        weights = rng.integers(0, 9, N).tolist() if number != 3 else (rng.integers(0, 99, N) / 4).tolist()
-        columns = {"from": ends(ids, rng, number), "to": ends(ids, rng, number), "km": weights}
-        path = folder / f"edges-{number}.{suffix}"
-        table = pa.table(columns)
-        if suffix == "parquet":
-            pq.write_table(table, path, row_group_size=300)
-        elif suffix == "csv":
-            pa_csv.write_csv(table, path)
-        else:
-            text = "".join(f"{u} {v} {w}\n" for u, v, w in zip(*columns.values(), strict=True)).encode()
-            path.write_bytes(gzip.compress(text) if suffix == "txt.gz" else text)
-    return {"input": str(folder / f"edges-*.{suffix}")}
-
-
 OPTIONS = {
     "directed": {},
     "undirected": {"directed": False},
@@ -178,72 +109,76 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+IDS = ["dense", "from 7", "with gaps", "sparse", "small and large", "dense and beyond 2^31", "strings"]
+
+
 @pytest.mark.parametrize(
-    "ids", ["dense", "from 7", "with gaps", "sparse", "small and large", "dense and beyond 2^31", "strings"]
+    ("ids", "options"),
+    [
+        pytest.param(
+            *(ids, name), marks=() if name == "directed" or ids == "small and large" else pytest.mark.slow
+        )
+        for ids in IDS
+        for name in OPTIONS
+    ],
 )
-def test_any_ids(tmp_path, four_workers, ids, options):
-    found = assert_same(tmp_path, write(tmp_path, ids) | OPTIONS[options], four_workers)
-    assert len([name for name in found["files"] if name.startswith("edges/")]) > 2
-    assert len([name for name in found["files"] if name.startswith("row_offsets/")]) > 1
+def test_any_ids(tmp_path, three_workers, edge_files, assert_same, ids, options):
+    found = assert_same(edge_files(tmp_path, ids) | OPTIONS[options], three_workers)
+    folders = [name.partition("/")[0] for name in found["files"]]
+    assert folders.count("edges") > 2
+    assert folders.count("row_offsets") > 1
 
 
 @pytest.mark.parametrize("ids", ["dense", "strings"])
 @pytest.mark.parametrize("suffix", ["txt.gz", "csv", "parquet"])
-def test_any_format_and_number_of_workers(tmp_path, one_worker, four_workers, suffix, ids):
-    assert_same(tmp_path, write(tmp_path, ids, suffix), one_worker, four_workers)
+def test_any_format_and_number_of_workers(
+    tmp_path, one_worker, three_workers, edge_files, assert_same, suffix, ids
+):
+    assert_same(edge_files(tmp_path, ids, suffix), one_worker, three_workers)
 
 
 @pytest.mark.parametrize("ids", ["with gaps", "strings"])
 @pytest.mark.parametrize("begin", ["", "# some words\nfrom to km\n"])
-def test_one_large_file_is_divided(tmp_path, four_workers, monkeypatch, ids, begin):
-    write(tmp_path, ids)
-    rows = "".join((tmp_path / f"edges-{number}.txt").read_text() for number in range(N_FILES))
+def test_one_large_file_is_divided(tmp_path, three_workers, edge_files, assert_same, monkeypatch, ids, begin):
+    edge_files(tmp_path, ids)
+    rows = "".join(path.read_text() for path in sorted(tmp_path.glob("edges-*.txt")))
     (tmp_path / "one.txt").write_text((begin + rows)[:-1])
     groups = []
     grouped = read_by_tasks._grouped
     monkeypatch.setattr(
         read_by_tasks, "_grouped", lambda *given: groups.append(grouped(*given)) or groups[-1]
     )
-    assert_same(tmp_path, {"input": str(tmp_path / "one.txt")}, four_workers)
+    assert_same({"input": str(tmp_path / "one.txt")}, three_workers)
     assert len(groups[0]) > 10
 
 
 @pytest.mark.parametrize("ids", ["with gaps", "sparse", "strings"])
-def test_any_memory(tmp_path, four_workers, ids):
-    spec = write(tmp_path, ids)
+def test_any_memory(tmp_path, three_workers, edge_files, stored, on_workers, ids):
+    spec = edge_files(tmp_path, ids)
     whole = stored(tmp_path / "whole", spec)
     for memory in ("1B", "100kB"):
-        found = stored(tmp_path / memory, spec | {"memory": memory}, four_workers)
+        found = on_workers(tmp_path / memory, spec | {"memory": memory}, three_workers)
         assert found["files"] == whole["files"]
 
 
-def test_several_weights_positions_and_left_out_rows(tmp_path, four_workers):
-    rng = np.random.default_rng(5)
-    for number in range(N_FILES):
-        rows = zip(ends("with gaps", rng, 0), ends("with gaps", rng, 0), *rng.random((2, N)), strict=True)
-        text = "from,to,am,pm\n" + "".join(f"{u},{v},{a},{b}\n" for u, v, a, b in rows)
-        (tmp_path / f"edges-{number}.csv").write_text(
-            text + "1,2\nmiddle,of,the,table\n1,2,3,4,5\n13,13,1,1\n"
-        )
+def test_several_weights_positions_and_left_out_rows(tmp_path, three_workers, edge_files, assert_same):
+    spec = edge_files(tmp_path, "with gaps", "csv", ("am", "pm"))
+    for path in tmp_path.glob("edges-*"):
+        with path.open("a") as text:
+            text.write("1,2\nmiddle,of,the,table\n1,2,3,4,5\n13,13,1,1\n")
     ids = [1000 * i + 13 for i in range(400)]
     positions = "id,lon,lat\n" + "".join(f"{i},{i / 1e5},{i / 2e5}\n" for i in ids)
     (tmp_path / "places.csv").write_text(positions)
-    spec = {
-        "input": str(tmp_path / "edges-*.csv"),
+    spec |= {
         "weights": {"several": [{"name": "am"}, {"name": "pm"}]},
         "coordinates": str(tmp_path / "places.csv"),
         "unreadable": "skip",
         "ids": "integer",
     }
-    found = assert_same(tmp_path, spec, four_workers)
-    assert found["skipped"].count("\n") == 3 * N_FILES
-    assert {name.partition("/")[0] for name in found["files"]} == {
-        "row_offsets",
-        "edges",
-        "edge_weights",
-        "vertices",
-    }
+    found = assert_same(spec, three_workers)
+    assert found["skipped"].count("\n") == 3 * 5
+    folders = {name.partition("/")[0] for name in found["files"]}
+    assert folders == {"row_offsets", "edges", "edge_weights", "vertices"}
 
 
 FAULTS = {
@@ -256,23 +191,20 @@ FAULTS = {
 
 @pytest.mark.parametrize("files", ["several", "one"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_first_fault_is_that_of_one_process(tmp_path, four_workers, fault, files):
+def test_the_first_fault_is_that_of_one_process(tmp_path, three_workers, stored, on_workers, fault, files):
     text, options = FAULTS[fault]
-    for number in range(N_FILES):
-        path = [f"{1000 * number + i} {1000 * number + i + 1} 5\n" for i in range(N)]
-        (tmp_path / f"edges-{number}.txt").write_text("".join(path) + text * (number in (2, 4)))
-    if files == "one":
-        (tmp_path / "one.txt").write_bytes(
-            b"".join(path.read_bytes() for path in sorted(tmp_path.glob("edges-*.txt")))
-        )
-    name = "edges-*.txt" if files == "several" else "one.txt"
-    spec = Graph.model_validate({"input": str(tmp_path / name), **options})
+    texts = []
+    for begin in range(0, 5000, 1000):
+        path = [f"{i} {i + 1} 5\n" for i in range(begin, begin + 800)]
+        texts.append("".join(path) + text * (begin in (2000, 4000)))
+    for number, content in enumerate(texts if files == "several" else ["".join(texts)]):
+        (tmp_path / f"edges-{number}.txt").write_text(content)
+    spec = {"input": str(tmp_path / "edges-*.txt"), **options}
     with pytest.raises(InputError) as alone:
-        ingest(spec, str(tmp_path / "alone"), Quiet())
+        stored(tmp_path / "alone", spec)
     with pytest.raises(InputError) as caught:
-        ingest(spec, str(tmp_path / "store"), Quiet(), workers=ClusterForIngest(four_workers, 1, Quiet()))
-    assert caught.value.message == alone.value.message
-    assert caught.value.hint == alone.value.hint
+        on_workers(tmp_path / "store", spec, three_workers)
+    assert str(caught.value) == str(alone.value)
     assert not list(tmp_path.glob("store/**/*"))
 
 
@@ -289,14 +221,16 @@ def slow_tasks() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["edges", "vertices", "rows"])
-def test_the_tasks_of_a_killed_worker_are_done_again(tmp_path, wait_until, stage):
-    spec = write(tmp_path, "strings")
+def test_the_tasks_of_a_killed_worker_are_done_again(
+    tmp_path, edge_files, stored, on_workers, wait_until, stage
+):
+    spec = edge_files(tmp_path, "strings")
     alone = stored(tmp_path / "alone", spec)
     with cluster_of(2) as cluster, Client(cluster._spec.address, set_as_default=False) as client:
         pids = client.run(os.getpid)
         client.run(slow_tasks)
         with ThreadPoolExecutor(1) as thread:
-            found = thread.submit(stored, tmp_path / "store", spec, cluster)
+            found = thread.submit(on_workers, tmp_path / "store", spec, cluster)
             wait_until(lambda: found.done() or list((tmp_path / "store").glob(f"*/{stage}-*")))
             victim = wait_until(lambda: next((w for w, tasks in client.processing().items() if tasks), None))
             os.kill(pids[victim], signal.SIGKILL)
@@ -306,8 +240,8 @@ def test_the_tasks_of_a_killed_worker_are_done_again(tmp_path, wait_until, stage
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_ingest_goes_on(tmp_path, wait_until, number):
-    spec = write(tmp_path, "with gaps")
+def test_a_killed_ingest_goes_on(tmp_path, edge_files, stored, on_workers, listener, wait_until, number):
+    spec = edge_files(tmp_path, "with gaps")
     alone = stored(tmp_path / "alone", spec)
     store = tmp_path / "store"
     with cluster_of(2) as cluster, Client(cluster._spec.address, set_as_default=False) as client:
@@ -334,36 +268,32 @@ def test_a_killed_ingest_goes_on(tmp_path, wait_until, number):
             assert process.returncode == 130
             assert f"what was done is kept in `{folder}`" in said
         wait_until(lambda: not any(client.processing().values()))
-        heard = Lines()
-        assert stored(store, spec, cluster, heard) == alone
+        heard = listener()
+        assert on_workers(store, spec, cluster, heard) == alone
         (line,) = (line for line in heard.lines if line.startswith("going on: "))
         found = re.fullmatch(r"going on: (\d+) of (\d+) parts were read before", line)
         assert found is not None
         assert 3 <= int(found[1]) <= int(found[2])
 
 
-def test_what_is_ingested_in_this_process_is_said(tmp_path, one_worker, monkeypatch):
-    spec = write(tmp_path)
+def test_what_is_ingested_in_this_process_is_said(tmp_path, one_worker, edge_files, listener, monkeypatch):
+    spec = edge_files(tmp_path)
 
-    def reason(number: int, **options) -> list[str]:
-        heard = Lines()
-        graph = Graph.model_validate(spec | options)
-        ingest(graph, str(tmp_path / f"s{number}"), heard, workers=ClusterForIngest(one_worker, 1, heard))
-        assert (tmp_path / f"s{number}" / "manifest.json").exists()
-        return [line for line in heard.lines if line.startswith("ingest")]
+    def reason(**options) -> str:
+        heard = listener()
+        with tempfile.TemporaryDirectory() as store:
+            graph = Graph.model_validate(spec | options)
+            ingest(graph, store, heard, workers=ClusterForIngest(one_worker, 1, heard))
+        (line,) = (line for line in heard.lines if line.startswith("ingest"))
+        return line.removeprefix("ingest runs in this process: ")
 
     (tmp_path / "one.txt.gz").write_bytes(gzip.compress((tmp_path / "edges-0.txt").read_bytes()))
-    (line,) = reason(0, input=str(tmp_path / "one.txt.gz"))
-    assert line == "ingest runs in this process: the input is one file, which cannot be divided"
+    assert reason(input=str(tmp_path / "one.txt.gz")) == "the input is one file, which cannot be divided"
     (tmp_path / "path.graph").write_text("3 2\n2\n1 3\n2\n")
-    (line,) = reason(4, input=str(tmp_path / "path.graph"))
-    assert line == "ingest runs in this process: a metis input is read as a whole"
-    generated = "generated:grid?rows=3&cols=4&seed=1"
-    assert reason(1, input=generated) == ["ingest runs in this process: it makes the graph itself"]
-    fault = r"ingest runs in this process: tcp://.*: its memory limit is .* MB to ingest"
+    assert reason(input=str(tmp_path / "path.graph")) == "a metis input is read as a whole"
+    assert reason(input="generated:grid?rows=3&cols=4&seed=1") == "it makes the graph itself"
     with monkeypatch.context() as patched:
         patched.setattr(ingest_pool, "_LEAST_TASK_BYTES", 2**50)
-        (line,) = reason(2)
-    assert re.fullmatch(fault, line)
+        assert re.fullmatch(r"tcp://.*: its memory limit is .* MB to ingest", reason())
     monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 10**6)
-    assert reason(3) == ["ingest runs in this process: the input has 0.0 MB"]
+    assert reason() == "the input has 0.0 MB"

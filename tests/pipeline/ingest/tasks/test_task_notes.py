@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 import pickle
 from collections import Counter
@@ -17,13 +16,12 @@ import pytest
 from sssp_pipeline.base.errors import DiskFullError, InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
-from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.ingest import into_store
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun
-from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, on_workers, read_by_tasks, task_notes
+from sssp_pipeline.pipeline.ingest.tasks import edge_reader, in_threads, task_notes
 from sssp_pipeline.pipeline.ingest.tasks.stored_runs import StoredBits, StoredIds, store_arrays
 from sssp_pipeline.pipeline.ingest.tasks.task_notes import Notes, Plan
 from sssp_pipeline.pipeline.ingest.tasks.tasks import EdgesRead, RowsMade
@@ -32,19 +30,10 @@ from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.graph import Graph
 
-N_FILES, N = 5, 200
+#: Files that `edge_files` writes.
+N_FILES = 5
 FOLDER = f"{files.TEMP_PREFIX}ingest-*"
 pytestmark = pytest.mark.medium
-
-
-@pytest.fixture(autouse=True)
-def small_tasks(monkeypatch):
-    """Let few edges fill a task, a range and a part."""
-    monkeypatch.setattr(edge_reader, "_LEAST_INPUT_BYTES", 0)
-    monkeypatch.setattr(read_by_tasks, "_FEWEST_TASK_BYTES", 1)
-    monkeypatch.setattr(on_workers, "_FEWEST_ROW_EDGES", 100)
-    monkeypatch.setattr(part_files, "PART_EDGES", 300)
-    monkeypatch.setattr(part_files, "PART_ROWS", 100)
 
 
 class Killed(BaseException):
@@ -81,22 +70,42 @@ class Storage:
             raise Killed
 
 
-class Workers(Progress):
+class Heard(Progress):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str, event: str = "note", **_: object) -> None:  # type: ignore[override]
+        self.lines.append(line)
+
+    @property
+    def taken(self) -> Counter[str]:
+        """The tasks that were not done again, by the words for them."""
+        words = [line.split() for line in self.lines if line.startswith("going on: ")]
+        return Counter({" ".join(line[5:8]): int(line[2]) for line in words})
+
+    @property
+    def made_again(self) -> bool:
+        """Whether damage was found."""
+        return any("damaged" in line and "done again" in line for line in self.lines)
+
+
+class Workers(Heard):
     """Workers in this process. They count the tasks that they do, and keep what is said."""
 
     def __init__(self, n_threads: int = 2, task_bytes: int = 1 << 28) -> None:
+        super().__init__()
         self.n_threads, self.task_bytes = n_threads, task_bytes
         self.done: Counter[str] = Counter()
-        self.lines: list[str] = []
         #: A task that is not done, by its function and how many were done before it, and its error.
         self.error: tuple[str, int, BaseException] | None = None
 
     @contextmanager
     def pool(self, folder, inputs):
         store, _, name = folder.rpartition("/")
-        assert [each for each in files.list_names(store) if each[0] == "."] == [
-            name
-        ]  # those of others are gone
+        # The folders of other graphs are gone.
+        assert [each for each in files.list_names(store) if each[0] == "."] == [name]
         yield self
 
     def do(self, work, tasks, on_done) -> None:
@@ -107,22 +116,13 @@ class Workers(Progress):
             self.done[work.__name__] += 1
             on_done(getattr(task, "number", None), result)
 
-    def say(self, line: str, event: str = "note", **_: object) -> None:  # type: ignore[override]
-        self.lines.append(line)
 
-    @property
-    def noted(self) -> Counter[str]:
-        """The tasks that were not done again, by the words for them."""
-        words = [line.split() for line in self.lines if line.startswith("going on: ")]
-        return Counter({" ".join(line[5:8]): int(line[2]) for line in words})
-
-
-class Threads(Progress):
+class Threads(Heard):
     """Threads of this process. They count the tasks that they do, and keep what is said."""
 
     def __init__(self, monkeypatch) -> None:
+        super().__init__()
         self.n_done = 0
-        self.lines: list[str] = []
         monkeypatch.setattr(edge_reader, "_is_large", lambda *_: True)
         read = in_threads.read_edges_of
 
@@ -133,198 +133,156 @@ class Threads(Progress):
 
         monkeypatch.setattr(in_threads, "read_edges_of", counted)
 
-    def say(self, line: str, event: str = "note", **_: object) -> None:  # type: ignore[override]
-        self.lines.append(line)
+
+@pytest.fixture
+def made(tmp_path, stored):
+    """Give a function that ingests into a store of this name, by `Workers` or `Threads`, and returns its content."""
+
+    def make(spec: dict, name: str = "alone", by: Heard | None = None) -> dict:
+        return stored(tmp_path / name, spec, by, by if isinstance(by, Workers) else None)
+
+    return make
 
 
-def write(folder: Path, ids: str = "numbers", suffix: str = "txt", columns: int = 1) -> dict:
-    """Write the files of an edge list, and return the section of the workflow that reads them."""
-    rng = np.random.default_rng(3)
-    for number in range(N_FILES):
-        ends = (rng.random((N, 2)) ** 2 * 150).astype(int) * 7
-        if ids == "large and small" and number == 2:
-            ends += 2**40
-        weights = rng.integers(0, 9, (N, columns)) / (4 if number == 3 else 1)
-        name = "stop-é{}" if ids == "strings" else "{}"
-        text = "".join(
-            " ".join([name.format(u), name.format(v), *map("{:g}".format, w)]) + "\n"
-            for (u, v), w in zip(ends.tolist(), weights.tolist(), strict=True)
+@pytest.fixture
+def killed(made, monkeypatch):
+    """Give a function that ingests into a store of this name, and is killed at a write."""
+
+    def kill(spec: dict, name: str, kill_at: int, by_threads: bool = False) -> Workers | Threads:
+        with monkeypatch.context() as patched:
+            storage = Storage(patched, kill_at)
+            by = Threads(patched) if by_threads else Workers()
+            with pytest.raises(Killed):
+                made(spec, name, by)
+            assert storage.is_dead
+        return by
+
+    return kill
+
+
+@pytest.fixture
+def kept(tmp_path, made):
+    """Give a function that returns the folder of an ingest that has read all parts, made two ranges, and ended."""
+
+    def keep(spec: dict, error: BaseException | None = None) -> Path:
+        workers = Workers()
+        workers.error = ("rows_task", 2, error or KeyboardInterrupt())
+        with pytest.raises(type(workers.error[2])):
+            made(spec, "store", workers)
+        (folder,) = (tmp_path / "store").glob(FOLDER)
+        assert workers.lines[-1] == (
+            f"what was done is kept in `{folder}`: the same command goes on with it; without this folder it "
+            "starts afresh"
         )
-        if columns > 1:
-            text = "from to am pm\n" + text
-        content = gzip.compress(text.encode(), mtime=0) if suffix.endswith("gz") else text.encode()
-        (folder / f"edges-{number}.{suffix}").write_bytes(content)
-    return {"input": str(folder / f"edges-*.{suffix}")}
+        return folder
+
+    return keep
 
 
-def stored(store: Path, spec: dict, workers: Workers | Threads | None = None) -> dict:
-    """Ingest, and return the files of the graph store without the name of the ingest, and its manifest."""
-    manifest, _ = ingest(
-        Graph.model_validate(spec),
-        str(store),
-        workers or Progress(),
-        workers=workers if isinstance(workers, Workers) else None,
-    )
-    assert all(path.name[0] != "." for path in store.iterdir())
-    text = manifest.content
-    for graph in text.get("graphs", {"": text}).values():
-        for folder in ("row_offsets", "edges", "vertices", "edge_weights"):
-            for part in graph.get(folder) or ():
-                part.pop("path")
-    parts = [path for path in sorted(store.glob("*/*")) if path.is_file()]
-    skipped = store / "skipped.txt"
-    return {
-        "files": {f"{path.parent.name}/{path.name[-13:]}": path.read_bytes() for path in parts},
-        "manifest": text,
-        "skipped": skipped.exists() and skipped.read_text(),
-    }
-
-
-def killed(
-    monkeypatch, store: Path, spec: dict, kill_at: int, workers: Workers | None = None
-) -> Counter[str]:
-    """Ingest, be killed at a write, and return the tasks that were noted."""
-    workers = workers or Workers()
-    with monkeypatch.context() as patched:
-        storage = Storage(patched, kill_at)
-        with pytest.raises(Killed):
-            ingest(Graph.model_validate(spec), str(store), workers, workers=workers)
-        assert storage.is_dead
-    return workers.done
+def some_of(n_writes: int, most: int) -> list[int]:
+    """Return up to `most` of the writes 1 to `n_writes`."""
+    return sorted(set(np.linspace(1, n_writes, most, dtype=int).tolist()))
 
 
 KINDS = {
     "numbers": ({}, {}),
     "one way and back": ({}, {"directed": False}),
-    "large and small": ({"ids": "large and small"}, {}),
+    "small and large": ({"ids": "small and large"}, {}),
     "strings": ({"ids": "strings"}, {}),
     "compressed": ({"suffix": "txt.gz"}, {}),
     "some vertices": ({}, {"vertices": "largest-component"}),
-    "one weight with a name": ({"columns": 2}, {"weights": {"several": [{"name": "pm"}]}}),
-    "several weights": ({"columns": 2}, {"weights": {"several": [{"name": "am"}, {"name": "pm"}]}}),
+    "one weight with a name": ({"weights": ["am", "pm"]}, {"weights": {"several": [{"name": "pm"}]}}),
+    "several weights": (
+        {"weights": ["am", "pm"]},
+        {"weights": {"several": [{"name": "am"}, {"name": "pm"}]}},
+    ),
 }
+#: How often each kind is killed.
+KILLS = [6, pytest.param(15, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_killed_ingest_goes_on(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("kills", KILLS)
+def test_a_killed_ingest_goes_on(tmp_path, edge_files, made, killed, monkeypatch, kind, kills):
     """Whenever it is killed, the graph is the same, and no task is done again whose note was complete."""
     written, options = KINDS[kind]
-    spec = write(tmp_path, **written) | options
-    alone = stored(tmp_path / "alone", spec)
+    spec = edge_files(tmp_path, **written) | options
+    alone = made(spec)
     whole = Workers()
     with monkeypatch.context() as patched:
         storage = Storage(patched)
-        assert stored(tmp_path / "whole", spec, whole) == alone
+        assert made(spec, "whole", whole) == alone
     assert whole.done["read_edges_task"] >= N_FILES
     assert whole.done["rows_task"] > 4
-    assert not whole.noted
-    noted = Counter[str]()
-    for kill_at in range(1, storage.n_writes + 1, max(1, storage.n_writes // 14)):
-        store, first, again = tmp_path / f"store-{kill_at}", Workers(), Workers()
-        killed(monkeypatch, store, spec, kill_at, first)
+    assert not whole.taken
+    n_whole = whole.done.total() - whole.done["part_task"]
+    n_plans = len(spec.get("weights", {}).get("several", [1]))
+    taken = Counter[str]()
+    for kill_at in some_of(storage.n_writes, kills):
+        store, again = tmp_path / f"store-{kill_at}", Workers()
+        killed(spec, store.name, kill_at)
         n_notes = len(list(store.glob(f"{FOLDER}/note-*")))
         is_committed = (store / "manifest.json").exists()
-        assert stored(store, spec, again) == alone
+        assert made(spec, store.name, again) == alone
         if is_committed:  # only the folder was left
             assert not again.done
             continue
-        for name in ("read_edges_task", "number_task", "rows_task"):
-            assert again.done[name] <= whole.done[name]
-        n_done = sum(count for name, count in again.done.items() if name != "part_task")
-        n_whole = sum(count for name, count in whole.done.items() if name != "part_task")
-        n_plans = len(spec.get("weights", {}).get("several", [1]))
-        assert n_notes - n_plans <= n_whole - n_done <= n_notes
-        assert n_whole - n_done == sum(int(line.split()[2]) for line in again.lines if "going on" in line)
-        noted += again.noted
+        n_taken = n_whole - (again.done.total() - again.done["part_task"])
+        assert n_notes - n_plans <= n_taken <= n_notes
+        assert n_taken == sum(int(line.split()[2]) for line in again.lines if "going on" in line)
+        taken += again.taken
     steps = {"parts were read", "ranges were made"}
-    if {"large and small", "strings"} & {kind}:
+    if kind in ("small and large", "strings"):
         steps.add("parts were numbered")
-    assert set(noted) == steps
+    assert set(taken) == steps
 
 
-def test_many_kills(tmp_path, monkeypatch):
+def test_many_kills(tmp_path, edge_files, made, killed):
     """Each start is killed a little later than the one before."""
-    spec = write(tmp_path, "strings")
-    alone = stored(tmp_path / "alone", spec)
+    spec = edge_files(tmp_path, "strings")
     whole, last = Workers(), Workers()
-    stored(tmp_path / "whole", spec, whole)
+    alone = made(spec, "whole", whole)
     done = Counter[str]()
     for _ in range(10):
-        done += killed(monkeypatch, tmp_path / "store", spec, 6)
-    assert stored(tmp_path / "store", spec, last) == alone
+        done += killed(spec, "store", 6).done
+    assert made(spec, "store", last) == alone
     done += last.done
     for name, n in whole.done.items():
         assert n <= done[name] <= n + 10
-    assert sum(last.noted.values()) >= 9
+    assert last.taken.total() >= 9
 
 
-def kept(tmp_path: Path, spec: dict) -> Path:
-    """Return the folder of an ingest that has ended after it read all parts and made two ranges."""
-    workers = Workers()
-    workers.error = ("rows_task", 2, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        stored(tmp_path / "store", spec, workers)
-    (folder,) = (tmp_path / "store").glob(FOLDER)
-    return folder
+OTHER = {
+    "input": lambda folder, patch: (folder / "edges-1.txt").unlink(),
+    "touched": lambda folder, patch: os.utime(folder / "edges-1.txt", (1, 1)),
+    "directed": lambda folder, patch: {"directed": False},
+    "duplicates": lambda folder, patch: {"duplicates": "keep-all"},
+    "dtype": lambda folder, patch: {"weights": {"dtype": "float64"}},
+    "release": lambda folder, patch: patch.setattr(task_notes, "__version__", "9.9.9"),
+    "format": lambda folder, patch: patch.setattr(task_notes, "_FORMAT", 99),
+    "less memory": lambda folder, patch: None,
+}
 
 
-def changed_input(folder: Path, spec: dict, patch) -> dict:
-    path = folder / "edges-1.txt"
-    path.write_text(path.read_text() + "7 14 1\n")
-    return spec
-
-
-def touched_input(folder: Path, spec: dict, patch) -> dict:
-    os.utime(folder / "edges-1.txt", (1, 1))
-    return spec
-
-
-def with_options(**options):
-    return lambda folder, spec, patch: spec | options
-
-
-def in_module(name: str, value: object):
-    def change(folder: Path, spec: dict, patch) -> dict:
-        patch.setattr(task_notes, name, value)
-        return spec
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "task_bytes"),
-    [
-        (changed_input, 1 << 28),
-        (touched_input, 1 << 28),
-        (with_options(directed=False), 1 << 28),
-        (with_options(duplicates="keep-all"), 1 << 28),
-        (with_options(weights={"dtype": "float64"}), 1 << 28),
-        (in_module("__version__", "9.9.9"), 1 << 28),
-        (in_module("_FORMAT", 99), 1 << 28),
-        (with_options(), 1 << 24),
-    ],
-    ids=["input", "touched", "directed", "duplicates", "dtype", "release", "format", "less memory"],
-)
-def test_what_starts_afresh(tmp_path, monkeypatch, change, task_bytes):
+@pytest.mark.parametrize("other", OTHER)
+def test_what_starts_afresh(tmp_path, edge_files, made, kept, monkeypatch, other):
     """The folder of another graph, release or division into tasks is not used."""
-    spec = write(tmp_path)
-    kept(tmp_path, spec)
-    changed = change(tmp_path, spec, monkeypatch)
-    workers = Workers(task_bytes=task_bytes)
-    alone = stored(tmp_path / "alone", changed)
-    assert stored(tmp_path / "store", changed, workers) == alone
-    assert not workers.noted
+    spec = edge_files(tmp_path)
+    kept(spec)
+    spec |= OTHER[other](tmp_path, monkeypatch) or {}
+    workers = Workers(task_bytes=1 << (24 if other == "less memory" else 28))
+    assert made(spec, "store", workers) == made(spec)
+    assert not workers.taken
 
 
 @pytest.mark.parametrize("n_threads", [1, 7])
 @pytest.mark.parametrize("task_bytes", [1 << 27, 1 << 30])
-def test_other_workers_go_on(tmp_path, n_threads, task_bytes):
-    spec = write(tmp_path, "large and small")
-    alone = stored(tmp_path / "alone", spec)
-    kept(tmp_path, spec)
+def test_other_workers_go_on(tmp_path, edge_files, made, kept, n_threads, task_bytes):
+    spec = edge_files(tmp_path, "small and large")
+    kept(spec)
     workers = Workers(n_threads, task_bytes)
-    assert stored(tmp_path / "store", spec, workers) == alone
-    assert workers.noted["parts were read"] >= N_FILES
+    assert made(spec, "store", workers) == made(spec)
+    assert workers.taken["parts were read"] >= N_FILES
     assert workers.done["read_edges_task"] == 0
 
 
@@ -358,46 +316,39 @@ FORGED = [
 
 
 @pytest.mark.parametrize("how", ["half", "empty", "a digit", "pickle", "of another task", *FORGED])
-def test_the_task_of_a_damaged_note_is_done_again(tmp_path, how):
-    spec = write(tmp_path, "strings")
-    alone = stored(tmp_path / "alone", spec)
-    folder = kept(tmp_path, spec)
-    notes = {path: path.read_bytes() for path in folder.glob("note-*")}
-    n_read = n_made = 0
-    for path, content in notes.items():
-        if b'"EdgesRead"' in content and n_read < 2:
-            n_read += 1
-            damaged_note(path, how, notes)
-        elif b'"RowsMade"' in content and n_made < 1:
-            n_made += 1
-            damaged_note(path, how, notes)
-    assert (n_read, n_made) == (2, 1)
+def test_the_task_of_a_damaged_note_is_done_again(tmp_path, edge_files, made, kept, how):
+    spec = edge_files(tmp_path, "strings")
+    notes = {path: path.read_bytes() for path in kept(spec).glob("note-*")}
+    read = [path for path, content in notes.items() if b'"EdgesRead"' in content]
+    ranges = [path for path, content in notes.items() if b'"RowsMade"' in content]
+    for path in (*read[:2], ranges[0]):
+        damaged_note(path, how, notes)
     workers = Workers()
-    assert stored(tmp_path / "store", spec, workers) == alone
+    assert made(spec, "store", workers) == made(spec)
     assert workers.done["read_edges_task"] == 2
     assert workers.done["number_task"] == 0
-    assert workers.noted["ranges were made"] == 1
+    assert workers.taken["ranges were made"] == 1
 
 
-def test_the_keys_are_kept(tmp_path, monkeypatch):
+def test_the_keys_are_kept(tmp_path, made, killed, monkeypatch):
     """Each edge has its reverse, in rows of another task: only with the same keys for all of them that is found."""
     rng = np.random.default_rng(1)
     for number in range(N_FILES):
-        u, v = rng.integers(0, 50, N), rng.integers(100, 150, N)
+        u, v = rng.integers(0, 50, 200), rng.integers(100, 150, 200)
         text = "".join(f"{a} {b} {a + b}\n{b} {a} {a + b}\n" for a, b in zip(u, v, strict=True))
         (tmp_path / f"edges-{number}.txt").write_text(text)
     spec = {"input": str(tmp_path / "edges-*.txt")}
-    alone = stored(tmp_path / "alone", spec)
+    alone = made(spec)
     assert alone["manifest"]["symmetric"] is True
     whole = Workers()
     with monkeypatch.context() as patched:
         storage = Storage(patched)
-        assert stored(tmp_path / "whole", spec, whole) == alone
+        assert made(spec, "whole", whole) == alone
     for kill_at in range(storage.n_writes // 2, storage.n_writes, 3):
-        store, again = tmp_path / f"store-{kill_at}", Workers()
-        killed(monkeypatch, store, spec, kill_at)
-        assert stored(store, spec, again) == alone
-        if 0 < again.noted["ranges were made"] < whole.done["rows_task"]:
+        again = Workers()
+        killed(spec, f"store-{kill_at}", kill_at)
+        assert made(spec, f"store-{kill_at}", again) == alone
+        if 0 < again.taken["ranges were made"] < whole.done["rows_task"]:
             break
     else:
         raise AssertionError("never killed while rows were made")
@@ -406,47 +357,38 @@ def test_the_keys_are_kept(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), SsspError("no worker is left"), StoreUnavailableError("no answer")]
 )
-def test_after_an_interrupt_or_the_loss_of_the_workers_the_work_stays(tmp_path, error):
-    spec = write(tmp_path)
-    alone = stored(tmp_path / "alone", spec)
-    first, again = Workers(), Workers()
-    first.error = ("rows_task", 2, error)
-    with pytest.raises(type(error)):
-        stored(tmp_path / "store", spec, first)
-    (folder,) = (tmp_path / "store").glob(FOLDER)
-    assert first.lines[-1] == (
-        f"what was done is kept in `{folder}`: the same command goes on with it; without this folder it "
-        "starts afresh"
-    )
-    assert stored(tmp_path / "store", spec, again) == alone
-    assert again.noted == {"parts were read": first.done["read_edges_task"], "ranges were made": 2}
+def test_after_an_interrupt_or_the_loss_of_the_workers_the_work_stays(
+    tmp_path, edge_files, made, kept, error
+):
+    spec, again = edge_files(tmp_path), Workers()
+    kept(spec, error)
+    assert made(spec, "store", again) == made(spec)
+    assert again.taken["ranges were made"] == 2
+    assert not again.done["read_edges_task"]
 
 
 @pytest.mark.parametrize("error", [InputError("wrong"), ValueError("a bug")])
-def test_after_other_errors_nothing_stays(tmp_path, error):
-    spec = write(tmp_path)
+def test_after_other_errors_nothing_stays(tmp_path, edge_files, made, error):
     workers = Workers()
     workers.error = ("rows_task", 2, error)
     with pytest.raises(type(error)):
-        stored(tmp_path / "store", spec, workers)
+        made(edge_files(tmp_path), "store", workers)
     assert not list(tmp_path.glob("store/**/*"))
 
 
-def test_an_interrupt_before_the_first_task_leaves_nothing(tmp_path, monkeypatch):
-    def pool(*_):
-        raise KeyboardInterrupt
-
+def test_an_interrupt_before_the_first_task_leaves_nothing(tmp_path, edge_files, made, monkeypatch):
     workers = Workers()
-    monkeypatch.setattr(workers, "pool", pool)
+    monkeypatch.setattr(workers, "pool", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        stored(tmp_path / "store", write(tmp_path), workers)
+        made(edge_files(tmp_path), "store", workers)
     assert not list(tmp_path.glob("store/**/*"))
 
 
-def test_an_ingest_that_lost_the_store_leaves_the_folder_to_the_other(tmp_path, monkeypatch):
+def test_an_ingest_that_lost_the_store_leaves_the_folder_to_the_other(
+    tmp_path, edge_files, made, monkeypatch
+):
     """Its lease expired while it was paused. Another ingest took over its work."""
-    spec = write(tmp_path)
-    alone = stored(tmp_path / "alone", spec)
+    spec = edge_files(tmp_path)
     first, other = Workers(), Workers()
     is_held = [True]
 
@@ -459,8 +401,7 @@ def test_an_ingest_that_lost_the_store_leaves_the_folder_to_the_other(tmp_path, 
         yield check
 
     monkeypatch.setattr(into_store, "exclusive", exclusive)
-    found: list[dict] = []
-    do = first.do
+    do, do_other = first.do, other.do
 
     def lose(work, tasks, on_done) -> None:
         if work.__name__ != "rows_task":
@@ -469,80 +410,69 @@ def test_an_ingest_that_lost_the_store_leaves_the_folder_to_the_other(tmp_path, 
         is_held[0] = False
         raise InputError("a file is missing")
 
-    monkeypatch.setattr(first, "do", lose)
-    do_other = other.do
-
     def late(work, tasks, on_done) -> None:
         if work.__name__ == "rows_task":  # now the first wakes up, finds an error, and ends
             with pytest.raises(SsspError, match="taken over"):
-                stored(tmp_path / "store", spec, first)
+                made(spec, "store", first)
             is_held[0] = True
         do_other(work, tasks, on_done)
 
+    monkeypatch.setattr(first, "do", lose)
     monkeypatch.setattr(other, "do", late)
-    found.append(stored(tmp_path / "store", spec, other))
-    assert found == [alone]
+    assert made(spec, "store", other) == made(spec)
 
 
-def test_a_task_of_a_dead_ingest_that_ends_late_spoils_nothing(tmp_path, monkeypatch):
+def test_a_task_of_a_dead_ingest_that_ends_late_spoils_nothing(tmp_path, edge_files, made, monkeypatch):
     """Its files have names of their own, which no note and no result has."""
-    spec = write(tmp_path)
-    alone = stored(tmp_path / "alone", spec)
+    spec = edge_files(tmp_path)
     late: list = []
     first, other = Workers(), Workers()
     first.error = ("read_edges_task", 3, KeyboardInterrupt())
-    do = first.do
+    do, do_other = first.do, other.do
 
-    def keep_tasks(work, tasks, on_done) -> None:
-        def noted():
-            for task in tasks:
-                late.append((work, pickle.dumps(task)))
-                yield task
-
-        do(work, noted(), on_done)
-
-    monkeypatch.setattr(first, "do", keep_tasks)
-    with pytest.raises(KeyboardInterrupt):
-        stored(tmp_path / "store", spec, first)
-    assert len(late) == 4
-    do_other = other.do
+    def remembering(work, tasks, on_done) -> None:
+        do(work, (late.append((work, pickle.dumps(task))) or task for task in tasks), on_done)
 
     def with_late(work, tasks, on_done) -> None:
         for late_work, task in late:
             late_work(pickle.loads(task))
         do_other(work, tasks, on_done)
 
+    monkeypatch.setattr(first, "do", remembering)
+    with pytest.raises(KeyboardInterrupt):
+        made(spec, "store", first)
+    assert len(late) == 4
     monkeypatch.setattr(other, "do", with_late)
-    assert stored(tmp_path / "store", spec, other) == alone
-    assert other.noted["parts were read"] == 3
+    assert made(spec, "store", other) == made(spec)
+    assert other.taken["parts were read"] == 3
 
 
-def test_an_ingest_in_this_process_removes_the_folder(tmp_path):
-    spec = write(tmp_path)
-    folder = kept(tmp_path, spec)
-    assert stored(tmp_path / "store", spec) == stored(tmp_path / "alone", spec)
+def test_an_ingest_in_this_process_removes_the_folder(tmp_path, edge_files, made, kept):
+    spec = edge_files(tmp_path)
+    folder = kept(spec)
+    assert made(spec, "store") == made(spec)
     assert not folder.exists()
 
 
-def test_a_fault_of_the_input_after_a_kill(tmp_path, monkeypatch):
-    """The message is that of one process, and the folder is removed."""
-    spec = write(tmp_path) | {"self_loops": "error"}
+def test_a_fault_of_the_input_after_a_kill(tmp_path, made, killed):
+    """The message is the one of a single process, and the folder is removed."""
     for number in range(N_FILES):
         path = tmp_path / f"edges-{number}.txt"
-        path.write_text("".join(f"{i} {i + 1} 1\n" for i in range(N)) + "5 5 1\n" * (number in (2, 4)))
+        path.write_text("".join(f"{i} {i + 1} 1\n" for i in range(200)) + "5 5 1\n" * (number in (2, 4)))
+    spec = {"input": str(tmp_path / "edges-*.txt"), "self_loops": "error"}
     with pytest.raises(InputError) as alone:
-        stored(tmp_path / "alone", spec)
-    killed(monkeypatch, tmp_path / "store", spec, 8)
+        made(spec)
+    killed(spec, "store", 8)
     workers = Workers()
     with pytest.raises(InputError) as caught:
-        stored(tmp_path / "store", spec, workers)
-    assert workers.noted["parts were read"] > 0
-    assert (caught.value.message, caught.value.hint) == (alone.value.message, alone.value.hint)
+        made(spec, "store", workers)
+    assert workers.taken["parts were read"] > 0
+    assert str(caught.value) == str(alone.value)
     assert not list(tmp_path.glob("store/**/*"))
 
 
-def test_on_an_object_store(tmp_path):
-    spec, store = write(tmp_path, "strings"), f"memory://{tmp_path.name}/store"
+def test_on_an_object_store(tmp_path, edge_files):
+    spec, store = edge_files(tmp_path, "strings"), f"memory://{tmp_path.name}/store"
     graph = Graph.model_validate(spec)
     first, again = Workers(), Workers()
     first.error = ("rows_task", 2, KeyboardInterrupt())
@@ -550,7 +480,7 @@ def test_on_an_object_store(tmp_path):
         ingest(graph, store, first, workers=first)
     manifest, _ = ingest(graph, store, again, workers=again)
     assert manifest.content_id == ingest(graph, str(tmp_path / "alone"), Progress())[0].content_id
-    assert again.noted["ranges were made"] == 2
+    assert again.taken["ranges were made"] == 2
     assert not again.done["read_edges_task"] + again.done["number_task"]
     assert not [name for name in files.list_names(store) if name[0] == "."]
 
@@ -593,203 +523,184 @@ def test_a_note_holds_each_result(tmp_path):
         assert Notes(str(tmp_path)).read("k", i, 0) is None
 
 
-@pytest.mark.parametrize("name", ["../outside-0123456789ab", "here", "/etc/passwd", "note-0123456789ab"])
-def test_a_note_names_only_files_of_tasks(tmp_path, name):
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("../outside-0123456789ab", 0, 2, "<u4"),
+        ("here", 0, 2, "<u4"),
+        ("/etc/passwd", 0, 2, "<u4"),
+        ("note-0123456789ab", 0, 2, "<u4"),
+        ("x-0123456789ab", 0, 3, "<u4"),
+        ("x-0123456789ab", -4, 2, "<u4"),
+        ("x-0123456789ab", 0, 1, "O"),
+    ],
+)
+def test_a_note_names_only_files_of_tasks(tmp_path, wrong):
     folder = tmp_path / "folder"
     folder.mkdir()
     for path in ("outside-0123456789ab", "folder/here", "folder/x-0123456789ab"):
         (tmp_path / path).write_bytes(b"12345678")
     notes = Notes(str(folder))
-    assert notes._decoded({"Stored": ["x-0123456789ab", 0, 2, "<u4", None]}).read().tolist() == [
-        0x34333231,
-        0x38373635,
-    ]
-    for wrong in (
-        [name, 0, 2, "<u4", None],
-        ["x-0123456789ab", 0, 3, "<u4", None],
-        ["x-0123456789ab", -4, 2, "<u4", None],
-        ["x-0123456789ab", 0, 1, "O", None],
-    ):
-        with pytest.raises((ValueError, LookupError, TypeError)):
-            notes._decoded({"Stored": wrong})
+    right = notes._decoded({"Stored": ["x-0123456789ab", 0, 2, "<u4", None]})
+    assert right.read().tobytes() == b"12345678"
+    with pytest.raises((ValueError, LookupError, TypeError)):
+        notes._decoded({"Stored": [*wrong, None]})
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_killed_ingest_in_threads_goes_on(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("kills", KILLS)
+def test_a_killed_ingest_in_threads_goes_on(tmp_path, edge_files, made, killed, monkeypatch, kind, kills):
     """A graph larger than the memory is read by tasks in this process; what they have read is not read again."""
     written, options = KINDS[kind]
-    spec = write(tmp_path, **written) | options
-    alone = stored(tmp_path / "alone", spec)
+    spec = edge_files(tmp_path, **written) | options
+    alone = made(spec)
     with monkeypatch.context() as patched:
         storage, whole = Storage(patched), Threads(patched)
-        assert stored(tmp_path / "whole", spec, whole) == alone
+        assert made(spec, "whole", whole) == alone
     assert whole.n_done >= N_FILES
     assert not whole.lines
     seen = set()
-    for kill_at in range(1, storage.n_writes + 1, max(1, storage.n_writes // 14)):
+    for kill_at in some_of(storage.n_writes, kills):
         store = tmp_path / f"store-{kill_at}"
-        with monkeypatch.context() as patched:
-            Storage(patched, kill_at)
-            with pytest.raises(Killed):
-                stored(store, spec, Threads(patched))
+        killed(spec, store.name, kill_at, by_threads=True)
         n_notes = sum(b'"EdgesRead"' in path.read_bytes() for path in store.glob(f"{FOLDER}/note-*"))
         is_committed = (store / "manifest.json").exists()
         with monkeypatch.context() as patched:
             again = Threads(patched)
-            assert stored(store, spec, again) == alone
+            assert made(spec, store.name, again) == alone
         if not is_committed:
             assert again.n_done == whole.n_done - n_notes
             seen.add(n_notes)
     assert {0, whole.n_done} < seen
 
 
-@pytest.mark.parametrize("ids", ["numbers", "large and small"])
+@pytest.mark.parametrize("ids", ["dense", "small and large"])
 @pytest.mark.parametrize("most_files", [2, 256])
-def test_one_process_goes_on_with_what_workers_have_read(tmp_path, monkeypatch, ids, most_files):
+def test_one_process_goes_on_with_what_workers_have_read(
+    tmp_path, edge_files, made, kept, monkeypatch, ids, most_files
+):
     monkeypatch.setattr(in_threads, "_MOST_FILES", most_files)
-    spec = write(tmp_path, ids)
-    alone = stored(tmp_path / "alone", spec)
-    kept(tmp_path, spec)
-    heard = Workers()
-    ingest(Graph.model_validate(spec), str(tmp_path / "store"), heard)
-    assert heard.noted["parts were read"] >= N_FILES
-    assert stored(tmp_path / "store", spec) == alone
+    spec, heard = edge_files(tmp_path, ids), Heard()
+    kept(spec)
+    assert made(spec, "store", heard) == made(spec)
+    assert heard.taken["parts were read"] >= N_FILES
 
 
-def test_an_input_larger_than_the_memory_is_read_by_tasks(tmp_path, monkeypatch):
-    spec = write(tmp_path)
+def test_an_input_larger_than_the_memory_is_read_by_tasks(tmp_path, edge_files, made, monkeypatch):
+    spec = edge_files(tmp_path)
     n_bytes = sum(path.stat().st_size for path in tmp_path.glob("edges-*"))
-    alone = stored(tmp_path / "alone", spec)
-    for memory, by_tasks in ((n_bytes - 1, True), (n_bytes, False)):
-        with monkeypatch.context() as patched:
-            is_large = edge_reader._is_large
-            threads = Threads(patched)
-            patched.setattr(edge_reader, "_is_large", is_large)
-            found = stored(tmp_path / f"store-{memory}", spec | {"memory": f"{memory}B"}, threads)
-        assert found["files"] == alone["files"]
-        assert (threads.n_done > 0) == by_tasks
+    is_large = edge_reader._is_large
+    threads = Threads(monkeypatch)
+    monkeypatch.setattr(edge_reader, "_is_large", is_large)
+    alone = made(spec)
+    assert made(spec | {"memory": f"{n_bytes}B"}, "small", threads)["files"] == alone["files"]
+    assert threads.n_done == 0
+    assert made(spec | {"memory": f"{n_bytes - 1}B"}, "large", threads)["files"] == alone["files"]
+    assert threads.n_done > 0
 
 
 @pytest.mark.parametrize("fault", ["7 14 x\n", "7 14 nan\n", "7 7 1\n"])
-def test_the_first_fault_in_threads_is_that_of_a_small_input(tmp_path, monkeypatch, fault):
-    spec = write(tmp_path) | {"self_loops": "error"}
-    for path in tmp_path.glob("edges-*"):
-        path.write_text("".join(f"{i} {i + 1} 3\n" for i in range(9)))
-    for number in (2, 4):
-        with (tmp_path / f"edges-{number}.txt").open("a") as text:
-            text.write(fault)
+def test_the_first_fault_in_threads_is_that_of_a_small_input(tmp_path, made, monkeypatch, fault):
+    for number in range(N_FILES):
+        text = "".join(f"{i} {i + 1} 3\n" for i in range(9)) + fault * (number in (2, 4))
+        (tmp_path / f"edges-{number}.txt").write_text(text)
+    spec = {"input": str(tmp_path / "edges-*.txt"), "self_loops": "error"}
     with pytest.raises(InputError) as small:
-        stored(tmp_path / "small", spec)
+        made(spec, "small")
     with pytest.raises(InputError) as large:
-        stored(tmp_path / "large", spec, Threads(monkeypatch))
+        made(spec, "large", Threads(monkeypatch))
     assert str(large.value) == str(small.value)
     assert not list(tmp_path.glob("large/**/*"))
 
 
-def test_a_full_disk_in_threads(tmp_path, monkeypatch):
+def test_a_full_disk_in_threads(tmp_path, edge_files, made, monkeypatch):
     """The message names the folder that is full, in the store. What was done stays for the same command."""
-    spec = write(tmp_path)
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    threads = Threads(monkeypatch)
+    spec, threads = edge_files(tmp_path), Threads(monkeypatch)
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(DiskFullError, match=rf"`{tmp_path}/store/.*edges-"):
-        stored(tmp_path / "store", spec, threads)
+        made(spec, "store", threads)
     assert [path.name[:21] for path in tmp_path.glob("store/*")] == [".sssp-partial-ingest-"]
 
 
 def damaged_file(path: Path, how: str) -> None:
     """Change a file of an ingest."""
     content = bytearray(path.read_bytes())
-    if how == "flip":
-        content[5] ^= 16
-    elif how == "zeros":
-        content = bytearray(len(content))
-    elif how == "cut":
-        content = content[: len(content) // 2]
     if how == "deleted":
         path.unlink()
-    else:
-        path.write_bytes(content)
+        return
+    content[5] ^= 16
+    changed = {"flip": content, "zeros": bytes(len(content)), "cut": content[: len(content) // 2]}
+    path.write_bytes(changed[how])
 
 
 def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def damages(folder: Path) -> list[Path]:
-    """Return a file of each kind that an ingest has left, the largest one."""
-    found: dict[str, Path] = {}
-    for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_size):
-        kind = path.name.partition("-")[0]
-        if kind not in ("note", "here"):
-            found[kind] = path
-    return list(found.values())
+def largest_files(folder: Path) -> dict[str, Path]:
+    """Return the largest file of each kind that an ingest has left."""
+    found = {path.name.partition("-")[0]: path for path in sorted(folder.iterdir(), key=os.path.getsize)}
+    return {kind: path for kind, path in found.items() if kind not in ("note", "here")}
 
 
 @pytest.mark.parametrize("how", ["flip", "zeros", "cut", "deleted"])
-@pytest.mark.parametrize("ids", ["numbers", "strings"])
-def test_a_damaged_file_of_workers_is_made_again(tmp_path, ids, how):
+@pytest.mark.parametrize("ids", ["with gaps", "strings"])
+def test_a_damaged_file_of_workers_is_made_again(tmp_path, edge_files, made, kept, ids, how):
     """Edges, ids, bitmaps and rows of an interrupted ingest are used only if they are as they were written."""
-    spec = write(tmp_path, ids)
-    alone = stored(tmp_path / "alone", spec)
-    folder = kept(tmp_path, spec)
-    kinds = {path.name.partition("-")[0]: path for path in damages(folder)}
-    assert {"edges", "rows"} | ({"bits"} if ids == "numbers" else {"ids", "vertices"}) <= set(kinds)
+    spec, workers = edge_files(tmp_path, ids), Workers()
+    kinds = largest_files(kept(spec))
+    assert {"edges", "rows"} | ({"ids", "vertices"} if ids == "strings" else {"bits"}) <= set(kinds)
     for path in kinds.values():
         damaged_file(path, how)
-    workers = Workers()
-    assert stored(tmp_path / "store", spec, workers) == alone
-    assert any("damaged" in line and "done again" in line for line in workers.lines)
+    assert made(spec, "store", workers) == made(spec)
+    assert workers.made_again
 
 
 @pytest.mark.parametrize("how", ["flip", "zeros", "cut", "deleted"])
-@pytest.mark.parametrize("ids", ["numbers", "large and small", "strings"])
-def test_a_damaged_file_of_threads_is_made_again(tmp_path, monkeypatch, ids, how):
-    spec = write(tmp_path, ids)
-    alone = stored(tmp_path / "alone", spec)
-    with monkeypatch.context() as patched:
-        patched.setattr(ReadEdges, "rows", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            stored(tmp_path / "store", spec, Threads(patched))
-    (folder,) = (tmp_path / "store").glob(FOLDER)
-    for path in damages(folder):
-        damaged_file(path, how)
+@pytest.mark.parametrize("ids", ["with gaps", "small and large", "strings"])
+def test_a_damaged_file_of_threads_is_made_again(tmp_path, edge_files, made, monkeypatch, ids, how):
+    spec = edge_files(tmp_path, ids)
+    alone = made(spec)
     threads = Threads(monkeypatch)
-    assert stored(tmp_path / "store", spec, threads) == alone
-    assert any("damaged" in line and "done again" in line for line in threads.lines)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(ReadEdges, "all_rows", interrupted)
+        made(spec, "store", threads)
+    (folder,) = (tmp_path / "store").glob(FOLDER)
+    for path in largest_files(folder).values():
+        damaged_file(path, how)
+    assert made(spec, "store", threads) == alone
+    assert threads.made_again
 
 
 @pytest.mark.parametrize("how", ["flip", "cut", "deleted"])
-def test_without_its_plan_an_ingest_begins_again(tmp_path, how):
-    spec = write(tmp_path)
-    alone = stored(tmp_path / "alone", spec)
-    folder = kept(tmp_path, spec)
-    (plan,) = (path for path in folder.glob("note-*") if b'"Plan"' in path.read_bytes())
+def test_without_its_plan_an_ingest_begins_again(tmp_path, edge_files, made, kept, how):
+    spec, workers = edge_files(tmp_path), Workers()
+    (plan,) = (path for path in kept(spec).glob("note-*") if b'"Plan"' in path.read_bytes())
     damaged_file(plan, how)
-    workers = Workers()
-    assert stored(tmp_path / "store", spec, workers) == alone
-    assert not workers.noted
+    assert made(spec, "store", workers) == made(spec)
+    assert not workers.taken
     assert any("the plan in" in line and "begins again" in line for line in workers.lines)
 
 
-def test_a_disk_that_gives_back_other_bytes_is_an_error(tmp_path, monkeypatch):
+def test_a_disk_that_gives_back_other_bytes_is_an_error(tmp_path, edge_files, made, monkeypatch):
     """Edges of this ingest change after they were written, each time: there is no graph, and the file is named."""
-    spec = write(tmp_path)
-    threads = Threads(monkeypatch)
+    spec = edge_files(tmp_path)
     write_at = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write_at(file, bytes(len(data)), at))
-    with pytest.raises(SsspError, match=rf"`{tmp_path}/store/.*edges-.*` is damaged") as caught:
-        stored(tmp_path / "store", spec, threads)
+    with monkeypatch.context() as patched:
+        threads = Threads(patched)
+        patched.setattr(os, "pwrite", lambda file, data, at: write_at(file, bytes(len(data)), at))
+        with pytest.raises(SsspError, match=rf"`{tmp_path}/store/.*edges-.*` is damaged") as caught:
+            made(spec, "store", threads)
     assert caught.value.exit_code == 1
     assert not (tmp_path / "store" / "manifest.json").exists()
-    monkeypatch.undo()
-    assert stored(tmp_path / "store", spec) == stored(tmp_path / "alone", spec)
+    assert made(spec, "store") == made(spec)
 
 
-def test_inspect_of_a_store_whose_ingest_was_interrupted(tmp_path):
-    kept(tmp_path, write(tmp_path))
+def test_inspect_of_a_store_whose_ingest_was_interrupted(tmp_path, edge_files, kept):
+    kept(edge_files(tmp_path))
     with pytest.raises(InputError, match="an ingest into it runs, or was interrupted"):
         describe(str(tmp_path / "store"))
