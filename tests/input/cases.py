@@ -810,12 +810,7 @@ for name, content, edges, dtype in (
         None,
     ),
     ("comments", "# made by hand\n1 2 {'weight': 5}\n", ONE, None),
-    (
-        "other keys",
-        "1 2 {'road': 'A, 1', 'weight': 5}\n2 3 {'road': 'B {2}', 'weight': 6}\n",
-        TWO,
-        None,
-    ),
+    ("other keys", "1 2 {'road': 'A, 1', 'weight': 5}\n2 3 {'road': 'B {2}', 'weight': 6}\n", TWO, None),
     ("decimals", "1 2 {'weight': 0.1}\n", [(1, 2, 0.1)], "uint32"),
 ):
     good(f"{name}: networkx", "e.edgelist", content, edges, dtype)

@@ -212,10 +212,7 @@ def test_inputs_that_are_not_there(folder, url):
     assert url.split("/")[-1] in error_of(in_process("run", "workflow.yaml"))[0]
 
 
-@pytest.mark.parametrize(
-    ("part", "file"),
-    [("sources", "v.zip"), ("targets", "v.parquet")],
-)
+@pytest.mark.parametrize(("part", "file"), [("sources", "v.zip"), ("targets", "v.parquet")])
 def test_files_of_vertices(folder, part, file):
     (folder / "v.zip").write_bytes(zipped(b"12\n10\n", "v.txt"))
     pq.write_table(pa.table({"town": ["Ulm", "Bonn"], "target": [12, 10]}), folder / "v.parquet")
