@@ -111,7 +111,7 @@ def test_resolved_redacts_urls_wherever_they_stand(described):
     assert resolved["graph"]["store"] == f"s3://bucket/run-graph-{workflow.graph.digest}"
 
 
-def test_the_template_of_init_shows_the_defaults(described):
+def test_the_template_of_init_shows_every_key_with_its_default(described):
     from importlib import resources
 
     text = resources.files("sssp_pipeline").joinpath("workflow/template.yaml").read_text(encoding="utf-8")
@@ -123,3 +123,6 @@ def test_the_template_of_init_shows_the_defaults(described):
         output={"path": shown["output"]["path"]},
     )
     assert workflow_from_dict(shown) == workflow_from_dict(least)
+    for section, keys in workflow_from_dict(shown).resolved().items():
+        for key in keys if isinstance(keys, dict) and section != "sources" else [section]:
+            assert f"{key}:" in text or key == "name", key
