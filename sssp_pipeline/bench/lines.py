@@ -78,9 +78,8 @@ class Timing(_Record):
     @property
     def work(self) -> float:
         """Vertices processed a reached vertex, the mean over the sources: 1 for Dijkstra's algorithm."""
-        return sum(p / r for p, r in zip(self.vertices_processed, self.reached, strict=True)) / len(
-            self.reached
-        )
+        shares = [p / r for p, r in zip(self.vertices_processed, self.reached, strict=True)]
+        return sum(shares) / len(shares)
 
 
 class Circumstances(_Record):

@@ -8,17 +8,9 @@ from typing import Any
 
 from sssp_pipeline.base.errors import InputError, RefutedError, SsspError, did_you_mean
 from sssp_pipeline.base.progress import Progress, plural
+from sssp_pipeline.bench import lines
 from sssp_pipeline.bench.cases import Case, check_input, content_of, prepare, stored
-from sssp_pipeline.bench.lines import (
-    Circumstances,
-    Line,
-    append,
-    circumstances,
-    digest_of,
-    now,
-    resume,
-    writing,
-)
+from sssp_pipeline.bench.lines import Circumstances, Line, digest_of, writing
 from sssp_pipeline.bench.measure import Trial, check, time_all, unsupported
 from sssp_pipeline.bench.spec import Bench, BenchGraph
 from sssp_pipeline.bench.variants import Variant, variants_of
@@ -86,28 +78,22 @@ class _Job:
         self._bench, self._at, self._progress = bench, at, progress
         self._graphs = output / GRAPHS_FOLDER
         self._variants = variants_of(bench)
-        self._on = circumstances(output)
+        self._on = lines.circumstances(output)
         here = _same_place(self._on)
-        self._settled = {
-            line.asked
-            for line in resume(at)
-            if not again and line.is_settled and _same_place(line.on) == here
-        }
+        earlier = [] if again else [line for line in lines.resume(at) if line.is_settled]
+        self._settled = {line.asked for line in earlier if _same_place(line.on) == here}
         self._faults: list[tuple[str, SsspError]] = []
 
     def measure(self, entry: BenchGraph) -> None:
         """Write a line for each variant without one on this graph."""
         graph = stored(entry, self._graphs, self._progress)
         drawn = entry.sources or self._bench.sources
-        asked = {
-            v.label: self._asked(v, content_of(entry, graph), drawn.model_dump()) for v in self._variants
-        }
+        content, how = content_of(entry, graph), drawn.model_dump()
+        asked = {v.label: self._asked(v, content, how) for v in self._variants}
         missing = [v for v in self._variants if asked[v.label] not in self._settled]
         if len(missing) < len(self._variants):
-            n_there = len(self._variants) - len(missing)
-            self._progress.say(
-                f"{entry.name}: {plural(n_there, 'variant')} there already (--again measures them anew)"
-            )
+            there = plural(len(self._variants) - len(missing), "variant")
+            self._progress.say(f"{entry.name}: {there} there already (--again measures them anew)")
         if not missing:
             return
         case = prepare(entry, graph, drawn, self._progress)
@@ -139,7 +125,7 @@ class _Job:
             bench=self._bench.name,
             baseline=self._bench.baseline,
             subject=self._bench.subject,
-            on=self._on.model_copy(update={"date": now()}),
+            on=self._on.model_copy(update={"date": lines.now()}),
             graph=case.facts,
             solver=variant.solver.name,
             device=variant.solver.device,
@@ -151,13 +137,11 @@ class _Job:
             runs_asked=self._bench.runs,
             **found,
         )
-        append(self._at, line)
+        lines.append(self._at, line)
         timing = line.timing
-        result = (
-            f"{timing.median_ms:.4g} ms, {plural(timing.runs, 'run')}"
-            if timing
-            else f"{line.state}: {line.reason}"
-        )
+        result = f"{line.state}: {line.reason}"
+        if timing:
+            result = f"{timing.median_ms:.4g} ms, {plural(timing.runs, 'run')}"
         self._progress.say(
             f"{line.graph.name}: {line.label}: {result}",
             "variant",
@@ -187,10 +171,8 @@ def _chosen(bench: Bench, names: Sequence[str]) -> list[BenchGraph]:
     by_name = {entry.name: entry for entry in bench.graphs}
     for name in names:
         if name not in by_name:
-            raise InputError(
-                f"the bench has no graph `{name}`",
-                hint=did_you_mean(name, list(by_name)) + "Graphs: " + ", ".join(by_name),
-            )
+            hint = did_you_mean(name, list(by_name)) + "Graphs: " + ", ".join(by_name)
+            raise InputError(f"the bench has no graph `{name}`", hint=hint)
     return [entry for entry in bench.graphs if not names or entry.name in names]
 
 

@@ -131,11 +131,9 @@ def _run(variant: Variant, case: Case, flush: _Flush | None) -> list[SourceMetri
         An outcome does not belong to the true distances.
     """
     solver, graph, sources = variant.solver, case.graph, case.sources
-    calls = (
-        [sources[i : i + 1] for i in range(len(sources))]
-        if variant.together == 1
-        else [np.resize(sources, max(variant.together, len(sources)))]
-    )
+    calls = [sources[i : i + 1] for i in range(len(sources))]
+    if variant.together > 1:
+        calls = [np.resize(sources, max(variant.together, len(sources)))]
     found: list[SourceMetrics] = []
     for call in calls:
         if flush is not None:

@@ -60,11 +60,10 @@ def write_report(
     by_date = sorted(lines, key=lambda line: line.on.date)
     for key, named in (("--baseline", baseline), ("--subject", subject)):
         if named is not None and named not in results.variants:
+            known = ", ".join(f"`{variant}`" for variant in results.variants)
             raise InputError(
                 f"{key} is `{named}`, and no variant that was measured is called so",
-                hint=did_you_mean(named, results.variants)
-                + "Variants: "
-                + ", ".join(f"`{known}`" for known in results.variants),
+                hint=f"{did_you_mean(named, results.variants)}Variants: {known}",
             )
     baseline = baseline or next((line.baseline for line in by_date[::-1] if line.baseline), None)
     subject = subject or next((line.subject for line in by_date[::-1] if line.subject), None)
@@ -84,10 +83,8 @@ def write_report(
         if figures is None:
             parts += ["## Figures", NO_FIGURES]
         elif figures:
-            parts += [
-                "## Figures",
-                *(f"![{text.replace('`', '')}]({name})\n\n{text}" for name, text in figures),
-            ]
+            shown = (f"![{text.replace('`', '')}]({name})\n\n{text}" for name, text in figures)
+            parts += ["## Figures", *shown]
         page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     if figures is None:
         progress.say(NO_FIGURES, level="warning")

@@ -58,13 +58,9 @@ class Results:
         """Yield pairs of measured lines that differ in one option only: default, other, the option's name."""
         for line in self.lines:
             for option in line.changed if line.timing else ():
-                kept = {name: value for name, value in line.changed.items() if name != option}
+                others = {name: value for name, value in line.changed.items() if name != option}
+                same = line.graph.name, line.solver, line.together
                 for other in self.lines:
-                    is_partner = (
-                        other.timing
-                        and (other.graph.name, other.solver, other.together)
-                        == (line.graph.name, line.solver, line.together)
-                        and other.changed == kept
-                    )
-                    if is_partner:
+                    is_same = (other.graph.name, other.solver, other.together) == same
+                    if other.timing and is_same and other.changed == others:
                         yield other, line, option

@@ -30,13 +30,7 @@ _BY_VARIANT = (
         "mteps",
         ".4g",
     ),
-    (
-        "work",
-        "Work",
-        "Vertices processed over vertices reached: 1 for Dijkstra's algorithm.",
-        "work",
-        ".3f",
-    ),
+    ("work", "Work", "Vertices processed over vertices reached: 1 for Dijkstra's algorithm.", "work", ".3f"),
 )
 
 
@@ -45,35 +39,20 @@ def all_tables(results: Results, baseline: str | None, subject: str | None) -> l
     found = [_graphs(results), *(_by_variant(results, *table) for table in _BY_VARIANT)]
     if baseline in results.variants:
         ranges = {v: results.speedups(v, baseline) for v in results.variants if v != baseline}
-        found += [
-            _speedups(results, baseline),
-            _ranges(
-                "speedup-ranges",
-                f"Distribution of the speed-up over `{baseline}`",
-                "How many graphs have which speed-up, as the ADDS paper's table 5.",
-                ranges,
-                SPEEDUP_ENDS,
-            ),
-        ]
+        title = f"Distribution of the speed-up over `{baseline}`"
+        text = "How many graphs have which speed-up, as the ADDS paper's table 5."
+        found += [_speedups(results, baseline), _ranges("speedup-ranges", title, text, ranges, SPEEDUP_ENDS)]
     if subject in results.variants:
         others = [v for v in results.variants if v != subject]
-        found += [
-            _ranges(
-                "subject-speedup-ranges",
-                f"Distribution of the speed-up of `{subject}` over each other",
-                "How many graphs have which speed-up, as the ADDS paper's table 3.",
-                {f"over {other}": results.speedups(subject, other) for other in others},
-                SPEEDUP_ENDS,
-            ),
-            _ranges(
-                "subject-work-ranges",
-                f"Distribution of the work of `{subject}`, over that of each other",
-                f"How many graphs have `{subject}` process how many times the vertices of the other: "
-                "the ADDS paper's table 4.",
-                {f"over {other}": results.works(subject, other) for other in others},
-                WORK_ENDS,
-            ),
-        ]
+        title = f"Distribution of the speed-up of `{subject}` over each other"
+        text = "How many graphs have which speed-up, as the ADDS paper's table 3."
+        ranges = {f"over {other}": results.speedups(subject, other) for other in others}
+        found.append(_ranges("subject-speedup-ranges", title, text, ranges, SPEEDUP_ENDS))
+        title = f"Distribution of the work of `{subject}`, over that of each other"
+        text = f"How many graphs have `{subject}` process how many times the vertices of the other: "
+        text += "the ADDS paper's table 4."
+        ranges = {f"over {other}": results.works(subject, other) for other in others}
+        found.append(_ranges("subject-work-ranges", title, text, ranges, WORK_ENDS))
     found += [_effects(results, baseline), _not_measured(results), _long(results)]
     return [table for table in found if table.rows]
 
@@ -122,13 +101,9 @@ def _speedups(results: Results, baseline: str) -> ResultTable:
     each = [results.speedups(v, baseline) for v in others]
     rows.append(["geometric mean", *(times_text(geometric_mean(s)) if s else NONE for s in each)])
     rows.append(["mean", *(times_text(float(np.mean(s))) if s else NONE for s in each)])
-    return ResultTable(
-        "speedups",
-        f"Speed-up over `{baseline}`",
-        f"How many times as fast each variant is as `{baseline}`.",
-        ["graph", *others],
-        rows if others else [],
-    )
+    text = f"How many times as fast each variant is as `{baseline}`."
+    headings = ["graph", *others]
+    return ResultTable("speedups", f"Speed-up over `{baseline}`", text, headings, rows if others else [])
 
 
 def _ranges(
@@ -202,25 +177,13 @@ def _all_of(line: Line) -> dict[str, str]:
     """Return what is known of a measurement, by heading."""
     graph, timing = line.graph, line.timing
     assert timing
-    facts = {
-        "graph": graph.name,
-        "n_vertices": graph.n_vertices,
-        "n_edges": graph.n_edges,
-        "weight_dtype": graph.weight_dtype,
-        "mean_degree": graph.mean_degree,
-        "diameter_hops": graph.diameter_hops,
-        "variant": line.label,
-        "processor": line.processor,
-        "median_ms": timing.median_ms,
-        "mean_ms": timing.mean_ms,
-        "runs": timing.runs,
-        "sources": len(line.sources),
-        "mteps": timing.mteps,
-        "work": round(timing.work, 4),
-        "edges_relaxed": round(sum(timing.edges_relaxed) / len(timing.edges_relaxed), 1),
-        "supersteps": timing.supersteps,
-        "filter_share": timing.filter_share,
-    }
+    of_graph = ("n_vertices", "n_edges", "weight_dtype", "mean_degree", "diameter_hops")
+    facts = {"graph": graph.name, **{name: getattr(graph, name) for name in of_graph}}
+    facts |= {"variant": line.label, "processor": line.processor}
+    facts |= {name: getattr(timing, name) for name in ("median_ms", "mean_ms", "runs")}
+    facts |= {"sources": len(line.sources), "mteps": timing.mteps, "work": round(timing.work, 4)}
+    facts |= {"edges_relaxed": round(sum(timing.edges_relaxed) / len(timing.edges_relaxed), 1)}
+    facts |= {"supersteps": timing.supersteps, "filter_share": timing.filter_share}
     return {heading: NONE if value is None else str(value) for heading, value in facts.items()}
 
 

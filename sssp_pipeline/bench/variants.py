@@ -31,9 +31,8 @@ class Variant:
     changed: Mapping[str, Value] = field(init=False)
 
     def __post_init__(self) -> None:
-        changed = {
-            t.name: self.options[t.name] for t in self.solver.tunables if self.options[t.name] != t.default
-        }
+        defaults = {tunable.name: tunable.default for tunable in self.solver.tunables}
+        changed = {name: value for name, value in self.options.items() if value != defaults[name]}
         object.__setattr__(self, "changed", changed)
 
     @property
@@ -79,9 +78,8 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
             yield ("graphs", i, "name"), f"two graphs are called `{name}`", "give each a name of its own"
         names.append(name)
         described = graph.get("graph")
-        is_known = (
-            not graph.keys() - BenchGraph.model_fields.keys()
-        )  # otherwise it may be a misspelt one that is missing
+        # Otherwise the missing key may be a misspelt one.
+        is_known = not graph.keys() - BenchGraph.model_fields.keys()
         if is_known and (described is None) == (graph.get("store") is None):
             has = "neither `graph` nor `store`" if described is None else "both `graph` and `store`"
             yield ("graphs", i), f"graph `{name}` has {has}", "give one of them"

@@ -49,6 +49,12 @@ class Console(Progress):
     def __exit__(self, *_: object) -> None:
         pass
 
+    def _put(self, text: str) -> None:
+        """Write whole lines."""
+        with self._one_at_a_time:
+            self._stream.write(text)
+            self._stream.flush()
+
     def about(self, **facts: Any) -> None:
         """Say what all that follows is about: `run`, `name`."""
 
@@ -167,12 +173,8 @@ class _MovingLine:
         from rich.progress import Progress as RichProgress
 
         self.remove()
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}{task.fields[count]}", markup=False),
-            BarColumn(),
-            TimeRemainingColumn(compact=True),
-        )
+        text = TextColumn("{task.description}{task.fields[count]}", markup=False)
+        columns = SpinnerColumn(), text, BarColumn(), TimeRemainingColumn(compact=True)
         terminal = RichConsole(file=self._stream)
         self._rich = RichProgress(*columns, console=terminal, transient=True, redirect_stdout=False)
         self._rich.add_task(stage, total=None, count="")
@@ -188,13 +190,11 @@ class _MovingLine:
             self._rich.reset(task.id, total=total, completed=done)
         self._rich.update(task.id, completed=done, count=_count(done, total, unit, task.speed))
 
-    def write(self, text: str) -> None:
-        """Write `text`, whole lines, above the moving line."""
-        if self._rich is None:
-            self._stream.write(text)
-            self._stream.flush()
-        else:
+    def write(self, text: str) -> bool:
+        """Write `text`, whole lines, above the moving line; return whether there is one."""
+        if self._rich is not None:
             self._rich.console.out(text, end="", highlight=False)
+        return self._rich is not None
 
     def remove(self) -> None:
         """Remove the line."""
@@ -274,11 +274,8 @@ class TextConsole(Console):
     def _write(self, text: str) -> None:
         text = lines_as_text(without_secrets(text))
         with self._one_at_a_time:
-            if self._line is not None:
-                self._line.write(text)
-            else:
-                self._stream.write(text)
-                self._stream.flush()
+            if self._line is None or not self._line.write(text):
+                self._put(text)
 
 
 def _count(done: int, total: int | None, unit: str, rate: float | None) -> str:
@@ -354,10 +351,7 @@ class JsonConsole(Console):
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         entry = {"time": now, "level": level, "event": event, **self._facts, **facts}
         known = {key: _logged(value) for key, value in entry.items() if value is not None}
-        line = json.dumps(known, default=str) + "\n"
-        with self._one_at_a_time:
-            self._stream.write(line)
-            self._stream.flush()
+        self._put(json.dumps(known, default=str) + "\n")
 
 
 def _logged(value: Any) -> Any:

@@ -41,9 +41,7 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("workflow.yaml"),
-) -> None:
+def init(path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("workflow.yaml")) -> None:
     """Write a commented workflow file to start from."""
     with reporting("text"):
         from sssp_pipeline.workflow.inputs import check_workflow_name, write_new

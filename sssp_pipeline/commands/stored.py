@@ -8,16 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.commands.options import (
-    Coordinates,
-    Json,
-    Log,
-    MovedStore,
-    Overrides,
-    Quiet,
-    Run,
-    Verbose,
-)
+from sssp_pipeline.commands.options import Coordinates, Json, Log, MovedStore, Overrides, Quiet, Run, Verbose
 from sssp_pipeline.commands.session import prepare_imports, print_answer, reporting
 from sssp_pipeline.commands.tables import path_text, table
 from sssp_pipeline.storage.redaction import redacted
@@ -59,8 +50,7 @@ def verify(
 
 def inspect(
     url: Annotated[
-        str,
-        typer.Argument(metavar="STORE|RUN|EDGES", help="A graph store, a run folder, or an edge list."),
+        str, typer.Argument(metavar="STORE|RUN|EDGES", help="A graph store, a run folder, or an edge list.")
     ],
     overrides: Overrides = [],  # noqa: B006
     log: Log = "text",
@@ -159,12 +149,7 @@ def export(
             progress.about(run=redacted(given))
             progress.stage("export")
             export_matrix(
-                folder,
-                file,
-                columns=names or COLUMNS,
-                sparse=sparse,
-                unreached=unreached,
-                progress=progress,
+                folder, file, columns=names or COLUMNS, sparse=sparse, unreached=unreached, progress=progress
             )
             written = [file]
         if not quiet:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.workflow.section import Auto, Contradiction, Positive, Section, Text
+from sssp_pipeline.workflow.section import Auto, Contradiction, Plain, Positive, Section, Text
 
 #: The kinds whose number of workers can change during a run.
 ELASTIC_KINDS = ("slurm", "kubernetes")
@@ -151,8 +151,7 @@ def cluster_named(where: str) -> Cluster:
     if where == "here":
         return Cluster()
     if (fault := address_fault(where)) is not None:
-        problem, hint = fault
-        raise InputError(f"`--cluster {where}`: {problem}", hint=f"{hint}, or `here`")
+        raise InputError(f"`--cluster {where}`: {fault[0]}", hint=f"{fault[1]}, or `here`")
     return Cluster(kind="address", address=where)
 
 
@@ -177,7 +176,7 @@ _KINDS_OF_KEYS: dict[str, tuple[str, ...]] = {
 }
 
 
-def cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[Contradiction]:
+def cluster_contradictions(cluster: Plain) -> Iterator[Contradiction]:
     """Yield the contradictions of a `cluster` section, given as plain values."""
     kind, address = cluster.get("kind", "auto"), cluster.get("address")
     if kind not in KINDS:
@@ -199,27 +198,21 @@ def cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[Contradiction
     elif kind == "address" and isinstance(address, str) and (fault := address_fault(address)) is not None:
         yield Contradiction(("cluster", "address"), *fault)
     if kind in ELASTIC_KINDS and cluster.get("memory_limit", "auto") == "auto":
-        yield Contradiction(
-            ("cluster", "kind"),
-            f"kind `{kind}` needs `cluster.memory_limit`: the memory of each worker",
-            "add `memory_limit: 16GB`, or what `sssp-pipeline plan` says a worker needs",
-        )
+        text = f"kind `{kind}` needs `cluster.memory_limit`: the memory of each worker"
+        hint = "add `memory_limit: 16GB`, or what `sssp-pipeline plan` says a worker needs"
+        yield Contradiction(("cluster", "kind"), text, hint)
     if kind == "kubernetes" and not isinstance(cluster.get("kubernetes"), Mapping):
-        yield Contradiction(
-            ("cluster", "kind"),
-            "kind `kubernetes` needs an image with sssp-pipeline",
-            "add `kubernetes: {image: registry/sssp-pipeline:0.1.0}`",
-        )
+        text = "kind `kubernetes` needs an image with sssp-pipeline"
+        hint = "add `kubernetes: {image: registry/sssp-pipeline:0.1.0}`"
+        yield Contradiction(("cluster", "kind"), text, hint)
 
 
-def _range_contradictions(kind: str, workers: Mapping[str, Any]) -> Iterator[Contradiction]:
+def _range_contradictions(kind: str, workers: Plain) -> Iterator[Contradiction]:
     low, high = workers.get("minimum", 1), workers.get("maximum")
     if kind not in ELASTIC_KINDS:
-        yield Contradiction(
-            ("cluster", "workers"),
-            f"kind `{kind}` has a fixed number of workers, not a range",
-            "give a number, or set `cluster.kind: slurm` or `kubernetes`",
-        )
+        text = f"kind `{kind}` has a fixed number of workers, not a range"
+        hint = "give a number, or set `cluster.kind: slurm` or `kubernetes`"
+        yield Contradiction(("cluster", "workers"), text, hint)
     elif isinstance(low, int) and isinstance(high, int) and low > high:
         text = f"`minimum` is `{low}`, above `maximum`, which is `{high}`"
         yield Contradiction(("cluster", "workers"), text, "exchange them")

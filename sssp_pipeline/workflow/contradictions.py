@@ -15,50 +15,42 @@ from sssp_pipeline.workflow.cluster import cluster_contradictions
 from sssp_pipeline.workflow.graph import misplaced_keys
 from sssp_pipeline.workflow.output import output_contradictions
 from sssp_pipeline.workflow.registries import FORMATS
-from sssp_pipeline.workflow.section import Contradiction, Path, dotted
+from sssp_pipeline.workflow.section import Contradiction, Path, Plain, dotted
 from sssp_pipeline.workflow.vertices import Sources, vertices_contradictions
 from sssp_pipeline.workflow.weights import chosen_contradictions, several_weights, weight_contradictions
 
+#: What `graph.coordinates` may name.
+_POSITIONS = "a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file"
 
-def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
+
+def contradictions(data: Plain) -> Iterator[Contradiction]:
     """Yield the contradictions of a workflow, given as plain values."""
     sections = {key: value if isinstance(value, Mapping) else {} for key, value in data.items()}
     graph, solve, cluster, output = (sections.get(key, {}) for key in ("graph", "solve", "cluster", "output"))
     yield from vertices_contradictions(("sources",), data.get("sources"), Sources)
     yield from cluster_contradictions(cluster)
     yield from graph_contradictions(graph)
-    for path, given in (
-        (("sources",), sections.get("sources", {})),
-        (("output", "targets"), output.get("targets")),
-    ):
+    chosen = {("sources",): data.get("sources"), ("output", "targets"): output.get("targets")}
+    for path, given in chosen.items():
         if isinstance(given, Mapping) and given.get("points") and not _may_have_positions(graph):
-            yield Contradiction(
-                (*path, "points"),
-                f"`{dotted((*path, 'points'))}` needs the coordinates of the graph",
-                "set `graph.coordinates` to a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file",
-            )
+            text = f"`{dotted((*path, 'points'))}` needs the coordinates of the graph"
+            yield Contradiction((*path, "points"), text, f"set `graph.coordinates` to {_POSITIONS}")
     if solve.get("options") and solve.get("solver", "auto") == "auto":
-        yield Contradiction(
-            ("solve", "options"),
-            "`solve.options` belong to one solver, and `solve.solver` is `auto`",
-            "name the solver, or remove the options",
-        )
+        text = "`solve.options` belong to one solver, and `solve.solver` is `auto`"
+        yield Contradiction(("solve", "options"), text, "name the solver, or remove the options")
     yield from chosen_contradictions(graph, solve.get("weights"))
     yield from output_contradictions(output, solve, data.get("verify"))
     yield from _standard_input_twice(data)
     yield from _unwritable_places(output, graph)
 
 
-def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+def files_read(data: Plain) -> Iterator[tuple[Path, str]]:
     """Yield each URL that a run of the workflow `data` reads, after the path of its key."""
     chosen: list[Path] = [("sources",), ("output", "targets"), ("output", "nearest", "of")]
     keys: list[Path] = [(*path, *name) for path in chosen for name in (("file",), ("points", "file"))]
     keys.append(("output", "reduce", "amounts", "file"))
-    places: list[Path] = [
-        ("graph", "input"),
-        *((*path, "input") for path, _ in several_weights(data.get("graph"))),
-    ]
-    for path in [*places, ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
+    inputs = [("graph", "input"), *((*path, "input") for path, _ in several_weights(data.get("graph")))]
+    for path in [*inputs, ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
         value: Any = data
         for key in path:
             is_there = isinstance(value, Mapping) or (
@@ -71,17 +63,14 @@ def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
             yield from (((*path, i), url) for i, url in enumerate(value) if isinstance(url, str))
 
 
-def _standard_input_twice(data: Mapping[str, Any]) -> Iterator[Contradiction]:
+def _standard_input_twice(data: Plain) -> Iterator[Contradiction]:
     paths = [path for path, url in files_read(data) if url == STANDARD_INPUT]
     for path in paths[1:]:
-        yield Contradiction(
-            path,
-            f"`{dotted(paths[0])}` and `{dotted(path)}` are both `-`, and standard input can be read once",
-            "name a file for one of them",
-        )
+        text = f"`{dotted(paths[0])}` and `{dotted(path)}` are both `-`, and standard input can be read once"
+        yield Contradiction(path, text, "name a file for one of them")
 
 
-def _unwritable_places(output: Mapping[str, Any], graph: Mapping[str, Any]) -> Iterator[Contradiction]:
+def _unwritable_places(output: Plain, graph: Plain) -> Iterator[Contradiction]:
     """Yield folders that can never be written, and a graph store inside the results or around them."""
     run, store = output.get("path"), graph.get("store")
     for path, url in ((("output", "path"), run), (("graph", "store"), store)):
@@ -91,17 +80,14 @@ def _unwritable_places(output: Mapping[str, Any], graph: Mapping[str, Any]) -> I
     if isinstance(run, str) and isinstance(store, str):
         outer, inner = sorted((run.rstrip("/") + "/", store.rstrip("/") + "/"), key=len)
         if inner.startswith(outer):
-            yield Contradiction(
-                ("graph", "store"),
-                "one of the folders `graph.store` and `output.path` is inside the other",
-                "give each its own folder",
-            )
+            text = "one of the folders `graph.store` and `output.path` is inside the other"
+            yield Contradiction(("graph", "store"), text, "give each its own folder")
 
 
 # ---- graph ----
 
 
-def _may_have_positions(graph: Mapping[str, Any]) -> bool:
+def _may_have_positions(graph: Plain) -> bool:
     """Return whether the vertices may have positions: a file with them is named, or the input may hold them."""
     name = graph.get("format", "auto")
     if graph.get("coordinates") is not None or (name in FORMATS and FORMATS[name].with_positions):
@@ -113,7 +99,7 @@ def _may_have_positions(graph: Mapping[str, Any]) -> bool:
     return name == "auto" and any(isinstance(url, str) and has_ending.search(url.lower()) for url in urls)
 
 
-def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[Contradiction]:
+def graph_contradictions(graph: Plain) -> Iterator[Contradiction]:
     """Yield the contradictions of a `graph` section, given as plain values."""
     # Other values are not printed: one may be a secret from the environment.
     known = graph.get("format") if graph.get("format") in FORMATS else None
@@ -121,17 +107,13 @@ def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[Contradiction]:
         yield Contradiction(("graph", *key.split(".")), text, "remove one of them")
     encoding = graph.get("encoding", "auto")
     if isinstance(encoding, str) and encoding != "auto" and not _is_encoding(encoding):
-        yield Contradiction(
-            ("graph", "encoding"),
-            "`graph.encoding` names no text encoding that Python knows",
-            "write `utf-8`, `utf-16`, `latin-1`, `cp1252` or another of Python's standard encodings",
-        )
+        text = "`graph.encoding` names no text encoding that Python knows"
+        hint = "write `utf-8`, `utf-16`, `latin-1`, `cp1252` or another of Python's standard encodings"
+        yield Contradiction(("graph", "encoding"), text, hint)
     if graph.get("decimal") == "comma" and graph.get("delimiter") == ",":
-        yield Contradiction(
-            ("graph", "decimal"),
-            "a comma cannot separate both columns and decimals",
-            "set `graph.delimiter` to what separates the columns, or remove `graph.decimal`",
-        )
+        text = "a comma cannot separate both columns and decimals"
+        hint = "set `graph.delimiter` to what separates the columns, or remove `graph.decimal`"
+        yield Contradiction(("graph", "decimal"), text, hint)
     if isinstance(graph.get("weights"), Mapping):
         yield from weight_contradictions(graph, graph["weights"])
 

@@ -112,9 +112,8 @@ class Document:
     def _value(self, node: yaml.Node, path: Path, place: Callable[[int], str]) -> Any:
         here = place(node.start_mark.line + 1)
         if node.tag not in _TAGS:
-            self.faults.append(
-                Mistake(path, here, f"tag `{node.tag}` is not allowed", "write the plain value")
-            )
+            problem = f"tag `{node.tag}` is not allowed"
+            self.faults.append(Mistake(path, here, problem, "write the plain value"))
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, place)
@@ -202,12 +201,13 @@ def _syntax_error(error: yaml.YAMLError, text: str, place: Callable[[int], str])
         marked = cast(yaml.MarkedYAMLError, error)
         line = marked.problem_mark.line + 1 if marked.problem_mark else 1
         problem = str(marked.problem)
+    written = "".join(text.splitlines()[line - 1 : line])
     hint = "check indentation, quotes and brackets there"
-    if any(at_fault.rstrip().endswith(": -") for at_fault in text.splitlines()[line - 1 : line]):
+    if written.rstrip().endswith(": -"):
         hint = "for standard input write `'-'`, with quotes"
     if "'\\t'" in problem:
         hint = "indent with spaces"
-    elif any("${" in at_fault for at_fault in text.splitlines()[line - 1 : line]):
+    elif "${" in written:
         hint = "inside `{ }` YAML reads the brace of `${NAME}`: give that value a line of its own"
     return InputError(f"{place(line)}: not valid YAML: {problem}", hint=hint)
 

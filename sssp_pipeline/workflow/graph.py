@@ -237,10 +237,8 @@ def misplaced_keys(graph: Mapping[str, Any], format_name: str) -> Iterator[tuple
     `graph` has plain values. A format without an entry in the registry, such as "generated", takes no such key.
     """
     weights = graph.get("weights")
-    values = {
-        **graph,
-        "weights.column": weights.get("column", "auto") if isinstance(weights, Mapping) else "auto",
-    }
+    column = weights.get("column", "auto") if isinstance(weights, Mapping) else "auto"
+    values = {**graph, "weights.column": column}
     given = [key for key, value in values.items() if not _is_default(key, value)]
     for key, takers in misplaced(given, format_name, FORMATS):
         word = "format" if len(takers) == 1 else "formats"

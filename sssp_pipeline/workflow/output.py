@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from sssp_pipeline.workflow.registries import OUTPUTS, NameIn, code_of, misplaced, own_fields, with_own_keys
-from sssp_pipeline.workflow.section import Contradiction, Section, Text, listed
+from sssp_pipeline.workflow.section import Contradiction, Plain, Section, Text, listed
 from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
 
 #: What a user may do who asked for predecessors.
@@ -46,9 +46,7 @@ class Output(Section):
         return {key: getattr(self, key) for kind in OUTPUTS.values() for key in own_fields(kind)}
 
 
-def output_contradictions(
-    output: Mapping[str, Any], solve: Mapping[str, Any], verify: Any
-) -> Iterator[Contradiction]:
+def output_contradictions(output: Plain, solve: Plain, verify: Any) -> Iterator[Contradiction]:
     """Yield the contradictions of a section `output`, and of what else needs whole rows of distances."""
     yield from vertices_contradictions(("output", "targets"), output.get("targets"))
     for kind in OUTPUTS.values():
@@ -58,31 +56,22 @@ def output_contradictions(
     if isinstance(distances, str) and distances in OUTPUTS:
         yield from _keys_of_kind(output, distances)
     if output.get("layout") == "wide" and solve.get("predecessors") is True:
-        yield Contradiction(
-            ("output", "layout"),
-            "layout `wide` has no place for predecessors",
-            f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}",
-        )
+        hint = f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}"
+        yield Contradiction(("output", "layout"), "layout `wide` has no place for predecessors", hint)
     if distances == "full" and targets is None:
         return
     cause, remedy = "`output.targets`", "remove the targets"
     if distances != "full":
         cause, remedy = f"`output.distances: {distances}`", "set `output.distances: full`"
     if solve.get("predecessors") is True:
-        yield Contradiction(
-            ("solve", "predecessors"),
-            f"{cause} leaves no place for predecessors",
-            f"{remedy}, or {_WITHOUT_PREDECESSORS}",
-        )
+        text = f"{cause} leaves no place for predecessors"
+        yield Contradiction(("solve", "predecessors"), text, f"{remedy}, or {_WITHOUT_PREDECESSORS}")
     if verify == "certificate":
-        yield Contradiction(
-            ("verify",),
-            f"`certificate` needs the distances to every vertex, which {cause} does not write",
-            f"set `verify: sample`, or {remedy}",
-        )
+        text = f"`certificate` needs the distances to every vertex, which {cause} does not write"
+        yield Contradiction(("verify",), text, f"set `verify: sample`, or {remedy}")
 
 
-def _keys_of_kind(output: Mapping[str, Any], distances: str) -> Iterator[Contradiction]:
+def _keys_of_kind(output: Plain, distances: str) -> Iterator[Contradiction]:
     """Yield the keys that a kind of output needs and lacks, and those that it does not take."""
     kind = OUTPUTS[distances]
     for key, field in own_fields(kind).items():
@@ -93,9 +82,6 @@ def _keys_of_kind(output: Mapping[str, Any], distances: str) -> Iterator[Contrad
     given = [key for key, value in output.items() if value not in (None, defaults.get(key))]
     for key, takers in misplaced(given, distances, OUTPUTS):
         kinds = listed([f"output.distances: {takers[0]}", *takers[1:]])
+        text = f"`output.{key}` goes with {kinds}, not with `{distances}`"
         remedy = f"set `output.distances: {takers[0]}`, or remove `{key}`"
-        yield Contradiction(
-            ("output", key),
-            f"`output.{key}` goes with {kinds}, not with `{distances}`",
-            kind.instead.get(key, remedy),
-        )
+        yield Contradiction(("output", key), text, kind.instead.get(key, remedy))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sssp_pipeline.workflow.section import Contradiction, OwnKeys, Path, Positive, Section, Text, dotted
+from sssp_pipeline.workflow.section import (
+    Contradiction,
+    OwnKeys,
+    Path,
+    Plain,
+    Positive,
+    Section,
+    Text,
+    dotted,
+)
 from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
 
 ReducedValue = Literal["reached", "max_distance", "mean_distance", "sum_distance", "closeness", "harmonic"]
@@ -100,9 +109,7 @@ class ReducedKeys(OwnKeys):
     """Numbers made of all distances of a source. It goes with `distances: reduced`."""
 
     @classmethod
-    def own_contradictions(
-        cls, section: Mapping[str, Any], solve: Mapping[str, Any]
-    ) -> Iterator[Contradiction]:
+    def own_contradictions(cls, section: Plain, solve: Plain) -> Iterator[Contradiction]:
         if isinstance(reduce := section.get("reduce"), Mapping):
             yield from reduce_contradictions(reduce, solve.get("cutoff"))
 
@@ -114,64 +121,59 @@ class NearestKeys(OwnKeys):
     """The nearest vertices of each source. It goes with `distances: nearest`."""
 
     @classmethod
-    def own_contradictions(
-        cls, section: Mapping[str, Any], solve: Mapping[str, Any]
-    ) -> Iterator[Contradiction]:
+    def own_contradictions(cls, section: Plain, solve: Plain) -> Iterator[Contradiction]:
         del solve
         nearest = section.get("nearest")
         if isinstance(nearest, Mapping):
             yield from vertices_contradictions(("output", "nearest", "of"), nearest.get("of"))
 
 
-def reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[Contradiction]:
-    """Yield the contradictions of a section `output.reduce`, given as plain values."""
+def reduce_contradictions(reduce: Plain, cutoff: Any) -> Iterator[Contradiction]:
+    """Yield the contradictions of a section `output.reduce`."""
     path: Path = ("output", "reduce")
-    values, within, amounts = (reduce.get(key) for key in ("values", "within", "amounts"))
+    within, amounts, over = (reduce.get(key) for key in ("within", "amounts", "per_vertex"))
     bounds, shares = reduce.get("histogram"), reduce.get("quantiles")
     names = amounts.get("names") if isinstance(amounts, Mapping) else None
-    over = reduce.get("per_vertex")
-    yield from _per_vertex_contradictions((*path, "per_vertex"), over, cutoff)
-    if not values and not within and bounds is None and shares is None and over is None:
-        text = f"`{dotted(path)}` {'asks for no value and no radius' if reduce else 'is empty'}"
-        yield Contradiction(
-            path, text, "give `values`, such as [closeness], or `within`, such as [500, 1000]"
-        )
+    if isinstance(over, Mapping):
+        yield from _per_vertex_contradictions((*path, "per_vertex"), over, cutoff)
+    if bounds is None and shares is None and over is None and not (reduce.get("values") or within):
+        yield _asks_for_nothing(path, reduce, "closeness")
     elif amounts is not None and not within:
         text = "`output.reduce.amounts` are summed within radii, and `output.reduce.within` has none"
-        yield Contradiction(
-            (*path, "amounts"), text, "add `within`, such as [500, 1000], or remove `amounts`"
-        )
-    yield from _histogram_contradictions((*path, "histogram"), bounds)
-    yield from _quantiles_contradictions((*path, "quantiles"), shares)
-    lists = {("values",): values, ("within",): within, ("amounts", "names"): names, ("quantiles",): shares}
-    for key, given in lists.items():
-        yield from _named_twice((*path, *key), given)
+        hint = "add `within`, such as [500, 1000], or remove `amounts`"
+        yield Contradiction((*path, "amounts"), text, hint)
+    if isinstance(bounds, list | tuple):
+        yield from _histogram_contradictions((*path, "histogram"), bounds)
+    if isinstance(shares, list | tuple):
+        yield from _quantiles_contradictions((*path, "quantiles"), shares)
+    yield from _named_twice((*path, "values"), reduce.get("values"))
+    yield from _named_twice((*path, "within"), within)
+    yield from _named_twice((*path, "amounts", "names"), names)
+    yield from _named_twice((*path, "quantiles"), shares)
     if isinstance(cutoff, int | float) and isinstance(bounds, list | tuple) and bounds:
         last = bounds[-1]
         if isinstance(last, int | float) and last > cutoff:
             text = f"the bound `{last}` is beyond `solve.cutoff`, which is `{cutoff}`"
             hint = "raise the cutoff to the last bound, or lower the bound"
             yield Contradiction((*path, "histogram", len(bounds) - 1), text, hint)
-    if not isinstance(within, list | tuple):
-        return
-    n_columns = len(within) * (1 + (len(names) if isinstance(names, list | tuple) else 0))
-    if n_columns > MOST_WITHIN:
-        text = f"`output.reduce.within` and `amounts` ask for {n_columns} columns"
-        yield Contradiction(
-            (*path, "within"), text, f"ask for at most {MOST_WITHIN}: fewer radii, or fewer amounts"
-        )
-    yield from _beyond_cutoff((*path, "within"), within, cutoff)
+    if isinstance(within, list | tuple):
+        n_columns = len(within) * (1 + (len(names) if isinstance(names, list | tuple) else 0))
+        if n_columns > MOST_WITHIN:
+            text = f"`output.reduce.within` and `amounts` ask for {n_columns} columns"
+            hint = f"ask for at most {MOST_WITHIN}: fewer radii, or fewer amounts"
+            yield Contradiction((*path, "within"), text, hint)
+        yield from _beyond_cutoff((*path, "within"), within, cutoff)
 
 
-def _per_vertex_contradictions(path: Path, over: Any, cutoff: Any) -> Iterator[Contradiction]:
-    if not isinstance(over, Mapping):
-        return
+def _asks_for_nothing(path: Path, section: Plain, example: str) -> Contradiction:
+    text = f"`{dotted(path)}` {'asks for no value and no radius' if section else 'is empty'}"
+    return Contradiction(path, text, f"give `values`, such as [{example}], or `within`, such as [500, 1000]")
+
+
+def _per_vertex_contradictions(path: Path, over: Plain, cutoff: Any) -> Iterator[Contradiction]:
     values, within = over.get("values"), over.get("within")
     if not values and not within:
-        text = f"`{dotted(path)}` {'asks for no value and no radius' if over else 'is empty'}"
-        yield Contradiction(
-            path, text, "give `values`, such as [nearest_source], or `within`, such as [500, 1000]"
-        )
+        yield _asks_for_nothing(path, over, "nearest_source")
     yield from _named_twice((*path, "values"), values)
     yield from _named_twice((*path, "within"), within)
     if isinstance(within, list | tuple):
@@ -188,25 +190,19 @@ def _named_twice(path: Path, given: Any) -> Iterator[Contradiction]:
                 yield Contradiction((*path, place), f"`{dotted(path)}` has `{value}` twice", "name it once")
 
 
-def _beyond_cutoff(path: Path, within: Any, cutoff: Any) -> Iterator[Contradiction]:
-    if isinstance(cutoff, int | float):
-        for place, radius in enumerate(within):
-            if isinstance(radius, int | float) and radius > cutoff:
-                text = f"the radius `{radius}` is beyond `solve.cutoff`, which is `{cutoff}`"
-                yield Contradiction(
-                    (*path, place), text, "raise the cutoff to the largest radius, or remove the radius"
-                )
+def _beyond_cutoff(path: Path, within: Sequence[Any], cutoff: Any) -> Iterator[Contradiction]:
+    for place, radius in enumerate(within):
+        if isinstance(radius, int | float) and isinstance(cutoff, int | float) and radius > cutoff:
+            text = f"the radius `{radius}` is beyond `solve.cutoff`, which is `{cutoff}`"
+            hint = "raise the cutoff to the largest radius, or remove the radius"
+            yield Contradiction((*path, place), text, hint)
 
 
-def _histogram_contradictions(path: Path, bounds: Any) -> Iterator[Contradiction]:
-    if not isinstance(bounds, list | tuple):
-        return
+def _histogram_contradictions(path: Path, bounds: Sequence[Any]) -> Iterator[Contradiction]:
     if not 2 <= len(bounds) <= MOST_BUCKETS + 1:
-        n_bounds = f"{len(bounds)} bound{'' if len(bounds) == 1 else 's'}"
-        text = f"`{dotted(path)}` has {n_bounds}"
-        yield Contradiction(
-            path, text, f"give 2 to {MOST_BUCKETS + 1:,} rising bounds, such as [0, 500, 1000]"
-        )
+        text = f"`{dotted(path)}` has {len(bounds)} bound{'' if len(bounds) == 1 else 's'}"
+        hint = f"give 2 to {MOST_BUCKETS + 1:,} rising bounds, such as [0, 500, 1000]"
+        yield Contradiction(path, text, hint)
     for place, (low, high) in enumerate(pairwise(bounds)):
         if isinstance(low, int | float) and isinstance(high, int | float) and low >= high:
             text = f"the bounds in `{dotted(path)}` do not rise: `{high}` comes after `{low}`"
@@ -214,9 +210,7 @@ def _histogram_contradictions(path: Path, bounds: Any) -> Iterator[Contradiction
             return
 
 
-def _quantiles_contradictions(path: Path, shares: Any) -> Iterator[Contradiction]:
-    if not isinstance(shares, list | tuple):
-        return
+def _quantiles_contradictions(path: Path, shares: Sequence[Any]) -> Iterator[Contradiction]:
     if not 1 <= len(shares) <= MOST_QUANTILES:
         text = f"`{dotted(path)}` has {len(shares)} shares"
         yield Contradiction(path, text, f"give 1 to {MOST_QUANTILES} shares from 0 to 1, such as [0.5, 0.9]")

@@ -48,11 +48,6 @@ class Format:
     #: What the list of formats in a message adds to the name.
     note: str = ""
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """All keys of `graph` that it takes, of those that only some formats take."""
-        return (*self.takes, *own_fields(self))
-
 
 def _xml_root(name: bytes) -> bytes:
     """Return a pattern of XML whose root has this name, after declarations and comments."""
@@ -70,8 +65,7 @@ _LINES = ("unreadable", "max_line_bytes")
 #: The formats. The first two take every text that no other format knows.
 FORMATS: dict[str, Format] = {
     "text": Format(
-        f"{_FORMATS}.text.text:open_text",
-        takes=(*_TABLE, "encoding", "header", "decimal", "max_line_bytes"),
+        f"{_FORMATS}.text.text:open_text", takes=(*_TABLE, "encoding", "header", "decimal", "max_line_bytes")
     ),
     "csv": Format(
         f"{_FORMATS}.tables.csv_table:open_csv",
@@ -174,17 +168,11 @@ class OutputKind:
     #: What to do about a key that it does not take, other than to remove it.
     instead: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """All keys of `output` that it takes, of those that only some kinds take."""
-        return (*self.takes, *own_fields(self))
-
 
 #: The kinds of output.
 OUTPUTS: dict[str, OutputKind] = {
     "full": OutputKind(
-        f"{_RESULTS}.distance_outputs:AllDistances",
-        takes=("targets", "layout", "unreached", "compression"),
+        f"{_RESULTS}.distance_outputs:AllDistances", takes=("targets", "layout", "unreached", "compression")
     ),
     "none": OutputKind(f"{_RESULTS}.metrics_output:MetricsAlone", takes=()),
     "reached": OutputKind(f"{_RESULTS}.distance_outputs:ReachedPairs"),
@@ -231,7 +219,7 @@ def misplaced(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield each key of `given` that the record `name` does not take, with the names of the records that take it."""
     for key in given:
-        takers = [other for other, record in records.items() if key in record.keys]
+        takers = [other for other, record in records.items() if key in (*record.takes, *own_fields(record))]
         if takers and name not in takers:
             yield key, takers
 
@@ -247,10 +235,8 @@ class NameIn:
 
     def _checked(self, value: Any) -> str:
         if not isinstance(value, str) or value not in self._names():
-            names = ", ".join(self._names())
-            raise PydanticCustomError(
-                "literal_error", "Input should be one of {expected}", {"expected": names}
-            )
+            names = {"expected": ", ".join(self._names())}
+            raise PydanticCustomError("literal_error", "Input should be one of {expected}", names)
         return value
 
     def __get_pydantic_core_schema__(

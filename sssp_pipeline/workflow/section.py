@@ -11,6 +11,8 @@ Auto = Literal["auto"]
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(gt=0)]
 
+#: The values of a section as a file has them. They may have any fault.
+Plain = Mapping[str, Any]
 #: Where a key is in the workflow: ("graph", "input", 1) is the second URL of `graph.input`.
 Path = tuple[str | int, ...]
 
@@ -36,9 +38,7 @@ class OwnKeys(Section):
     """The keys of `graph` or `output` that belong to one format or one kind of output."""
 
     @classmethod
-    def own_contradictions(
-        cls, section: Mapping[str, Any], solve: Mapping[str, Any]
-    ) -> Iterator[Contradiction]:
+    def own_contradictions(cls, section: Plain, solve: Plain) -> Iterator[Contradiction]:
         """Yield the contradictions of these keys in `section`, with each other and with the section `solve`."""
         del section, solve
         return iter(())

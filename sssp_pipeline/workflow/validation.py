@@ -22,11 +22,7 @@ Contradictions = Callable[[Mapping[str, Any]], Iterable[tuple[Path, str, str]]]
 
 
 def validated(
-    data: dict[str, Any],
-    document: Document,
-    where: str,
-    model: type[Model],
-    contradictions: Contradictions,
+    data: dict[str, Any], document: Document, where: str, model: type[Model], contradictions: Contradictions
 ) -> Model:
     """Return the model of `data`, or raise one `InputError` with all faults of the document and the models."""
     faults = list(document.faults)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sssp_pipeline.workflow.section import Contradiction, Path, Positive, Section, Text, dotted, listed
+from sssp_pipeline.workflow.section import Contradiction, Path, Plain, Positive, Section, Text, dotted, listed
 
 VertexId = Annotated[int, Field(ge=0)] | Text
 
@@ -133,15 +133,14 @@ def vertices_contradictions(
         yield from _unused_keys(path, given, kinds[0])
 
 
-def _unused_keys(path: Path, given: Mapping[str, Any], kind: str) -> Iterator[Contradiction]:
+def _unused_keys(path: Path, given: Plain, kind: str) -> Iterator[Contradiction]:
     """Yield the keys that have no effect in a section that chooses vertices by `kind`."""
     for key, (default, kinds) in _USED_BY.items():
         if kind not in kinds and given.get(key) not in (None, default):
             text = f"`{dotted((*path, key))}` goes with {listed(kinds)}, not with `{kind}`"
             yield Contradiction((*path, key), text, f"remove `{key}`")
     if isinstance(given.get("column"), str) and given.get("header") is False:
-        yield Contradiction(
-            (*path, "column"),
-            f"`{dotted((*path, 'column'))}` names a column, and `header: false` says that columns have no names",
-            "give the number of the column, from 1, or remove `header`",
-        )
+        name = dotted((*path, "column"))
+        text = f"`{name}` names a column, and `header: false` says that columns have no names"
+        hint = "give the number of the column, from 1, or remove `header`"
+        yield Contradiction((*path, "column"), text, hint)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sssp_pipeline.base.errors import SsspError, did_you_mean
-from sssp_pipeline.workflow.section import Contradiction, Path
+from sssp_pipeline.workflow.section import Contradiction, Path, Plain
 
 #: Keys of the only weight of a graph, with their defaults. Each of several weights has its own.
 _KEYS_OF_ONE_WEIGHT = {"column": "auto", "dtype": "auto", "scale": "auto", "default": 1, "unit": None}
@@ -28,29 +28,23 @@ def naming_weight(name: str | None) -> Iterator[None]:
         raise
 
 
-def weight_contradictions(graph: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[Contradiction]:
-    """Yield the contradictions of the section `weights` of a section `graph`, given as plain values."""
+def weight_contradictions(graph: Plain, weights: Plain) -> Iterator[Contradiction]:
+    """Yield the contradictions of the section `weights` of a section `graph`."""
     yield from _contradictions_of_one(("graph", "weights"), weights)
     yield from _contradictions_of_several(graph, weights)
 
 
-def _contradictions_of_one(path: Path, weight: Mapping[str, Any]) -> Iterator[Contradiction]:
+def _contradictions_of_one(path: Path, weight: Plain) -> Iterator[Contradiction]:
     default, dtype, scale = weight.get("default", 1), weight.get("dtype"), weight.get("scale", "auto")
     if isinstance(scale, int) and dtype in ("float32", "float64"):
-        yield Contradiction(
-            (*path, "scale"),
-            f"`scale` computes with integers, and `dtype` is `{dtype}`",
-            "remove one of them",
-        )
+        text = f"`scale` computes with integers, and `dtype` is `{dtype}`"
+        yield Contradiction((*path, "scale"), text, "remove one of them")
     if type(default) in (int, float) and not isinstance(scale, int) and not _fits(default, dtype):
-        yield Contradiction(
-            (*path, "default"),
-            f"default weight `{default}` is no `{dtype}`",
-            "change `default` or `dtype`",
-        )
+        text = f"default weight `{default}` is no `{dtype}`"
+        yield Contradiction((*path, "default"), text, "change `default` or `dtype`")
 
 
-def several_weights(graph: Any) -> list[tuple[Path, Mapping[str, Any]]]:
+def several_weights(graph: Any) -> list[tuple[Path, Plain]]:
     """Return path and content of each entry of `graph.weights.several`."""
     weights = graph.get("weights") if isinstance(graph, Mapping) else None
     several = weights.get("several") if isinstance(weights, Mapping) else None
@@ -59,9 +53,7 @@ def several_weights(graph: Any) -> list[tuple[Path, Mapping[str, Any]]]:
     return [((*path, i), weight) for i, weight in entries if isinstance(weight, Mapping)]
 
 
-def _contradictions_of_several(
-    graph: Mapping[str, Any], weights: Mapping[str, Any]
-) -> Iterator[Contradiction]:
+def _contradictions_of_several(graph: Plain, weights: Plain) -> Iterator[Contradiction]:
     several = several_weights(graph)
     if not several:
         return
@@ -78,21 +70,18 @@ def _contradictions_of_several(
         if name is not None and name in names:
             yield Contradiction((*path, "name"), f"two weights are called `{name}`", "give each its own name")
         elif column in columns and column[1] != "none":
-            text = (
-                f"the weights `{names[columns.index(column)]}` and `{name}` are the same column `{column[1]}`"
-            )
+            other = names[columns.index(column)]
+            text = f"the weights `{other}` and `{name}` are the same column `{column[1]}`"
             yield Contradiction(path, text, "remove one of them, or name another column")
         names.append(name)
         columns.append(column)
     if graph.get("duplicates") == "keep-all":
-        yield Contradiction(
-            ("graph", "duplicates"),
-            "`keep-all` keeps parallel edges, and of several weights each has its own lightest edge",
-            "set `keep-min`, which keeps the least of each weight, or `error`",
-        )
+        text = "`keep-all` keeps parallel edges, and of several weights each has its own lightest edge"
+        hint = "set `keep-min`, which keeps the least of each weight, or `error`"
+        yield Contradiction(("graph", "duplicates"), text, hint)
 
 
-def chosen_contradictions(graph: Mapping[str, Any], chosen: Any) -> Iterator[Contradiction]:
+def chosen_contradictions(graph: Plain, chosen: Any) -> Iterator[Contradiction]:
     """Yield the names in `solve.weights` that the graph lacks."""
     names = [weight.get("name") for _, weight in several_weights(graph)]
     for i, name in enumerate(chosen if isinstance(chosen, list | tuple) else ()):

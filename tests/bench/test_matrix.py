@@ -42,11 +42,15 @@ class Counting(DeltaStepping):
         self.checked, self.timed = 0, 0
 
     def solve(self, graph, sources, options):
-        if not isinstance(options.kept, Nothing):
-            self.checked += 1
-        else:
-            self.timed += 1
-        return super().solve(graph, sources, options)
+        is_timed = isinstance(options.kept, Nothing)
+        self.timed += is_timed
+        self.checked += not is_timed
+        solution = super().solve(graph, sources, options)
+        self.change(solution, is_timed)
+        return solution
+
+    def change(self, solution, is_timed):
+        """Change a solution, or raise an error."""
 
 
 class Wrong(Counting):
@@ -54,11 +58,9 @@ class Wrong(Counting):
 
     name = "wrong"
 
-    def solve(self, graph, sources, options):
-        solution = super().solve(graph, sources, options)
-        if not isinstance(options.kept, Nothing):
+    def change(self, solution, is_timed):
+        if not is_timed:
             solution.distances[0, 7] += 1
-        return solution
 
 
 class WrongLater(Counting):
@@ -66,11 +68,9 @@ class WrongLater(Counting):
 
     name = "wrong-later"
 
-    def solve(self, graph, sources, options):
-        solution = super().solve(graph, sources, options)
-        if isinstance(options.kept, Nothing):
+    def change(self, solution, is_timed):
+        if is_timed:
             solution.metrics[:] = [replace(m, mean_distance=m.mean_distance + 1) for m in solution.metrics]
-        return solution
 
 
 class Failing(Counting):
@@ -78,7 +78,7 @@ class Failing(Counting):
 
     name = "failing"
 
-    def solve(self, graph, sources, options):
+    def change(self, solution, is_timed):
         raise SsspError("the search was given up")
 
 
@@ -87,9 +87,8 @@ class Slow(Counting):
 
     name = "slow"
 
-    def solve(self, graph, sources, options):
+    def change(self, solution, is_timed):
         time.sleep(0.1)
-        return super().solve(graph, sources, options)
 
 
 class Choosy(Counting):
@@ -129,15 +128,14 @@ def states(found):
     return [(line.graph.name, line.label, line.state) for line in found]
 
 
+def all_measured(*solvers):
+    return [(graph, solver, "measured") for graph in ("grid", "star") for solver in solvers]
+
+
 def test_a_line_tells_all_about_a_variant_on_a_graph(run):
     result, found = run()
     assert (result.exit_code, result.stdout) == (0, "out/lines.jsonl\n")
-    assert states(found) == [
-        ("grid", "delta-stepping", "measured"),
-        ("grid", "dijkstra", "measured"),
-        ("star", "delta-stepping", "measured"),
-        ("star", "dijkstra", "measured"),
-    ]
+    assert states(found) == all_measured("delta-stepping", "dijkstra")
     line = found[1]
     assert (line.bench, line.baseline, line.subject, line.device) == ("tiny", "dijkstra", None, "cpu")
     assert (line.checked_by, line.runs_asked, line.options) == ("delta-stepping", 3, {})
@@ -165,9 +163,8 @@ def test_variants_take_turns(run, monkeypatch):
     told = []
 
     class Telling(Counting):
-        def solve(self, graph, sources, options):
-            told.append(self.name if isinstance(options.kept, Nothing) else "check")
-            return super().solve(graph, sources, options)
+        def change(self, solution, is_timed):
+            told.append(self.name if is_timed else "check")
 
     for name in ("a", "b"):
         solver = Telling()
@@ -188,12 +185,7 @@ def test_running_again_measures_what_is_not_there(run, fakes):
     run("solvers=[counting]", "baseline=null", options=("--graph", "grid"))
     timed = fakes["counting"].timed
     result, found = run("solvers=[counting, dijkstra]", "baseline=null")
-    assert states(found) == [
-        ("grid", "counting", "measured"),
-        ("grid", "dijkstra", "measured"),
-        ("star", "counting", "measured"),
-        ("star", "dijkstra", "measured"),
-    ]
+    assert states(found) == all_measured("counting", "dijkstra")
     assert "grid: 1 variant there already (--again measures them anew)" in result.stderr
     assert fakes["counting"].timed == timed + 4  # on the star, from one source
     assert run("solvers=[counting, dijkstra]", "baseline=null")[1] == found
@@ -272,10 +264,8 @@ def test_what_a_solver_does_not_take_is_a_line_with_the_reason(run):
 def test_a_slow_variant_runs_less_often_but_once_at_least(run, fakes):
     _, found = run("solvers=[slow, dijkstra]", "most_s=0.25", "runs=4", options=("--graph", "star"))
     slow, other = (next(line for line in found if line.solver == name) for name in ("slow", "dijkstra"))
-    assert (slow.timing.runs, other.timing.runs) == (
-        1,
-        4,
-    )  # one warm-up, one run, and another would be too long
+    # One warm-up, one run, and another would be too long.
+    assert (slow.timing.runs, other.timing.runs) == (1, 4)
     _, found = run("solvers=[slow, dijkstra]", "most_s=0.01", "runs=4", options=("--graph", "star"))
     assert found[-1].timing.runs + found[-2].timing.runs == 1 + 4
 
@@ -316,9 +306,8 @@ def test_the_cache_of_a_gpu_is_flushed_before_each_run_and_not_before_the_check(
         name = "on-gpu"
         device = "gpu"
 
-        def solve(self, graph, sources, options):
-            told.append("check" if not isinstance(options.kept, Nothing) else "run")
-            return super().solve(graph, sources, options)
+        def change(self, solution, is_timed):
+            told.append("run" if is_timed else "check")
 
     memory = SimpleNamespace(memset_async=lambda value, n_bytes: told.append(n_bytes))
     cuda = SimpleNamespace(

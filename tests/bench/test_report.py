@@ -135,15 +135,7 @@ def test_another_baseline_and_subject_can_be_named(report_of):
 
 def test_without_baseline_and_subject_there_are_fewer_tables():
     names = [table.name for table in all_tables(Results(LINES), None, None)]
-    assert names == [
-        "graphs",
-        "times",
-        "mteps",
-        "work",
-        "effects",
-        "not-measured",
-        "results",
-    ]
+    assert names == ["graphs", "times", "mteps", "work", "effects", "not-measured", "results"]
 
 
 def test_nothing_measured_leaves_the_graphs_and_the_reasons():

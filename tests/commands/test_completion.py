@@ -7,21 +7,24 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
+
+from sssp_pipeline.cli import app
+from sssp_pipeline.commands import shell_completion
 
 COMMAND = [sys.executable, "-m", "sssp_pipeline.cli"]
+VARIABLE = "_SSSP_PIPELINE_COMPLETE"
 
 
-def complete(shell: str, *words: str) -> list[str]:
-    """Return what `shell` is told after `words`, the last of which is not complete."""
-    environment = {**os.environ, "_SSSP_PIPELINE_COMPLETE": f"complete_{shell}"}
+def asked(shell: str, *words: str) -> dict[str, str]:
+    """Return the variables by which `shell` asks for completions of the last of `words`."""
     line = ["sssp-pipeline", *words]
     if shell == "bash":
         cut = [part for word in line for part in _as_bash_cuts(word)]
-        environment |= {"COMP_WORDS": "\n".join(cut), "COMP_CWORD": str(len(cut) - 1)}
+        more = {"COMP_WORDS": "\n".join(cut), "COMP_CWORD": str(len(cut) - 1)}
     else:
-        environment |= {"_TYPER_COMPLETE_ARGS": " ".join(line), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout.split()
+        more = {"_TYPER_COMPLETE_ARGS": " ".join(line), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    return {VARIABLE: f"complete_{shell}", **more}
 
 
 def _as_bash_cuts(word: str) -> list[str]:
@@ -29,9 +32,12 @@ def _as_bash_cuts(word: str) -> list[str]:
     return [before, "=", after] if after else [before, "="] if equals else [word]
 
 
-@pytest.mark.medium
-def test_shells_complete_commands_options_solvers_and_formats():
-    assert complete("bash", "insp") == ["inspect"]
+def test_shells_complete_commands_options_solvers_and_formats(monkeypatch):
+    def complete(*words: str) -> list[str]:
+        for name, value in asked(*words).items():
+            monkeypatch.setenv(name, value)
+        return shell_completion.answer(app, "sssp-pipeline").split()
+
     assert complete("bash", "run", "--save") == ["--save-workflow"]
     assert complete("bash", "run", "w.yaml", "--set", "graph.form") == ["graph.format="]
     # Bash has the word up to `=` already.
@@ -44,8 +50,20 @@ def test_shells_complete_commands_options_solvers_and_formats():
 
 
 @pytest.mark.medium
-def test_completion_is_installed_without_a_shell_in_the_environment(tmp_path):
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+def test_the_command_answers_the_shell():
+    done = subprocess.run(
+        COMMAND,
+        env=os.environ | asked("bash", "insp"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "inspect\n"
+
+
+def test_completion_is_installed_without_a_shell_in_the_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv("SHELL", raising=False)
     for shell, place in (
         ("bash", ".bash_completions"),
         ("zsh", ".zfunc"),
@@ -53,22 +71,15 @@ def test_completion_is_installed_without_a_shell_in_the_environment(tmp_path):
     ):
         home = tmp_path / shell
         home.mkdir()
-        environment = {**kept, "HOME": str(home)}
-
-        def called(*words, environment=environment):
-            return subprocess.run(
-                [*COMMAND, *words], env=environment, capture_output=True, text=True, timeout=60, check=False
-            )
-
-        shown = called("--show-completion", shell)
-        assert "_SSSP_PIPELINE_COMPLETE" in shown.stdout, shown.stderr
-        done = called("--install-completion", shell)
-        assert done.returncode == 0, done.stderr
+        monkeypatch.setenv("HOME", str(home))
+        shown = CliRunner().invoke(app, ["--show-completion", shell])
+        assert VARIABLE in shown.stdout, shown.stderr
+        done = CliRunner().invoke(app, ["--install-completion", shell])
+        assert done.exit_code == 0, done.stderr
         (installed,) = [path for path in (home / place).iterdir() if path.is_file()]
         assert installed.read_text().strip() == shown.stdout.strip()
         assert str(installed) in done.stdout
-    environment["HOME"] = "/proc/nowhere"
-    done = called("--install-completion", "fish", environment=environment)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    monkeypatch.setenv("HOME", "/proc/nowhere")
+    done = CliRunner().invoke(app, ["--install-completion", "fish"])
+    assert done.exit_code == 2
     assert "--show-completion fish" in done.stderr

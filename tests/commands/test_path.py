@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -26,20 +27,28 @@ def done(*arguments: str) -> str:
     return result.stdout
 
 
-@pytest.fixture
-def at(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
     """Give a folder with a run by km, a run of numbered vertices with coordinates, and a graph store of minutes."""
+    folder = tmp_path_factory.mktemp("made")
+    with contextlib.chdir(folder):
+        Path("roads.csv").write_text(ROADS)
+        Path("g.gr").write_text(DIMACS)
+        Path("g.co").write_text(CO)
+        by_km = ("--set", "graph.weights={column: km, unit: km}", "--set", "graph.store=km")
+        by_minutes = ("--set", "graph.weights={column: minutes, unit: min}", "--set", "graph.store=minutes")
+        done("run", "roads.csv", "--from", "Ayr", "--out", "run", *by_km)
+        done("ingest", "roads.csv", "--from", "Ayr", "--out", "none", *by_minutes)
+        coordinates = ("--set", "graph.coordinates=g.co", "--set", "graph.store=dimacs")
+        done("run", "g.gr", "--from", "1", "--to", "2", "--out", "numbered", *coordinates)
+    return folder
+
+
+@pytest.fixture
+def at(made, tmp_path, monkeypatch) -> None:
+    """Work in a copy of the folder `made`."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    Path("roads.csv").write_text(ROADS)
-    Path("g.gr").write_text(DIMACS)
-    Path("g.co").write_text(CO)
-    by_km = ("--set", "graph.weights={column: km, unit: km}", "--set", "graph.store=km")
-    by_minutes = ("--set", "graph.weights={column: minutes, unit: min}", "--set", "graph.store=minutes")
-    done("run", "roads.csv", "--from", "Ayr", "--out", "run", *by_km)
-    done("ingest", "roads.csv", "--from", "Ayr", "--out", "none", *by_minutes)
-    coordinates = ("--set", "graph.coordinates=g.co", "--set", "graph.store=dimacs")
-    done("run", "g.gr", "--from", "1", "--to", "2", "--out", "numbered", *coordinates)
-    return tmp_path
 
 
 def test_text(at):

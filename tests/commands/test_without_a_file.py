@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
+from sssp_pipeline.commands.command_line import resume_command
 
 EDGES = "".join(f"{i} {(i + 1) % 30} {i + 1}\n{i} {(i + 7) % 30} 9\n" for i in range(30))
 WHERE = "check the path, or the bucket and key"
-COMMAND = [sys.executable, "-m", "sssp_pipeline.cli"]
 
 
 def invoke(*arguments: str):
@@ -63,103 +64,88 @@ def test_plan_ingest_and_solve_take_the_same_words(at):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message", "hint"),
+    ("words", "message", "hint"),
     [
         (
-            ["edges.txt"],
+            "edges.txt",
             "`edges.txt` is no workflow file by its name, and no `--from` says where paths begin",
             "for an edge list add `--from ID`; the name of a workflow file ends in .yaml or .yml",
         ),
         (
-            ["w.yaml", "--from", "1"],
+            "w.yaml --from 1",
             "`w.yaml` is a workflow file by its name, and `--from` belongs to edge lists",
             "with a workflow file, write `--set 'sources={ids: [17]}'`",
         ),
         (
-            ["W.YML", "--out", "r"],
+            "W.YML --out r",
             "`W.YML` is a workflow file by its name, and `--out` belongs to edge lists",
             "with a workflow file, write `--set 'output.path=FOLDER'`",
         ),
         (
-            ["https://host/w.yaml?token=x", "edges.txt"],
+            "https://host/w.yaml?token=x edges.txt",
             "`https://host/w.yaml` is a workflow file by its name, and it is one of 2 inputs",
             "name one workflow file; `graph.input` in it may list several edge lists",
         ),
-        (["nowhere.txt", "--from", "1", "--out", "r"], "`nowhere.txt` does not exist", WHERE),
+        ("nowhere.txt --from 1 --out r", "`nowhere.txt` does not exist", WHERE),
+        ("edges.txt --from 1 2 --out r", "`2` does not exist", "if it is an id, write `--from 2`"),
         (
-            ["edges.txt", "--from", "1", "2", "--out", "r"],
-            "`2` does not exist",
-            "if it is an id, write `--from 2`",
-        ),
-        (
-            ["edges.txt", "--from", "1", "--out", "r", "--set", "cutoff=5"],
+            "edges.txt --from 1 --out r --set cutoff=5",
             "`--set cutoff`: unknown key `cutoff`",
             "did you mean `solve.cutoff`? "
             "Keys: version, name, graph, sources, solve, cluster, output, storage, verify, report",
         ),
         (
-            [
-                "edges.txt",
-                "--from=1",
-                "--out=r",
-                "--set=output.distances=reduced",
-                "--set=output.reduce.within=5,10",
-            ],
+            "edges.txt --from=1 --out=r --set=output.distances=reduced --set=output.reduce.within=5,10",
             "`--set output.reduce.within`: `output.reduce.within` is `5,10`, wanted a list",
             "write a list: `[5,10]`",
         ),
-        (["edges.txt", "--from", "1"], "no folder is named for the results", "add `--out results`"),
+        ("edges.txt --from 1", "no folder is named for the results", "add `--out results`"),
         (
-            ["edges.txt", "--from", "17", "--out", "r"],
+            "edges.txt --from 17 --out r",
             "`--from 17` could be an id, and there is a file of this name",
             "write `--from file:17` for the file, `--from id:17` for the id",
         ),
         (
-            ["edges.txt", "--from", "all", "--out", "r"],
+            "edges.txt --from all --out r",
             "`--from all` could be a choice of vertices, and there is a file of this name",
             "write `--from file:all` for the file",
         ),
         (
-            ["edges.txt", "--from", "1", "--to", "depot.txt", "--out", "r"],
+            "edges.txt --from 1 --to depot.txt --out r",
             "`--to depot.txt`: the file `depot.txt` does not exist",
             "check the path; if it is an id, write `--to id:depot.txt`",
         ),
         (
-            ["edges.txt", "--from", "random:many", "--out", "r"],
+            "edges.txt --from random:many --out r",
             "`--from random:many`: `many` is no number of vertices",
             "write `--from random:64`",
         ),
         (
-            ["edges.txt", "--from", "1", "--from", "random:3", "--out", "r"],
+            "edges.txt --from 1 --from random:3 --out r",
             "`--from random:3` is given beside 1 more `--from`",
             "only ids may be repeated: give ids alone, or one `--from` of another kind",
         ),
         (
-            ["edges.txt", "--from", "1", "--from", "", "--out", "r"],
+            "edges.txt --from 1 --from '' --out r",
             "`--from`: `sources.ids[1]` is empty, wanted an integer of at least 0 or text",
             "correct `sources.ids[1]`: write an integer of at least 0 or text",
         ),
         (
-            ["edges.txt", "--from", "1", "--to", "2", "--out", "r", "--set", "verify=certificate"],
-            "`--set verify`: `certificate` needs the distances to every vertex, which `output.targets` does not write",
-            "set `verify: sample`, or remove the targets",
-        ),
-        (
-            ["edges.txt", "--from", "1", "--out", "r", "--set", "=3"],
+            "edges.txt --from 1 --out r --set =3",
             "`--set =3` names no key",
             "write `--set KEY=VALUE`: `--set solve.delta=500`",
         ),
         (
-            ["edges.txt", "--from", "1", "--out", "r", "--save-workflow", "saved.txt"],
+            "edges.txt --from 1 --out r --save-workflow saved.txt",
             "`saved.txt` would not be taken for a workflow file",
             "name it with .yaml at its end",
         ),
     ],
-)  # fmt: skip
-def test_what_could_be_meant_in_two_ways_is_refused(at, arguments, message, hint):
+)
+def test_what_could_be_meant_in_two_ways_is_refused(at, words, message, hint):
     Path("17").write_text("3\n")
     Path("all").write_text("3\n")
-    told, advice = refused("run", *arguments)
+    told, advice = refused("run", *shlex.split(words))
     assert (told.rpartition("error: ")[2], advice) == (message, hint)
     assert not Path("saved.txt").exists()
 
@@ -191,12 +177,12 @@ def test_what_goes_on_is_the_same_command_without_what_was_for_once(at):
         "conductor.run_each = interrupted\n"
         "cli.main()\n"
     )
-    words = ["run", "edges.txt", "--from", "1", "--out", "a b", "--set", "solve.batch=1"]
-    for saving in (["--save-workflow", "s.yaml"], ["--save-workflow=t.yaml"], ["--overwrite"]):
-        command = [sys.executable, "slow.py", *words[:2], *saving, *words[2:], "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 130
-        assert done.stderr.endswith(
-            "    sssp-pipeline run edges.txt --from 1 --out 'a b' --set solve.batch=1 --json\n"
-        )
-        assert json.loads(done.stdout)["exit_code"] == 130
+    words = ["run", "edges.txt", "--from", "1", "--out", "a b", "--set", "solve.batch=1", "--json"]
+    command = [sys.executable, "slow.py", *words, "--save-workflow", "s.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 130
+    go_on = "sssp-pipeline run edges.txt --from 1 --out 'a b' --set solve.batch=1 --json"
+    assert done.stderr.endswith(f"    {go_on}\n")
+    assert json.loads(done.stdout)["exit_code"] == 130
+    for once in (["--save-workflow=t.yaml"], ["--overwrite"], ["--overwrite", "--save-workflow", "t.yaml"]):
+        assert resume_command("sssp-pipeline", [words[0], *once, *words[1:]], []) == go_on

@@ -421,10 +421,15 @@ def mutated(names: list[str], seed: int, numbers: range) -> Inputs:
     )
 
 
-def corpus(folder: Path) -> Inputs:
-    """Return the inputs that `keep` wrote to `folder`."""
+def after_corpus(folder: Path, later: Inputs) -> Inputs:
+    """Return the inputs that `keep` wrote to `folder`, and then others."""
     found = list(kept(folder).items())
-    return Inputs(len(found), lambda i: found[i][0], lambda i: found[i][1])
+    n = len(found)
+    return Inputs(
+        n + later.total,
+        lambda i: found[i][0] if i < n else later.name(i - n),
+        lambda i: found[i][1] if i < n else later.given(i - n),
+    )
 
 
 def main() -> int:
@@ -439,14 +444,12 @@ def main() -> int:
     parser.add_argument(
         "--failures", type=Path, default=Path("fuzz-failures"), help="folder for failing inputs"
     )
-    parser.add_argument("--corpus", type=Path, help="judge the inputs in this folder instead")
+    parser.add_argument("--corpus", type=Path, help="judge the inputs in this folder first")
     chosen = parser.parse_args()
     numbers = range(chosen.first, chosen.first + chosen.inputs)
-    inputs = (
-        corpus(chosen.corpus)
-        if chosen.corpus
-        else mutated(chosen.format or list(MAKERS), chosen.seed, numbers)
-    )
+    inputs = mutated(chosen.format or list(MAKERS), chosen.seed, numbers)
+    if chosen.corpus:
+        inputs = after_corpus(chosen.corpus, inputs)
     counts = run(inputs, chosen.failures)
     print(f"at most {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10} MiB")
     for name, of in counts.items():

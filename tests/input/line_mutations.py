@@ -11,14 +11,10 @@ import struct
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from mutations import WORDS, Input, mutated_bytes, options
+from mutations import WORDS, Input, chance, mutated_bytes, options
 
 #: What a value of a column of numbers may be.
 _ODD_VALUES = [None, float("nan"), float("inf"), -1, 0, 2**40, 2**63 - 1, 0.1, 1e-310, "far", "5", b"x", True]
-
-
-def _chance(rng: random.Random, share: float) -> bool:
-    return rng.random() < share
 
 
 def _wkb(rng: random.Random, parts: list[list[tuple]], is_odd: bool) -> bytes:
@@ -26,7 +22,7 @@ def _wkb(rng: random.Random, parts: list[list[tuple]], is_odd: bool) -> bytes:
     order = rng.choice("<<<>")
     n_axes = len(parts[0][0]) if parts and parts[0] else 2
     axes = rng.choice(["z", "m"]) if n_axes == 3 else "zm" if n_axes == 4 else ""
-    is_iso = _chance(rng, 0.5)
+    is_iso = chance(rng, 0.5)
 
     def head(kind: int) -> bytes:
         if is_iso:
@@ -34,35 +30,35 @@ def _wkb(rng: random.Random, parts: list[list[tuple]], is_odd: bool) -> bytes:
         else:
             code = kind | 0x80000000 * ("z" in axes) | 0x40000000 * ("m" in axes)
         srid = b""
-        if is_odd and _chance(rng, 0.1):
+        if is_odd and chance(rng, 0.1):
             code, srid = code | 0x20000000, struct.pack(f"{order}I", 4326)
-        if is_odd and _chance(rng, 0.1):
+        if is_odd and chance(rng, 0.1):
             code = rng.choice([0, 1, 3, 4, 6, 7, 8, 12, 17, 1002, 2002, 3002, 4002, 2**31, 2**32 - 1, 258])
         return struct.pack(f"{order}BI", order == "<", code) + srid
 
     def line(points: list[tuple]) -> bytes:
         count = len(points)
-        if is_odd and _chance(rng, 0.05):
+        if is_odd and chance(rng, 0.05):
             count = rng.choice([0, 1, count + 1, 2**31, 2**32 - 1])
         numbers = [value for point in points for value in point]
         return head(2) + struct.pack(f"{order}I{len(numbers)}d", count, *numbers)
 
-    if len(parts) == 1 and _chance(rng, 0.8):
+    if len(parts) == 1 and chance(rng, 0.8):
         return line(parts[0])
     return head(5) + struct.pack(f"{order}I", len(parts)) + b"".join(map(line, parts))
 
 
 def _shapes(rng: random.Random) -> list[bytes | None]:
     """Return some lines between few points."""
-    n_axes = 2 if _chance(rng, 0.7) else rng.choice([3, 4])
+    n_axes = 2 if chance(rng, 0.7) else rng.choice([3, 4])
     scale = rng.choice([8, 1e4, 1e4, 3.0, 1e9])
     points = [
         tuple(rng.randrange(-90, 90) / scale for _ in range(n_axes)) for _ in range(rng.randrange(2, 7))
     ]
     shapes: list[bytes | None] = []
-    is_faulty = _chance(rng, 0.25)
+    is_faulty = chance(rng, 0.25)
     for _ in range(rng.randrange(0 if is_faulty else 1, 7)):
-        is_odd = is_faulty and _chance(rng, 0.3)
+        is_odd = is_faulty and chance(rng, 0.3)
         parts = [
             [rng.choice(points) for _ in range(rng.randrange(2, 5))]
             for _ in range(rng.choice([1] * 9 + [2, 3]))
@@ -70,9 +66,9 @@ def _shapes(rng: random.Random) -> list[bytes | None]:
         if is_odd:
             _damage_parts(rng, parts)
         shape = _wkb(rng, parts, is_odd)
-        if is_odd and _chance(rng, 0.3):
+        if is_odd and chance(rng, 0.3):
             shape = mutated_bytes(rng, shape)
-        shapes.append(rng.choice([None, b"", shape + b"x"]) if is_odd and _chance(rng, 0.2) else shape)
+        shapes.append(rng.choice([None, b"", shape + b"x"]) if is_odd and chance(rng, 0.2) else shape)
     return shapes
 
 
@@ -101,7 +97,7 @@ def _columns(rng: random.Random, n: int) -> dict[str, list]:
         "length": lambda: rng.randrange(10**5) / 100,
         "minutes": lambda: rng.randrange(60),
         "lanes": lambda: rng.randrange(1, 4),
-        "oneway": lambda: _chance(rng, 0.5),
+        "oneway": lambda: chance(rng, 0.5),
         "u": lambda: rng.randrange(9),
         "v": lambda: rng.randrange(9),
     }
@@ -115,11 +111,11 @@ def _columns(rng: random.Random, n: int) -> dict[str, list]:
 
 
 def _lines_options(rng: random.Random, geometry: str) -> dict:
-    graph = options(rng) if _chance(rng, 0.15) else {}
-    if _chance(rng, 0.2):
+    graph = options(rng) if chance(rng, 0.15) else {}
+    if chance(rng, 0.2):
         column = rng.choice([geometry, geometry, "none", "km", "lanes", "far"])
         graph["weights"] = {"column": column} | graph.get("weights", {})
-    if _chance(rng, 0.1):
+    if chance(rng, 0.1):
         graph["columns"] = rng.choice(
             [
                 {"source": geometry, "target": geometry},
@@ -133,11 +129,11 @@ def _lines_options(rng: random.Random, geometry: str) -> dict:
 
 def geoparquet(rng: random.Random) -> Input:
     shapes = _shapes(rng)
-    geometry = "geometry" if _chance(rng, 0.9) else rng.choice(["geom", "wkb.x", "length", "u", "1", "Länge"])
-    kind = pa.binary() if _chance(rng, 0.9) else pa.large_binary()
+    geometry = "geometry" if chance(rng, 0.9) else rng.choice(["geom", "wkb.x", "length", "u", "1", "Länge"])
+    kind = pa.binary() if chance(rng, 0.9) else pa.large_binary()
     arrays = {name: pa.array(values) for name, values in _columns(rng, len(shapes)).items()}
     arrays = {geometry: pa.array(shapes, kind)} | arrays
-    if _chance(rng, 0.3):
+    if chance(rng, 0.3):
         arrays = dict(rng.sample(list(arrays.items()), len(arrays)))
     table = pa.table(arrays)
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
@@ -149,7 +145,7 @@ def geoparquet(rng: random.Random) -> Input:
     compression = rng.choice(["none", "snappy", "zstd"])
     pq.write_table(table, out, compression=compression, row_group_size=rng.choice([2, 1000]))
     content = out.getvalue()
-    if _chance(rng, 0.2):
+    if chance(rng, 0.2):
         content = mutated_bytes(rng, content)
     return Input("roads.parquet", content, _lines_options(rng, geometry))
 
@@ -190,7 +186,7 @@ def _description(rng: random.Random, geometry: str) -> str | bytes | None:
     """Return what GeoParquet says about its geometry, and None for a table that is no GeoParquet."""
     about: dict = {"encoding": "WKB", "geometry_types": ["LineString"]}
     facts: dict = {"version": "1.1.0", "primary_column": geometry, "columns": {geometry: about}}
-    if _chance(rng, 0.3):
+    if chance(rng, 0.3):
         about["crs"] = rng.choice(
             [
                 {"id": {"authority": "OGC", "code": "CRS84"}},
@@ -198,7 +194,7 @@ def _description(rng: random.Random, geometry: str) -> str | bytes | None:
                 {"id": {"authority": "EPSG", "code": "4326"}, "type": "GeographicCRS"},
             ]
         )
-    if _chance(rng, 0.85):
+    if chance(rng, 0.85):
         return json.dumps(facts)
     kind = rng.randrange(5)
     if kind == 0:
@@ -230,11 +226,11 @@ def _description(rng: random.Random, geometry: str) -> str | bytes | None:
 
 
 def geopackage(rng: random.Random) -> Input:
-    geometry = "geom" if _chance(rng, 0.9) else rng.choice(["GEOM", "the geom", 'a"b', "length", "fid"])
+    geometry = "geom" if chance(rng, 0.9) else rng.choice(["GEOM", "the geom", 'a"b', "length", "fid"])
     database = sqlite3.connect(":memory:", isolation_level=None)
     run = functools.partial(_run, database)
     run(f"PRAGMA page_size = {rng.choice([512, 512, 1024])}")
-    if _chance(rng, 0.05):
+    if chance(rng, 0.05):
         run("PRAGMA encoding = 'UTF-16le'")
     run(
         "CREATE TABLE gpkg_spatial_ref_sys (srs_name, srs_id INTEGER, organization, organization_coordsys_id)"
@@ -244,7 +240,7 @@ def geopackage(rng: random.Random) -> Input:
     )
     run("CREATE TABLE gpkg_geometry_columns (table_name, column_name, geometry_type_name, srs_id, z, m)")
     names = (
-        ["roads"] if _chance(rng, 0.8) else rng.sample(["roads", "main roads", 'the "b"', "Köln", "t;--"], 2)
+        ["roads"] if chance(rng, 0.8) else rng.sample(["roads", "main roads", 'the "b"', "Köln", "t;--"], 2)
     )
     for name in names:
         kind = rng.choice(
@@ -255,12 +251,12 @@ def geopackage(rng: random.Random) -> Input:
         _damage_database(rng, run, names[0], geometry)
     content = database.serialize()
     database.close()
-    if _chance(rng, 0.1):
+    if chance(rng, 0.1):
         content = content[:18] + b"\2\2" + content[20:]  # as if a log could be beside it
-    if _chance(rng, 0.2):
-        content = content[: rng.randrange(len(content))] if _chance(rng, 0.2) else mutated_bytes(rng, content)
+    if chance(rng, 0.2):
+        content = content[: rng.randrange(len(content))] if chance(rng, 0.2) else mutated_bytes(rng, content)
     graph = _lines_options(rng, geometry)
-    if _chance(rng, 0.1 if len(names) == 1 else 0.7):
+    if chance(rng, 0.1 if len(names) == 1 else 0.7):
         graph["layer"] = rng.choice([*names, names[0], "far", "gpkg_spatial_ref_sys"])
     return Input("roads.gpkg", content, graph)
 
@@ -292,12 +288,12 @@ def _layer(rng: random.Random, run: functools.partial, name: str, kind: str, geo
 
 
 def _blob(rng: random.Random, shape: bytes | None) -> object:
-    if shape is None or _chance(rng, 0.005):
+    if shape is None or chance(rng, 0.005):
         return rng.choice([shape, shape, b"GP", "GP", 5, 0.5, b"GP\0\1" + bytes(20)])
     flags = rng.choice([0, 0, 1, 2, 3, 4]) << 1 | 1
     sizes = (0, 32, 48, 48, 64)
     envelope = bytes(sizes[flags >> 1])
-    if _chance(rng, 0.005):
+    if chance(rng, 0.005):
         flags = rng.randrange(256)
     return b"GP" + struct.pack("<BBi", 0, flags, 4326) + envelope + shape
 
@@ -335,6 +331,6 @@ def _damage_database(rng: random.Random, run: functools.partial, name: str, geom
         (f"CREATE VIEW view AS SELECT * FROM {table}", ()),
     ]
     run(*rng.choice(commands))
-    if _chance(rng, 0.1):
+    if chance(rng, 0.1):
         run(f"ALTER TABLE {table} RENAME TO x")
         run(f"CREATE VIEW {table} AS SELECT {rng.choice(['*', column, '1 / 0 AS geom, *'])} FROM x")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import re
 import struct
 import zipfile
 from collections.abc import Callable
@@ -38,13 +39,8 @@ start_time end_time lanes 1 Länge from_to
 """)
 WORDS += ["From Stop", " weight ", ""]
 SEPARATORS = [" ", "  ", "\t", ",", ";", "|", ", ", " ,", ":", "\u00a0", "\x0b", "\x00", "\r"]
-ODD_LINES = [
-    "~ note",
-    "<NUMBER OF NODES> 9",
-    "<END OF METADATA>",
-    "1 2 3 4 5 6 7 8 9 10 ;",
-    "",
-    " ",
+ODD_LINES = ["~ note", "<NUMBER OF NODES> 9", "<END OF METADATA>", "1 2 3 4 5 6 7 8 9 10 ;", "", " "]
+ODD_LINES += [
     "# note",
     "% note",
     "c note",
@@ -58,6 +54,11 @@ ODD_LINES = [
     "{}",
     "1 2 {}",
 ]
+
+
+def chance(rng: random.Random, share: float) -> bool:
+    """Return True in this share of the calls."""
+    return rng.random() < share
 
 
 @dataclass
@@ -130,27 +131,21 @@ def mutated_lines(rng: random.Random, text: str) -> str:
         del lines[i]
     elif kind == 3:
         lines.insert(i, rng.choice(ODD_LINES))
-    elif kind in (4, 5):
-        separator = rng.choice([s for s in (" ", "\t", ",", ";", "|") if s in lines[i]] or [" "])
+    elif kind in (4, 5, 6, 7):
+        i = 0 if kind == 7 else i
+        separator = rng.choice([s for s in " \t,;|" if s in lines[i]] or ["," if kind == 7 else " "])
         fields = lines[i].split(separator)
-        a, b = rng.randrange(len(fields)), rng.randrange(len(fields))
+        a = rng.randrange(len(fields))
         if kind == 4:
+            b = rng.randrange(len(fields))
             fields[a], fields[b] = fields[b], fields[a]
+        elif kind == 5:
+            fields.insert(a, rng.choice(fields))
         else:
-            fields.insert(a, fields[b])
+            fields[a] = rng.choice(WORDS if kind == 7 else ODD_NUMBERS + ODD_NAMES)
         lines[i] = separator.join(fields)
-    elif kind == 6:
-        separator = rng.choice([s for s in (" ", "\t", ",", ";", "|") if s in lines[i]] or [" "])
-        fields = lines[i].split(separator)
-        fields[rng.randrange(len(fields))] = rng.choice(ODD_NUMBERS + ODD_NAMES)
-        lines[i] = separator.join(fields)
-    elif kind == 7:
-        separator = rng.choice([s for s in (" ", "\t", ",", ";", "|") if s in lines[0]] or [","])
-        fields = lines[0].split(separator)
-        fields[rng.randrange(len(fields))] = rng.choice(WORDS)
-        lines[0] = separator.join(fields)
     elif kind == 8:
-        found = [s for s in (" ", "\t", ",", ";", "|") if s in text]
+        found = [s for s in " \t,;|" if s in text]
         if found:
             return text.replace(rng.choice(found), rng.choice(SEPARATORS), rng.choice((1, -1, -1)))
     elif kind == 9:
@@ -202,6 +197,17 @@ def mutated_bytes(rng: random.Random, data: bytes) -> bytes:
     return bytes(out)
 
 
+def mutated_text(rng: random.Random, content: bytes, times: tuple[int, ...], of_lines: float) -> bytes:
+    """Return a text changed as often as one of `times` says; the share `of_lines` of the changes are of lines."""
+    for _ in range(rng.choice(times)):
+        if chance(rng, of_lines):
+            lines = mutated_lines(rng, content.decode("utf-8", "surrogateescape"))
+            content = lines.encode("utf-8", "surrogateescape")
+        else:
+            content = mutated_bytes(rng, content)
+    return content
+
+
 OPTIONS: list[tuple[str, object]] = [
     *(("ids", word) for word in ("string", "integer")),
     *(("directed", word) for word in (False, "reversed")),
@@ -235,24 +241,10 @@ def _lines_format(
         if names and rng.random() < 0.3:
             edges = named(rng, edges)
         if file.endswith(".graph"):
-            edges = [(v, u, w) for u, v, w in edges if u != v] + [
-                edge for edge in edges if edge[0] != edge[1]
-            ]
-            edges = [(u, v, str(abs(int(float(w))))) for u, v, w in edges] or [
-                ("1", "2", "5"),
-                ("2", "1", "5"),
-            ]
-        if not names:
-            content = write(edges)
-        else:
-            content = write(mutated_rows(rng, edges))
-        for _ in range(rng.choice((0, 0, 1, 1, 1, 2))):
-            if rng.random() < 0.75:
-                content = mutated_lines(rng, content.decode("utf-8", "surrogateescape")).encode(
-                    "utf-8", "surrogateescape"
-                )
-            else:
-                content = mutated_bytes(rng, content)
+            between = [(u, v, str(abs(int(float(w))))) for u, v, w in edges if u != v] or [("1", "2", "5")]
+            edges = [(v, u, w) for u, v, w in between] + between
+        content = write(mutated_rows(rng, edges) if names else edges)
+        content = mutated_text(rng, content, (0, 0, 1, 1, 1, 2), 0.75)
         return _in_a_container(rng, Input(file, content, options(rng)))
 
     return make
@@ -310,9 +302,7 @@ def tntp(rng: random.Random) -> Input:
     """The workflow names the weight, mostly."""
     given = _lines_format(writers.tntp, "edges_net.tntp", 1, False)(rng)
     if rng.random() < 0.9:
-        column = rng.choice(
-            ["length", "length", "length", "free_flow_time", "capacity", "toll", "none", "far"]
-        )
+        column = rng.choice(_words("length length length free_flow_time capacity toll none far"))
         given.graph["weights"] = {"column": column} | given.graph.get("weights", {})
     return given
 
@@ -348,13 +338,7 @@ def osm(rng: random.Random) -> Input:
         ways.append(([rng.randrange(1, n + 1) for _ in range(rng.randrange(1, 7))], tags))
     nodes = [(f"{50 + rng.randrange(9999) / 1e4:.4f}", f"{rng.randrange(-999, 999) / 1e4}") for _ in range(n)]
     content = writers.osm(nodes, ways)
-    for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
-        if rng.random() < 0.6:
-            content = mutated_lines(rng, content.decode("utf-8", "surrogateescape")).encode(
-                "utf-8", "surrogateescape"
-            )
-        else:
-            content = mutated_bytes(rng, content)
+    content = mutated_text(rng, content, (0, 0, 0, 1, 1, 2), 0.6)
     graph = options(rng) if rng.random() < 0.1 else {}
     column = rng.choice(["length", "length", "time", "time", "none", "far"])
     graph["weights"] = {"column": column} | graph.get("weights", {})
@@ -364,10 +348,8 @@ def osm(rng: random.Random) -> Input:
 
 
 def matrix_market(rng: random.Random) -> Input:
-    field_, symmetry = (
-        rng.choice(["real", "integer", "pattern", "complex"]),
-        rng.choice(["general", "general", "symmetric", "hermitian"]),
-    )
+    field_ = rng.choice(["real", "integer", "pattern", "complex"])
+    symmetry = rng.choice(["general", "general", "symmetric", "hermitian"])
 
     def write(edges: Rows) -> bytes:
         if field_ == "pattern":
@@ -383,12 +365,8 @@ def dimacs(rng: random.Random) -> Input:
     def write(edges: Rows) -> bytes:
         content = writers.dimacs(edges).decode()
         if kind != "sp":
-            lines = [
-                " ".join(line.split()[:-1]) if line.startswith("a ") else line for line in content.split("\n")
-            ]
             letter = "" if kind == "tw" else "e "
-            lines = [letter + line[2:] if line.startswith("a ") else line for line in lines]
-            content = "\n".join(lines).replace("p sp", f"p {kind}")
+            content = re.sub(r"(?m)^a (.*) .*$", rf"{letter}\1", content).replace("p sp", f"p {kind}")
         return content.encode()
 
     return _lines_format(write, "edges.gr", 1, False)(rng)
@@ -400,12 +378,8 @@ def galois(rng: random.Random) -> Input:
     edges = [(u, v, str(abs(int(float(w))) % 2**32)) for u, v, w in edges]
     content = writers.galois(edges, code)
     if rng.random() < 0.2:
-        n_edges = len(edges)
-        content = (
-            content[:8]
-            + struct.pack("<Q", 0)
-            + content[16 : len(content) - struct.calcsize("<" + code) * n_edges]
-        )
+        weights_at = len(content) - struct.calcsize("<" + code) * len(edges)
+        content = content[:8] + struct.pack("<Q", 0) + content[16:weights_at]
     if rng.random() < 0.5:
         i = 8 * rng.randrange(len(content) // 8)
         odd = rng.choice([0, 1, 2, 3, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1, 2**40, 5, 10**6])
@@ -429,24 +403,7 @@ def npz(rng: random.Random) -> Input:
             array = array.copy()
             array.flat[rng.randrange(array.size)] = odd
         elif kind == 1 and array.dtype.kind in "iuf":
-            types = [
-                "i1",
-                "u1",
-                "i2",
-                "u4",
-                "i8",
-                "u8",
-                "f2",
-                "f4",
-                "f8",
-                ">i4",
-                ">f8",
-                "c16",
-                "?",
-                "S5",
-                "U5",
-                "g",
-            ]
+            types = _words("i1 u1 i2 u4 i8 u8 f2 f4 f8 >i4 >f8 c16 ? S5 U5 g")
             with np.errstate(all="ignore"):
                 array = array.astype(rng.choice(types))
         elif kind == 2 and array.ndim:
@@ -514,24 +471,9 @@ def _odd_table(rng: random.Random, table: pa.Table) -> pa.Table:
         column, name = table.column(i).combine_chunks(), table.column_names[i]
         kind = rng.randrange(6)
         if kind == 0:
-            types = [
-                pa.int8(),
-                pa.uint64(),
-                pa.int32(),
-                pa.float32(),
-                pa.float64(),
-                pa.string(),
-                pa.large_string(),
-                pa.bool_(),
-                pa.binary(),
-            ]
-            types += [
-                pa.decimal128(20, 3),
-                pa.date32(),
-                pa.timestamp("us"),
-                pa.float16(),
-                pa.dictionary(pa.int32(), pa.string()),
-            ]
+            types = [pa.int8(), pa.uint64(), pa.int32(), pa.float16(), pa.float32(), pa.float64(), pa.bool_()]
+            types += [pa.string(), pa.large_string(), pa.binary(), pa.decimal128(20, 3), pa.date32()]
+            types += [pa.timestamp("us"), pa.dictionary(pa.int32(), pa.string())]
             try:
                 column = column.cast(rng.choice(types), safe=False)
             except (pa.ArrowException, ValueError):

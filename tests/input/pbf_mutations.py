@@ -6,12 +6,8 @@ import random
 import struct
 
 import pbf_writer
-from mutations import HIGHWAYS, TAGS, Input, mutated_bytes, options
+from mutations import HIGHWAYS, TAGS, Input, chance, mutated_bytes, options
 from pbf_writer import Block, Node, Way
-
-
-def _chance(rng: random.Random, share: float) -> bool:
-    return rng.random() < share
 
 
 def pbf(rng: random.Random) -> Input:
@@ -19,28 +15,28 @@ def pbf(rng: random.Random) -> Input:
     nodes, ways = _town(rng)
     blocks = _blocks(rng, nodes, ways)
     features = ["OsmSchema-V0.6", "DenseNodes"]
-    if _chance(rng, 0.05):
+    if chance(rng, 0.05):
         odd = ["HistoricalInformation", "LocationsOnWays", "Sort.Type_then_ID", "x", "", "OsmSchema-V0.7"]
         features = rng.choice([[], features[:1], features[1:], [*features, rng.choice(odd)]])
     content = pbf_writer.block("OSMHeader", pbf_writer.header(features), rng.choice(["raw", "zlib"]))
-    kinds = ["zlib"] * 6 + ["raw"] * 3 + ["lz4"] + [rng.choice(["zstd", "lzma", "bzip2"])] * _chance(rng, 0.1)
+    kinds = ["zlib"] * 6 + ["raw"] * 3 + ["lz4"] + [rng.choice(["zstd", "lzma", "bzip2"])] * chance(rng, 0.1)
     for each in blocks:
         inside = each.content()
-        if _chance(rng, 0.1):
+        if chance(rng, 0.1):
             inside = mutated_bytes(rng, inside)
         raw_size = rng.choice([0, 1, len(inside) + 1, len(inside) - 1, 2**25 + 1, 2**31 - 1, 2**63, -1])
         content += pbf_writer.block(
-            rng.choice(["OSMHeader", "OSMdata", "x", ""]) if _chance(rng, 0.01) else "OSMData",
+            rng.choice(["OSMHeader", "OSMdata", "x", ""]) if chance(rng, 0.01) else "OSMData",
             inside,
             rng.choice(kinds),
-            raw_size if _chance(rng, 0.02) else None,
+            raw_size if chance(rng, 0.02) else None,
         )
-    if _chance(rng, 0.25):
+    if chance(rng, 0.25):
         content = _damaged_file(rng, content)
-    graph = options(rng) if _chance(rng, 0.1) else {}
+    graph = options(rng) if chance(rng, 0.1) else {}
     column = rng.choice(["length", "length", "time", "time", "time", "none", "none", "far"])
     graph["weights"] = {"column": column} | graph.get("weights", {})
-    if _chance(rng, 0.8):
+    if chance(rng, 0.8):
         graph["profile"] = rng.choice(["car", "bicycle", "foot", "foot"])
     return Input("town.osm.pbf", content, graph)
 
@@ -56,7 +52,7 @@ def _town(rng: random.Random) -> tuple[list[Node], list[Way]]:
     for i in range(rng.randrange(1, 5)):
         chosen = rng.sample(list(TAGS), rng.choice((0, 0, 1, 2, 4)))
         tags = [("highway", rng.choice(HIGHWAYS)), *((key, rng.choice(TAGS[key])) for key in chosen)]
-        n_refs = rng.choice((0, 1)) if _chance(rng, 0.05) else rng.randrange(2, 7)
+        n_refs = rng.choice((0, 1)) if chance(rng, 0.05) else rng.randrange(2, 7)
         ways.append((i + 1, [first + rng.randrange(n) for _ in range(n_refs)], tags, True))
     for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
         _damage_town(rng, nodes, ways)
@@ -105,21 +101,21 @@ def _blocks(rng: random.Random, nodes: list[Node], ways: list[Way]) -> list[Bloc
         "granularity": rng.choice([1, 10, 100, 100, 100, 100, 1000]),
         "lon_offset": rng.choice([0, 0, 0, 1000, -5_000_000_000]),
         "lat_offset": rng.choice([0, 0, 0, 1000, 50_000_000_000]),
-        "has_info": _chance(rng, 0.3),
+        "has_info": chance(rng, 0.3),
     }
-    cut = rng.randrange(len(nodes) + 1) if _chance(rng, 0.3) else len(nodes)
-    blocks = [Block(part, [], _chance(rng, 0.6), **form) for part in (nodes[:cut], nodes[cut:]) if part]
-    if _chance(rng, 0.2):
+    cut = rng.randrange(len(nodes) + 1) if chance(rng, 0.3) else len(nodes)
+    blocks = [Block(part, [], chance(rng, 0.6), **form) for part in (nodes[:cut], nodes[cut:]) if part]
+    if chance(rng, 0.2):
         blocks[-1].ways = ways
     else:
         blocks.append(Block([], ways, **form))
-    if _chance(rng, 0.05):
+    if chance(rng, 0.05):
         rng.shuffle(blocks)
-    if _chance(rng, 0.03):
+    if chance(rng, 0.03):
         blocks.insert(rng.randrange(len(blocks) + 1), Block([], []))
-    if _chance(rng, 0.02):
+    if chance(rng, 0.02):
         blocks.append(rng.choice(blocks))
-    if _chance(rng, 0.02):
+    if chance(rng, 0.02):
         blocks[0].said = rng.choice([0, -100, 2**31 - 1, 2**31, 2**40])
     return blocks
 
@@ -131,5 +127,5 @@ def _damaged_file(rng: random.Random, content: bytes) -> bytes:
     if kind == 1:
         at = rng.randrange(len(content) + 1)
         odd = [struct.pack(">I", size) for size in (0, 5, 2**16, 2**16 + 1, 2**31, 2**32 - 1)]
-        return content[:at] + rng.choice(odd) + content[at + 4 * _chance(rng, 0.7) :]
+        return content[:at] + rng.choice(odd) + content[at + 4 * chance(rng, 0.7) :]
     return mutated_bytes(rng, content)

@@ -188,10 +188,7 @@ def speeds_of(tags: dict, profile: str) -> tuple[float, float]:
         limit_of(tags.get(f"maxspeed:{way}") or tags.get("maxspeed") or "") for way in ("forward", "backward")
     ]
     kmh = [base if not limit else limit if profile == "car" else min(base, limit) for limit in limits]
-    return (
-        kmh[0] if base and "+" in open_ways else 0,
-        kmh[1] if base and "-" in open_ways else 0,
-    )
+    return (kmh[0] if base and "+" in open_ways else 0, kmh[1] if base and "-" in open_ways else 0)
 
 
 def limit_of(text: str) -> float:

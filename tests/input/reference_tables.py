@@ -31,45 +31,21 @@ from reference_graph import (
     words,
 )
 
+
+def _pairs_of(text: str) -> set[tuple[str, ...]]:
+    return {tuple(pair.split("-")) for pair in text.split()}
+
+
 #: Words for source and target of an edge.
-PAIRS = {
-    *(
-        ("source", "target"),
-        ("src", "dst"),
-        ("src", "dest"),
-        ("src", "tgt"),
-        ("src", "trg"),
-        ("source", "dest"),
-    ),
-    *(
-        ("source", "destination"),
-        ("origin", "destination"),
-        ("origin", "dest"),
-        ("orig", "dest"),
-        ("from", "to"),
-    ),
-    *(
-        ("tail", "head"),
-        ("start", "end"),
-        ("begin", "end"),
-        ("u", "v"),
-        ("von", "nach"),
-    ),
-    *(("fromnode", "tonode"), ("fromid", "toid"), ("fromnodeid", "tonodeid"), ("sourceid", "targetid")),
-    ("srcid", "dstid"),
-}
+PAIRS = _pairs_of("""
+source-target source-dest source-destination src-dst src-dest src-tgt src-trg origin-destination origin-dest orig-dest
+from-to tail-head start-end begin-end u-v von-nach fromnode-tonode fromid-toid fromnodeid-tonodeid sourceid-targetid
+srcid-dstid
+""")
 SOURCE_WORDS = {source for source, _ in PAIRS}
 TARGET_WORDS = {target for _, target in PAIRS}
 #: Words that mean the ends only where two names in a header differ in nothing else.
-WEAK_PAIRS = {
-    ("1", "2"),
-    ("a", "b"),
-    ("i", "j"),
-    ("o", "d"),
-    ("first", "second"),
-    ("row", "col"),
-    ("row", "column"),
-}
+WEAK_PAIRS = _pairs_of("1-2 a-b i-j o-d first-second row-col row-column")
 WEIGHT_WORDS = {
     *(
         "weight",

@@ -239,13 +239,3 @@ def test_a_file_that_is_missing_is_found_before_ingest(workflow):
     with pytest.raises(InputError, match=r"nowhere\.csv"):
         sp.run(workflow({"points": {"file": "nowhere.csv"}}))
     assert not Path("g").exists()
-
-
-def test_a_graph_without_coordinates_is_refused_at_once(workflow):
-    data = workflow()
-    del data["graph"]["coordinates"]
-    with pytest.raises(InputError, match=r"`sources\.points` needs the coordinates of the graph"):
-        sp.run(data)
-    data = workflow({"points": {"file": "depots.csv"}, "column": "a"})
-    with pytest.raises(InputError, match=r"`sources\.column` goes with `file`, not with `points`"):
-        sp.run(data)

@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
+
+from sssp_pipeline.cli import app
+from sssp_pipeline.storage import pipes
 
 pytestmark = pytest.mark.medium
 
 EDGES = "0 1 5\n1 2 3\n2 7 1\n"
-COMMAND = [sys.executable, "-m", "sssp_pipeline.cli", "run"]
+COMMAND = f"{sys.executable} -m sssp_pipeline.cli run"
 
 
 @pytest.fixture
@@ -25,30 +29,39 @@ def workflow(edges: str = "edges.txt", sources: str = "{ids: [0, 7]}", output: s
     return f"{{graph: {{input: '{edges}'}}, sources: {sources}, output: {{path: '{output}'}}}}\n"
 
 
-def ran(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*COMMAND, *arguments], input=given, capture_output=True, text=True, timeout=60, check=False
+def ran(*arguments: str, given: str | None = None) -> Result:
+    """Run a workflow in this process, with `given` on standard input."""
+    return CliRunner().invoke(app, ["run", *arguments], input=given)
+
+
+def ran_by_bash(script: str, **environment: str) -> subprocess.CompletedProcess:
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def test_a_graph_from_standard_input_is_read_again_only_if_it_changes(at):
     Path("w.yaml").write_text(workflow(edges="-"))
-    for told in (
-        "graph: 4 vertices, 3 edges, uint32 weights in run-graph-",
-        "unchanged, not ingested again",
-    ):
+    for told in ("graph: 4 vertices, 3 edges, uint32 weights in run-graph-", "unchanged, not ingested again"):
         done = ran("w.yaml", given=EDGES)
-        assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+        assert done.exit_code == 0
         assert told in done.stderr
     changed = ran("w.yaml", given=EDGES + "7 9 1\n")
-    assert changed.returncode == 2
+    assert changed.exit_code == 2
     assert "graph: 5 vertices, 4 edges" in changed.stderr
 
 
 def test_a_workflow_and_sources_from_standard_input(at):
-    assert ran("-", given=workflow()).returncode == 0
+    assert ran("-", given=workflow()).exit_code == 0
     Path("w.yaml").write_text(workflow(sources="{file: '-'}", output="other"))
-    assert ran("w.yaml", given="source\n0\n7\n").returncode == 0
+    assert ran("w.yaml", given="source\n0\n7\n").exit_code == 0
     names = [sorted(p.name for p in Path(run, "distances").iterdir()) for run in ("run", "other")]
     assert names[0] == names[1]
     for name in names[0]:
@@ -56,31 +69,20 @@ def test_a_workflow_and_sources_from_standard_input(at):
 
 
 def test_substituted_commands(at):
-    script = f'{" ".join(COMMAND)} <(echo "$WORKFLOW") 8< <(cat edges.txt) 9< <(echo 0; sleep 0.3; echo 7)'
     text = workflow(edges="/dev/fd/8", sources="{file: /dev/fd/9}")
-    done = subprocess.run(
-        ["bash", "-c", script],
-        env={**os.environ, "WORKFLOW": text},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    script = f'{COMMAND} <(echo "$WORKFLOW") 8< <(cat edges.txt) 9< <(echo 0; sleep 0.3; echo 7)'
+    done = ran_by_bash(script, WORKFLOW=text)
     assert "solved 2 sources x 4 vertices" in done.stderr
     assert json.loads(Path("run/run.json").read_text())["name"] == "pipe"
 
 
 def test_with_from_standard_input_and_pipes_are_edge_lists(at):
-    piped = ran("-", "--from", "0", "--out", "piped", given=EDGES)
-    assert piped.returncode == 0, piped.stderr
-    script = " ".join([*COMMAND, "<(cat edges.txt)", "--from", "0", "--out", "substituted"])
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    ran_by_bash(f"cat edges.txt | {COMMAND} - --from 0 --out piped")
+    ran_by_bash(f"{COMMAND} <(cat edges.txt) --from 0 --out substituted")
     os.mkfifo("fifo")
     with subprocess.Popen(["cp", "edges.txt", "fifo"]):
         named = ran("fifo", "--from", "0", "--out", "named")
-    assert named.returncode == 0, named.stderr
+    assert named.exit_code == 0, named.stderr
     found = {
         Path(run, "distances/batch-00000.parquet").read_bytes() for run in ("piped", "substituted", "named")
     }
@@ -105,7 +107,7 @@ def test_with_from_standard_input_and_pipes_are_edge_lists(at):
 )
 def test_what_contradicts_a_workflow_from_standard_input(at, arguments, message, hint):
     done = ran(*arguments, given=EDGES)
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stderr == f"error: {message}\n\nhint: {hint}\n"
 
 
@@ -139,23 +141,24 @@ def test_what_contradicts_a_workflow_from_standard_input(at, arguments, message,
 def test_what_cannot_be_is_refused(at, argument, text, message):
     Path("w.yaml").write_text(text)
     done = ran(argument, given=text)
-    assert done.returncode == 2
-    assert f"error: {message}" in done.stderr or message in done.stderr
+    assert done.exit_code == 2
+    assert message in done.stderr
     assert "\nhint: " in done.stderr
-    assert "Traceback" not in done.stderr
+
+
+def test_standard_input_may_be_empty(at):
+    Path("w.yaml").write_text(workflow(edges="-"))
+    done = ran("w.yaml", given="")
+    assert done.exit_code == 2
+    assert "`standard input` is empty" in done.stderr
 
 
 @pytest.mark.parametrize("place", ["workflow", "input", "sources"])
-def test_a_pipe_without_a_writer_ends_in_seconds(at, place):
-    os.mkfifo("fifo")
-    text = workflow(edges="fifo") if place == "input" else workflow(sources="{file: fifo}")
+def test_a_pipe_without_a_writer_is_waited_for(at, place, monkeypatch):
+    monkeypatch.setattr(pipes, "WRITER_WAIT_S", 0.2)
+    os.mkfifo("silent")
+    text = workflow(edges="silent") if place == "input" else workflow(sources="{file: silent}")
     Path("w.yaml").write_text(text)
-    done = subprocess.run(
-        [*COMMAND, "fifo" if place == "workflow" else "w.yaml"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "error: `fifo` is a pipe, and no process wrote to it in 3 s" in done.stderr
+    done = ran("silent" if place == "workflow" else "w.yaml")
+    assert done.exit_code == 2
+    assert "error: `silent` is a pipe, and no process wrote to it in 0.2 s" in done.stderr
