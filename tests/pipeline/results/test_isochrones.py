@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sssp_pipeline.kernels.contract.solver import SolveOptions
 from typer.testing import CliRunner
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.results import geoparquet
