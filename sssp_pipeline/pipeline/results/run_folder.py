@@ -225,10 +225,7 @@ class RunFolder(RunBatches):
 
     def read_start(self) -> dict[str, Any]:
         """Return what `write_start` stored last in an unfinished run; empty if the file is missing or damaged."""
-        content = files.read_if_there(self.path(STARTED))
-        with suppress(ValueError):
-            return {} if content is None else record_content(content)
-        return {}
+        return self.record(STARTED) or {}
 
     def write_input(self, words: np.ndarray, *, stays: bool) -> None:
         """Store the input of the output, (n,) uint32, for the workers; `stays` is `RowOutput.input_stays`."""
