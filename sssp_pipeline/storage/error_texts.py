@@ -54,9 +54,8 @@ def _read_error(place: str, error: OSError) -> SsspError:
 
 def _write_error(place: str, error: OSError) -> SsspError:
     if isinstance(error, FileExistsError):
-        return InputError(
-            f"`{place}` cannot be written: it is a file, not a folder", hint="name another folder"
-        )
+        hint = "name another folder"
+        return InputError(f"`{place}` cannot be written: it is a file, not a folder", hint=hint)
     message = f"`{place}` cannot be written: {_reason(error)}"
     if isinstance(error, _UNWRITABLE) or error.errno == errno.EROFS:
         return InputError(message, hint="choose a place that may be written")
@@ -94,21 +93,15 @@ _CLIENTS = frozenset(
 
 def _client_error(url: str, done: str, error: Exception) -> SsspError:
     """Return our error for a client's own error; `done` is "read" or "written"."""
-    place, status = redacted(url), http_status(error)[0]
+    place, status, text = redacted(url), http_status(error)[0], error_text(error)
     if status in (401, 403):
-        return InputError(f"`{place}` may not be {done}: {error_text(error)}", hint=_NO_ACCESS)
+        return InputError(f"`{place}` may not be {done}: {text}", hint=_NO_ACCESS)
     if "checksum" in type(error).__name__.lower():  # the network or the store gave other bytes
-        return SsspError(
-            f"`{place}` cannot be {done}: {error_text(error)}", hint="run the same command again"
-        )
+        return SsspError(f"`{place}` cannot be {done}: {text}", hint="run the same command again")
     if status == 404:
-        return InputError(
-            f"`{place}` cannot be {done}: {error_text(error)}", hint="check the bucket or container"
-        )
-    return InputError(
-        f"`{place}` cannot be reached: {error_text(error)}",
-        hint="check the credentials, the endpoint and the network",
-    )
+        return InputError(f"`{place}` cannot be {done}: {text}", hint="check the bucket or container")
+    hint = "check the credentials, the endpoint and the network"
+    return InputError(f"`{place}` cannot be reached: {text}", hint=hint)
 
 
 _NO_ACCESS = "check its permissions, or the credentials"

@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -77,10 +78,7 @@ def test_a_filesystem_that_cannot_sync_folders_is_taken_as_it_is(tmp_path, monke
 def test_a_disk_that_fails_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"x")
 
-    def fsync(descriptor):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EIO, os.strerror(errno.EIO))))
     with pytest.raises(SsspError, match=f"`{tmp_path}`"):
         files.sync(str(tmp_path), ["file"])
 

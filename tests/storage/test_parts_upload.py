@@ -20,12 +20,12 @@ class Store:
 
     protocol = ("s3",)
 
-    def __init__(self, fails_at: int | None = None) -> None:
+    def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.sizes: list[int] = []
-        self.lock, self.busy, self.most_busy = threading.Lock(), 0, 0
-        self.fails_at = fails_at
+        #: The number of a part that cannot be sent.
+        self.fails_at: int | None = None
 
     def split_path(self, path: str) -> tuple[str, str, None]:
         bucket, _, key = path.partition("/")
@@ -46,12 +46,7 @@ class Store:
         if method == "upload_part":
             if sent["PartNumber"] == self.fails_at:
                 raise PermissionError("no more")
-            with self.lock:
-                self.busy += 1
-                self.most_busy = max(self.most_busy, self.busy)
             parts[sent["PartNumber"]] = sent["Body"]
-            with self.lock:
-                self.busy -= 1
             return {"ETag": f"tag {sent['PartNumber']}"}
         del self.uploads[sent["UploadId"]]
         if method == "complete_multipart_upload":
@@ -66,6 +61,14 @@ class Store:
 def small_parts(monkeypatch):
     monkeypatch.setattr(parts_upload, "_WHOLE_BYTES", 100)
     monkeypatch.setattr(parts_upload, "_PART_BYTES", 32)
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """Give a store that gets what `files.open_atomic` writes."""
+    made = Store()
+    monkeypatch.setattr(atomic_files, "filesystem", lambda url: (made, "bucket/object"))
+    return made
 
 
 @given(st.lists(st.binary(max_size=150), max_size=20), st.booleans())
@@ -96,9 +99,7 @@ def test_a_buffer_may_change_after_it_was_copied():
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_file_that_is_given_up_is_not_there(monkeypatch, plain):
-    store = Store()
-    monkeypatch.setattr(atomic_files, "filesystem", lambda url: (store, "bucket/object"))
+def test_a_file_that_is_given_up_is_not_there(store, monkeypatch, plain):
     monkeypatch.setattr(atomic_files, "_BUFFER_BYTES", 16)
     with pytest.raises(ZeroDivisionError), files.open_atomic(URL, plain=plain) as handle:
         handle.write(b"x" * 500)
@@ -111,9 +112,8 @@ def test_a_file_that_is_given_up_is_not_there(monkeypatch, plain):
 
 
 @pytest.mark.parametrize("fails_at", [1, 5, 16])
-def test_a_part_that_cannot_be_sent_ends_the_upload(monkeypatch, fails_at):
-    store = Store(fails_at)
-    monkeypatch.setattr(atomic_files, "filesystem", lambda url: (store, "bucket/object"))
+def test_a_part_that_cannot_be_sent_ends_the_upload(store, fails_at):
+    store.fails_at = fails_at
     with pytest.raises(Exception, match="no more"), files.open_atomic(URL, plain=True) as handle:
         for _ in range(50):
             handle.write(b"x" * 10)
@@ -143,9 +143,7 @@ def test_few_parts_of_a_file_are_under_way(monkeypatch):
     assert store.objects == {"bucket/object": b"x" * 1000}
 
 
-def test_arrow_writes_to_an_upload(monkeypatch):
-    store = Store()
-    monkeypatch.setattr(atomic_files, "filesystem", lambda url: (store, "bucket/object"))
+def test_arrow_writes_to_an_upload(store):
     table = pa.table({"a": range(1000)})
     with files.open_atomic(URL) as handle, pa.ipc.new_file(handle, table.schema) as writer:
         writer.write_table(table)

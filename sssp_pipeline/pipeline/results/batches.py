@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,6 +83,13 @@ class RunBatches:
     def path(self, *names: str) -> str:
         """Return the URL of a file in the folder."""
         return files.join(self.url, *names)
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Return the content of the record in a file of the folder; None if it is missing or damaged."""
+        content = files.read_if_there(self.path(name))
+        with suppress(ValueError):
+            return None if content is None else record_content(content)
+        return None
 
     def stored(self, name: str) -> StoredFile:
         """Return a file of results; raises `InputError` if `sums` does not have it."""
@@ -231,14 +239,10 @@ class RunBatches:
 
     def _merged(self) -> dict[str, FileSum] | None:
         """Return the sums of the wide files of an unfinished run; None if they are not written."""
-        content = files.read_if_there(self.path(MERGED))
-        if content is None:
+        found = self.record(MERGED)
+        if found is None or "files" not in found:
             return None
-        try:
-            found = record_content(content)["files"]
-        except (ValueError, KeyError):
-            return None  # the files are written again
-        return {name: FileSum(*values) for name, values in found.items()}
+        return {name: FileSum(*values) for name, values in found["files"].items()}
 
     def merge(self, written: Iterable[tuple[int, str, FileSum]], progress: Progress) -> None:
         """Write the wide files, then remove the tiles of the batches.

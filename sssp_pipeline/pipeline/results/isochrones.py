@@ -165,17 +165,13 @@ class Isochrones:
 
 def _checked_limits(limits: Sequence[float], cutoff: float | None) -> list[float]:
     """Return `limits` in ascending order."""
+    hint = "name limits in the unit of the weights, such as 600,1200"
     for limit in limits:
         if not _is_number(limit) or not 0 <= limit < math.inf:
-            raise InputError(
-                f"the limit `{limit}` is not a number of zero or more",
-                hint="name limits in the unit of the weights, such as 600,1200",
-            )
+            raise InputError(f"the limit `{limit}` is not a number of zero or more", hint=hint)
     if not len(limits) or len(set(limits)) < len(limits):
-        raise InputError(
-            f"the limits are {', '.join(map(str, limits)) or 'missing'}: there must be one, and none twice",
-            hint="name limits in the unit of the weights, such as 600,1200",
-        )
+        given = ", ".join(map(str, limits)) or "missing"
+        raise InputError(f"the limits are {given}: there must be one, and none twice", hint=hint)
     if cutoff is not None and max(limits) > cutoff:
         raise InputError(
             f"the limit {max(limits)} is above the cutoff, {cutoff}: longer distances are not known",

@@ -6,7 +6,6 @@ or the targets in the order in which the workflow names them.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -94,11 +93,7 @@ def export_matrix(
         raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
     dtype = stored.dtype
     check_unreached(unreached, dtype, "unreached", "choose a whole number from {least} to {largest}")
-    blocks = _counted(
-        (_with_null(block, stored.output.form.unreached) for block in stored.blocks(BLOCK_BYTES)),
-        record["sources"],
-        progress,
-    )
+    blocks = _blocks(stored, record["sources"], progress)
     if suffix == "parquet":
         _write_parquet(
             blocks, url, list(columns), (stored.sources.type, stored.vertex_type), dtype, sparse, unreached
@@ -135,10 +130,10 @@ def _filled(block: Block, unreached: float, dtype: np.dtype) -> pa.ChunkedArray:
     return block.distances.fill_null(stand_in)
 
 
-def _counted(blocks: Iterable[Block], n_sources: int, progress: Progress) -> Iterator[Block]:
+def _blocks(stored: StoredResults, n_sources: int, progress: Progress) -> Iterator[Block]:
     done = 0
-    for block in blocks:
-        yield block
+    for block in stored.blocks(BLOCK_BYTES):
+        yield _with_null(block, stored.output.form.unreached)
         done += len(block.sources)
         progress.advance(done, n_sources, "sources")
 
@@ -184,9 +179,7 @@ def _numbers(block: Block, unreached: float | None, dtype: np.dtype) -> np.ndarr
 
 def _write_npy(url: str, blocks: Iterable[np.ndarray], shape: tuple[int, int], dtype: np.dtype) -> None:
     with files.open_atomic(url, plain=True, synced=True) as handle:
-        header = io.BytesIO()
         about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_2_0(header, about)
-        handle.write(header.getvalue())
+        np.lib.format.write_array_header_2_0(handle, about)
         for rows in blocks:
             handle.write(rows)

@@ -90,10 +90,7 @@ class RunFolder(RunBatches):
         elif differ == [WRITER]:
             raise self._of_another_release()
         elif differ:
-            raise InputError(
-                f"`{files.redacted(self.url)}` holds another run: it differs in {', '.join(differ)}",
-                hint="choose another `output.path`, or replace that run with `--overwrite`",
-            )
+            raise self._of_another_run(f": it differs in {', '.join(differ)}")
         return is_finished
 
     def _begun(self, identity: dict[str, Any]) -> dict[str, Any]:
@@ -112,10 +109,7 @@ class RunFolder(RunBatches):
         if not runs:
             return _REMOVED
         if runs != {commits.run_digest(identity)}:
-            raise InputError(
-                f"`{files.redacted(self.url)}` holds another run, whose `{IDENTITY}` is damaged",
-                hint="choose another `output.path`, or replace that run with `--overwrite`",
-            )
+            raise self._of_another_run(f", whose `{IDENTITY}` is damaged")
         self.identity = identity
         self.write_identity()
         return identity
@@ -140,6 +134,12 @@ class RunFolder(RunBatches):
         """Store the identity of the run, so that workers commit batches of it."""
         assert self.identity is not None, "the run has begun"
         files.write_atomic(self.path(IDENTITY), record_bytes(self.identity), synced=True)
+
+    def _of_another_run(self, what: str) -> InputError:
+        return InputError(
+            f"`{files.redacted(self.url)}` holds another run{what}",
+            hint="choose another `output.path`, or replace that run with `--overwrite`",
+        )
 
     def _of_another_release(self) -> InputError:
         return InputError(
@@ -229,10 +229,7 @@ class RunFolder(RunBatches):
 
     def read_start(self) -> dict[str, Any]:
         """Return what `write_start` stored last in an unfinished run; empty if the file is missing or damaged."""
-        content = files.read_if_there(self.path(STARTED))
-        with suppress(ValueError):
-            return {} if content is None else record_content(content)
-        return {}
+        return self.record(STARTED) or {}
 
     def write_input(self, words: np.ndarray, *, stays: bool) -> None:
         """Store the input of the output, (n,) uint32, for the workers; `stays` is `RowOutput.input_stays`."""

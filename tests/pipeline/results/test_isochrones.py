@@ -20,10 +20,12 @@ import sssp_pipeline as sp
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.results import geoparquet
 from sssp_pipeline.pipeline.results.reached_area import ReachedAreas
+from sssp_pipeline.pipeline.verification.task import oracle_for
 
 shapely = pytest.importorskip("shapely", reason="the extra `places` is not installed")
 
@@ -66,20 +68,6 @@ def metres_to_reached(graph, positions, distances, limit, lon, lat):
             along = np.clip(along, 0, 1)
             nearest = np.minimum(nearest, np.hypot(ax + along * dx, ay + along * dy))
     return nearest
-
-
-def solved(graph, source):
-    """Return the distances (V,) of a source, by Bellman and Ford's algorithm."""
-    found = [np.inf] * graph.n_vertices
-    found[source] = 0
-    for _ in range(graph.n_vertices):
-        for u in range(graph.n_vertices):
-            for edge in range(graph.row_offsets[u], graph.row_offsets[u + 1]):
-                v = graph.col_indices[edge]
-                found[v] = min(found[v], found[u] + graph.weights[edge].item())
-    dtype = graph.weight_dtype
-    missing = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
-    return np.array([missing if d == np.inf else d for d in found], dtype)
 
 
 # ---- known answers ----
@@ -198,7 +186,7 @@ def test_a_place_is_in_the_area_if_it_is_near_a_reached_road(case):
     lat = rng.uniform(-70, 70)
     positions = LonLat(20 + rng.uniform(0, 0.02, n), lat + rng.uniform(0, 0.01, n), "degrees")
     graph = graph_of(n, edges, dtype)
-    distances = solved(graph, 0)
+    distances = oracle_for(graph).solve(graph, np.array([0], np.uint32), SolveOptions()).distances[0]
     area = ReachedAreas(graph, positions, 60).around(distances, limit)
     lon, lat = 20 + rng.uniform(-0.003, 0.023, 300), lat + rng.uniform(-0.002, 0.012, 300)
     lon, lat = np.concatenate([lon, positions.lon]), np.concatenate([lat, positions.lat])

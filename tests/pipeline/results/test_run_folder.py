@@ -1,3 +1,6 @@
+"""A run folder: whose it is, the commits of its batches, and their metrics."""
+
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -6,13 +9,15 @@ import pytest
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.kernels.contract.solver import TRACE, Solution, SourceMetrics
+from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, Solution, SourceMetrics
 from sssp_pipeline.pipeline.results import batches, run_folder
-from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
+from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place, metrics_table
+from sssp_pipeline.pipeline.results.commits import Commit
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.results.metrics_output import NO_DISTANCES, MetricsAlone
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 
 INF = 2**32 - 1
@@ -100,13 +105,8 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
         "trace": None,
     }
     folder.finish({"format": run_folder.RUN_FORMAT, "version": 1})
-    files = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.*") if p.is_file())
-    assert files == [
-        "distances/batch-00000.parquet",
-        "distances/batch-00001.parquet",
-        "metrics.parquet",
-        "run.json",
-    ]
+    of_batches = [f"distances/batch-{batch:05d}.parquet" for batch in range(2)]
+    assert files.list_files(folder.url) == [*of_batches, "metrics.parquet", "run.json"]
     assert folder.read_metrics().equals(table)
 
 
@@ -182,3 +182,44 @@ def test_a_folder_that_is_no_run_is_said(tmp_path):
     RunFolder(str(tmp_path)).begin({})
     with pytest.raises(InputError, match="is an unfinished run"):
         RunFolder(str(tmp_path)).read_run()
+
+
+# ---- the metrics of a batch ----
+
+ONE = SourceMetrics(3, "dijkstra", 0.1, 3, 4, 3, 2**63 + 1, 2.5, math.inf)
+
+
+def there_and_back(metrics):
+    place = Place("höst:7", "NVIDIA H200", 2)
+    found = BatchMetrics.of_bytes(BatchMetrics(place, metrics).to_bytes())
+    assert found.place == place
+    return list(found.metrics)
+
+
+def test_each_value_comes_back():
+    metrics = [
+        ONE,
+        replace(ONE, source=5, solve_s=0.3, delta_first=1.5),
+        replace(ONE, source=3, supersteps=9),
+    ]
+    assert there_and_back(metrics) == metrics
+    assert there_and_back(metrics[:1]) == metrics[:1]
+
+
+def test_columns_of_a_gpu_come_back():
+    numbers = np.arange(4, dtype=np.uint64)
+    columns = {name: getattr(ONE, name) for name in vars(ONE)} | {
+        "source": numbers.astype(np.uint32),
+        "max_distance": numbers.astype(np.float32) / 3,
+        "reached": numbers + np.uint64(2**60),
+    }
+    assert there_and_back(MetricsColumns(columns)) == list(MetricsColumns(columns))
+
+
+@pytest.mark.parametrize("n_bytes", [0, 40, -1])
+def test_a_file_cut_short_is_an_error_that_names_it(tmp_path, n_bytes):
+    folder = RunFolder(str(tmp_path))
+    content = Commit(0, "", {}, BatchMetrics(PLACE, [ONE]).to_bytes()).to_bytes()
+    files.write_atomic(folder.path("_run/batch-00000.commit"), content[:n_bytes])
+    with pytest.raises(InputError, match=r"_run/batch-00000.commit` is damaged: its checksum does not match"):
+        folder.finish_metrics(1, OFFSET, None)

@@ -81,11 +81,16 @@ def test_targets_are_read_from_the_files(tmp_path, several):
 
 
 @pytest.mark.medium
-def test_the_bytes_do_not_depend_on_the_batches_or_the_workers(tmp_path, several, digests, monkeypatch):
+def test_the_bytes_do_not_depend_on_the_batches(tmp_path, several, digests):
     run(made(tmp_path), Quiet())
     for name, batch in (("sevens", 7), ("elevens", 11), ("one", 30)):
         run(made(tmp_path, name, batch), Quiet())
         assert digests(tmp_path / name) == digests(tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_the_bytes_do_not_depend_on_the_workers(tmp_path, several, digests, monkeypatch):
+    run(made(tmp_path), Quiet())
     monkeypatch.setattr(wide, "TILE", TILE)  # as on the worker
     workers = made(tmp_path, "workers").model_dump() | {"cluster": {"workers": 1}}
     run(Workflow.model_validate(workers), Quiet())
