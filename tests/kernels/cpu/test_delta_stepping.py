@@ -33,12 +33,12 @@ def test_a_hub_needs_more_memory_than_there_is_at_first(dtype):
     )
     graph = csr_from_edges(src, dst, np.tile(leaves, 2).astype(dtype), n_vertices)
     search = DeltaStepping().start(graph, SolveOptions())
-    at_first = len(search._below)
+    at_first = len(search._buckets.below)
     assert n_vertices > at_first * 16
     row = np.full(n_vertices, np.inf if dtype == "float64" else 2**32 - 1, dtype)
     search.run(row, 0)
     assert_array_equal(row, np.arange(n_vertices))
-    assert len(search._below) > at_first
+    assert len(search._buckets.below) > at_first
 
 
 def test_every_bucket_is_empty_and_every_block_free_after_a_search():
@@ -46,12 +46,13 @@ def test_every_bucket_is_empty_and_every_block_free_after_a_search():
     search = DeltaStepping().start(graph, SolveOptions(delta=3))
     for source in range(5):
         search.run(np.full(graph.n_vertices, 2**32 - 1, np.uint32), source)
-        assert_array_equal(search._tails, np.arange(SLOTS) * 16)
-        free, block = 0, int(search._cursor["first_free"][0])
-        while free < search._cursor["n_free"][0]:
-            assert SLOTS <= block < len(search._below)
-            free, block = free + 1, int(search._below[block])
-        assert free == len(search._below) - SLOTS
+        buckets = search._buckets
+        assert_array_equal(buckets.tails, np.arange(SLOTS) * 16)
+        block, n_free = buckets.free.tolist()
+        for _ in range(n_free):
+            assert SLOTS <= block < len(buckets.below)
+            block = int(buckets.below[block])
+        assert n_free == len(buckets.below) - SLOTS
 
 
 @pytest.mark.parametrize("delta", [1e-300, 0.01, 1.0, 37.5, 1e5, 1e300])
