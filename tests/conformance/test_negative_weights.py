@@ -12,19 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.base.csr import (
-    NO_VERTEX,
-    WEIGHT_DTYPES,
-    GraphTraits,
-    csr_from_edges,
-    unreached_distance,
-)
-from sssp_pipeline.base.errors import (
-    InputError,
-    NegativeCycleError,
-    PathTooLongError,
-    PathTooShortError,
-)
+from sssp_pipeline.base.csr import NO_VERTEX, WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
+from sssp_pipeline.base.errors import InputError, NegativeCycleError, PathTooLongError, PathTooShortError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
@@ -158,19 +147,9 @@ NEGATIVE_CYCLES = {
     "through the source": (4, [(0, 1, 5), (1, 2, 4), (2, 0, -10), (2, 3, 1)], 0, {0, 1, 2}),
     "there and back": (3, [(0, 1, 1), (1, 2, -3), (2, 1, 2)], 0, {1, 2}),
     "near": (6, [(0, 1, 100), (1, 2, -3), (2, 3, 1), (3, 1, 1), (3, 4, 5), (0, 5, 1)], 0, {1, 2, 3}),
-    "far": (
-        2003,
-        [(i, i + 1, 1 + i % 3) for i in range(2002)] + [(2002, 2000, -99)],
-        0,
-        {2000, 2001, 2002},
-    ),
+    "far": (2003, [(i, i + 1, 1 + i % 3) for i in range(2002)] + [(2002, 2000, -99)], 0, {2000, 2001, 2002}),
     "long": (600, [(i, (i + 1) % 600, 1 if i else -600) for i in range(600)], 300, set(range(600))),
-    "in a lattice": (
-        401,
-        [*shifted(lattice(20), HEIGHTS), (399, 400, 7), (400, 399, -8)],
-        0,
-        {399, 400},
-    ),
+    "in a lattice": (401, [*shifted(lattice(20), HEIGHTS), (399, 400, 7), (400, 399, -8)], 0, {399, 400}),
     "that a leaf hides": (5, [(0, 1, 2), (1, 2, -4), (2, 1, 3), (2, 3, -1), (0, 4, 1)], 0, {1, 2}),
 }
 

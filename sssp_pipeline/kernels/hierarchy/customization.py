@@ -175,12 +175,7 @@ def _turn(
 
 @njit(nogil=True)
 def _through_ranges_up(
-    taken: np.ndarray,
-    ranges: np.ndarray,
-    tree: Tree,
-    up: np.ndarray,
-    down: np.ndarray,
-    is_symmetric: bool,
+    taken: np.ndarray, ranges: np.ndarray, tree: Tree, up: np.ndarray, down: np.ndarray, is_symmetric: bool
 ) -> None:
     """Lower every arc to the best way through its lower triangles whose lowest vertex is in a range (step 2)."""
     tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
@@ -207,12 +202,7 @@ def _through_ranges_up(
 
 
 @njit(nogil=True)
-def _through_tops_up(
-    tree: Tree,
-    up: np.ndarray,
-    down: np.ndarray,
-    is_symmetric: bool,
-) -> None:
+def _through_tops_up(tree: Tree, up: np.ndarray, down: np.ndarray, is_symmetric: bool) -> None:
     """Do what `_through_ranges_up` does for lowest vertices above all ranges, after it."""
     tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
     row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
@@ -282,12 +272,7 @@ def _through(
 
 @njit(nogil=True)
 def _through_ranges_down(
-    taken: np.ndarray,
-    ranges: np.ndarray,
-    tree: Tree,
-    up: np.ndarray,
-    down: np.ndarray,
-    is_symmetric: bool,
+    taken: np.ndarray, ranges: np.ndarray, tree: Tree, up: np.ndarray, down: np.ndarray, is_symmetric: bool
 ) -> None:
     """Lower every arc whose lower end is in a range through its other triangles (step 3)."""
     tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
@@ -310,12 +295,7 @@ def _through_ranges_down(
 
 
 @njit(nogil=True)
-def _through_tops_down(
-    tree: Tree,
-    up: np.ndarray,
-    down: np.ndarray,
-    is_symmetric: bool,
-) -> None:
+def _through_tops_down(tree: Tree, up: np.ndarray, down: np.ndarray, is_symmetric: bool) -> None:
     """Do what `_through_ranges_down` does for lower ends above all ranges, before it."""
     tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
     row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)

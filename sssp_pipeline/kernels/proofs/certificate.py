@@ -129,12 +129,7 @@ def _check_arguments(graph: CsrGraph, source: int, distances: np.ndarray) -> Non
 
 
 @njit(nogil=True)
-def _least_crossing(
-    graph: SearchGraph,
-    distances: np.ndarray,
-    limit: Any,
-    walked: np.ndarray,
-) -> Any:
+def _least_crossing(graph: SearchGraph, distances: np.ndarray, limit: Any, walked: np.ndarray) -> Any:
     """Return target and sum of the edge with the least sum that leaves the walk or can be relaxed; -1 if none."""
     row_offsets, col_indices, weights = graph
     vertex, least = np.int64(-1), limit

@@ -7,12 +7,7 @@ from sssp_pipeline.base.csr import distance_limit
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
-from sssp_pipeline.kernels.contract.solver import (
-    MetricsColumns,
-    SolveOptions,
-    SourceMetrics,
-    metrics_column,
-)
+from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions, SourceMetrics, metrics_column
 from sssp_pipeline.kernels.host.numba_tools import bit_length
 
 

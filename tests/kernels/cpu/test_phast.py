@@ -333,11 +333,7 @@ def test_the_forecast_counts_preparation_and_memory_of_the_host():
     assert few.source_s == pytest.approx(16 * full.source_s)
     assert full.start_s > 100 * full.source_s
     hierarchy = phast.prepared(graph_of(grid(50, 50))).hierarchy
-    kept = (
-        hierarchy.completion,
-        hierarchy.up,
-        phast.Prepared.of(graph_of(grid(50, 50)), hierarchy).whole,
-    )
+    kept = (hierarchy.completion, hierarchy.up, phast.Prepared.of(graph_of(grid(50, 50)), hierarchy).whole)
     n_bytes = sum(
         array.nbytes for part in kept for array in vars(part).values() if isinstance(array, np.ndarray)
     )
