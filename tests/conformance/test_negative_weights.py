@@ -23,7 +23,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 
 EXAMPLES = settings(
-    deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+    deadline=None, derandomize=True, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )
 #: Every solver is taken with every type of which it takes negative weights.
 LEAST_WEIGHT = -1

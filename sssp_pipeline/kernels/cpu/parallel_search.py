@@ -130,22 +130,10 @@ class SharedSearch(Search):
         distances[source] = 0
         self._shared[:] = 0
         threads = self._threads
-
-        def part(number: int) -> tuple[int, int]:
-            return _search(
-                np.uint64(number),
-                np.uint64(threads.size),
-                self._graph,
-                distances,
-                np.uint32(source),
-                self._buckets_per_unit,
-                self._frontier,
-                self._shared,
-                threads.barrier,
-                self.slow_ns,
-            )
-
-        processed, edges_relaxed = zip(*threads.run(part), strict=True)
+        given = (np.uint64(threads.size), self._graph, distances, np.uint32(source), self._buckets_per_unit)
+        shared = (self._frontier, self._shared, threads.barrier, self.slow_ns)
+        found = threads.run(lambda number: _search(np.uint64(number), *given, *shared))
+        processed, edges_relaxed = zip(*found, strict=True)
         return sum(processed), sum(edges_relaxed)
 
 
