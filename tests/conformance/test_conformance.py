@@ -18,6 +18,7 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import (
     WEIGHT_DTYPES,
+    CsrGraph,
     GraphTraits,
     csr_from_edges,
     unreached_distance,
@@ -419,6 +420,15 @@ def test_what_is_not_supported_is_refused_with_the_reason(solver, dtype, exact):
         with pytest.raises(InputError) as caught:
             solver.solve(graph, np.array([0]), SolveOptions())
         assert caught.value.message == f"solver `{solver.name}` cannot solve this: {reason}"
+
+
+@pytest.mark.medium
+def test_the_arrays_of_the_graph_may_be_read_only(solver, exact):
+    graph = exact.make(*SMALL_GRAPHS["lattice"][:2], np.dtype("uint32"))
+    for array in (graph.row_offsets, graph.col_indices, graph.weights):
+        array.flags.writeable = False
+    read_only = CsrGraph(graph.row_offsets, graph.col_indices, graph.weights)
+    exact.assert_solves(solver, read_only, [0, 55], SolveOptions(predecessors=True))
 
 
 def test_threads_do_not_disturb_each_other(solver, small_graph):

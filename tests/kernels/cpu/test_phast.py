@@ -213,14 +213,6 @@ def test_large_graphs_have_fewer_lanes():
     assert sweep.most_lanes(2**32 - 2, uint64) == 16
 
 
-def test_the_arrays_of_the_graph_may_be_read_only():
-    made = graph_of(grid(10, 10))
-    for array in (made.row_offsets, made.col_indices, made.weights):
-        array.flags.writeable = False
-    graph = CsrGraph(made.row_offsets, made.col_indices, made.weights)
-    assert_as_delta_stepping(graph, np.arange(5))
-
-
 # ---- metrics ----
 
 
