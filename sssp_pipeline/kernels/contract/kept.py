@@ -50,7 +50,6 @@ class KeptOfRow(ABC):
 
     def checked(self, n_vertices: int) -> KeptOfRow:
         """Return this for a graph of `n_vertices`; raise `InputError` if it names a vertex that is not there."""
-        del n_vertices
         return self
 
     @abstractmethod
@@ -59,12 +58,10 @@ class KeptOfRow(ABC):
 
     def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         """Return the device memory that the reduction on a device takes for each row, in addition to the row."""
-        del n_vertices, weight_dtype
         return 0
 
     def fixed_device_bytes(self, n_vertices: int) -> int:
         """Return the device memory that the reduction and `over_sources` take however many rows there are."""
-        del n_vertices
         return 0
 
     def part_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:

@@ -34,7 +34,8 @@ class Tunable:
         """The allowed values in words."""
         named = [shown_value(choice) for choice in self.choices]
         if self.least <= self.most:
-            each = f"a multiple of {self.multiple_of}" if (self.multiple_of or 1) > 1 else self._kind
+            kind = "a whole number" if self._is_whole else "a number"
+            each = f"a multiple of {self.multiple_of}" if (self.multiple_of or 1) > 1 else kind
             top = "" if math.isinf(self.most) else f" to {self.most:,.15g}"
             named.append(f"{each}, {self.least:,.15g}{top or ' or more'}")
         return " or ".join(named)
@@ -42,10 +43,6 @@ class Tunable:
     @property
     def shown_default(self) -> str:
         return shown_value(self.default)
-
-    @property
-    def _kind(self) -> str:
-        return "a whole number" if self._is_whole else "a number"
 
     @property
     def _is_whole(self) -> bool:

@@ -20,18 +20,12 @@ R. Ahuja, K. Mehlhorn, J. Orlin, R. Tarjan, "Faster algorithms for the shortest 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.host.numba_tools import (
-    ONE,
-    ZERO,
-    bit_length,
-    load_relaxed,
-    prefetch,
-)
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, bit_length, load_relaxed, prefetch
 
 #: Buckets in the window. With 1,024, road graphs hardly need the levels.
 WINDOW_BITS = np.uint64(10)
@@ -42,6 +36,50 @@ SLOTS = np.uint64((1 << 10) + 64)
 BLOCK_BITS = np.uint64(4)
 BLOCK = np.uint64(1 << 4)
 LAST_BUCKET = 2.0**62
+NO_BUCKET = np.uint64(2**64 - 1)
+#: Places of `Buckets.free`.
+FIRST_FREE, N_FREE = ZERO, ONE
+
+
+class Frontier(NamedTuple):
+    """Vertices to process (n,) uint32, each with the distance (n,) of its entry. numba passes it like single arrays."""
+
+    vertices: np.ndarray
+    distances: np.ndarray
+
+
+class Buckets(NamedTuple):
+    """The buckets of a thread. numba passes them like single arrays."""
+
+    #: (SLOTS,) uint64: a free place of each slot.
+    tails: np.ndarray
+    #: (P,) uint32, and (P,) of the type of the distances: the entries.
+    vertices: np.ndarray
+    distances: np.ndarray
+    #: (N,) uint64: for each block the block below it in its slot, or the next one that is free.
+    below: np.ndarray
+    #: (2,) uint64: the first free block, and how many are free.
+    free: np.ndarray
+    #: (64,) uint64: for each level the least bucket that was entered since the level was empty.
+    least_on: np.ndarray
+
+
+@njit(nogil=True)
+def empty_buckets(n_blocks: Any, like: np.ndarray) -> Buckets:
+    """Return empty buckets for distances of the type of `like`, with at least one block for each slot."""
+    tails = np.empty(SLOTS, np.uint64)
+    for slot in range(SLOTS):
+        tails[slot] = slot << BLOCK_BITS
+    below = np.empty(n_blocks, np.uint64)
+    for block in range(np.uint64(n_blocks)):
+        below[block] = block + ONE
+    free = np.empty(2, np.uint64)
+    free[FIRST_FREE], free[N_FREE] = SLOTS, np.uint64(n_blocks) - SLOTS
+    n_places = n_blocks << BLOCK_BITS
+    least_on = np.full(SLOTS - WINDOW, NO_BUCKET, np.uint64)
+    return Buckets(
+        tails, np.empty(n_places, np.uint32), np.empty(n_places, like.dtype), below, free, least_on
+    )
 
 
 @njit(nogil=True, inline="always")
@@ -58,12 +96,13 @@ def slot_of(bucket: Any, window: Any) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def next_block(place: Any, below: np.ndarray, first_free: Any, n_free: Any) -> Any:
+def next_block(place: Any, below: np.ndarray, free: np.ndarray) -> Any:
     """Link a free block to the block that ends at `place`, and return its first place."""
-    block = first_free
-    first_free = below[block]
+    block = free[FIRST_FREE]
+    free[FIRST_FREE] = below[block]
+    free[N_FREE] -= ONE
     below[block] = (place - ONE) >> BLOCK_BITS
-    return block << BLOCK_BITS, first_free, n_free - ONE
+    return block << BLOCK_BITS
 
 
 @njit(nogil=True, inline="always")
@@ -71,21 +110,17 @@ def take(
     slot: Any,
     distances: np.ndarray,
     row_offsets: np.ndarray,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
+    frontier: Frontier,
     own: Any,
     room: Any,
-    tails: np.ndarray,
-    entry_vertices: np.ndarray,
-    entry_distances: np.ndarray,
-    below: np.ndarray,
-    first_free: Any,
-    n_free: Any,
+    buckets: Buckets,
 ) -> Any:
     """Move the live entries of `slot` to the frontier from `own` on, until none is left or `room` may be too small.
 
-    Emptied blocks go on the free list, except the last one: a slot keeps a free place.
+    Emptied blocks go on the free list, except the last one: a slot keeps a free place. Return how many were moved.
     """
+    tails, entry_vertices, entry_distances, below, free, _ = buckets
+    frontier_vertices, frontier_distances = frontier
     size = ZERO
     end = tails[slot]
     block = end >> BLOCK_BITS
@@ -94,73 +129,53 @@ def take(
             v, d = entry_vertices[place], entry_distances[place]
             prefetch(row_offsets, v)
             # Every entry is written, but only live ones are kept: a branch here would be mispredicted too often.
-            frontier[own + size], frontier_distances[own + size] = v, d
+            frontier_vertices[own + size], frontier_distances[own + size] = v, d
             if load_relaxed(distances, v) == d:
                 size += ONE
         if block == slot or size > room - BLOCK:
             break
         lower_block = below[block]
-        below[block] = first_free
-        first_free = block
-        n_free += ONE
+        below[block] = free[FIRST_FREE]
+        free[FIRST_FREE] = block
+        free[N_FREE] += ONE
         block = lower_block
         end = (block + ONE) << BLOCK_BITS
     tails[slot] = block << BLOCK_BITS
-    return size, first_free, n_free
+    return size
 
 
 @njit(nogil=True)
 def deal_out(
-    position: Any,
-    end: Any,
-    buckets_per_unit: float,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
-    window: Any,
-    tails: np.ndarray,
-    entry_vertices: np.ndarray,
-    entry_distances: np.ndarray,
-    below: np.ndarray,
-    least_on: np.ndarray,
-    first_free: Any,
-    n_free: Any,
-) -> Any:
-    """Enter the frontier from `position` to `end` in the buckets; return `first_free` and `n_free`.
-
-    `least_on` (64,) holds for each level the least bucket that was entered since the level was empty.
-    """
+    position: Any, end: Any, buckets_per_unit: float, frontier: Frontier, window: Any, buckets: Buckets
+) -> None:
+    """Enter the frontier from `position` to `end` in the buckets."""
+    tails, vertices, distances, below, free, least_on = buckets
     for i in range(position, end):
-        v, d = frontier[i], frontier_distances[i]
+        v, d = frontier.vertices[i], frontier.distances[i]
         bucket = bucket_of(d, buckets_per_unit)
         into = slot_of(bucket, window)
         if into >= WINDOW:
             least_on[into - WINDOW] = min(least_on[into - WINDOW], bucket)
         place = tails[into]
-        entry_vertices[place], entry_distances[place] = v, d
+        vertices[place], distances[place] = v, d
         place += ONE
         if place & (BLOCK - ONE) == ZERO:
-            place, first_free, n_free = next_block(place, below, first_free, n_free)
+            place = next_block(place, below, free)
         tails[into] = place
-    return first_free, n_free
 
 
 @njit(nogil=True)
-def twice_the_blocks(
-    entry_vertices: np.ndarray, entry_distances: np.ndarray, below: np.ndarray, first_free: Any, n_free: Any
-) -> Any:
-    """Return the arguments for twice as many blocks. Entries keep their places; the new blocks come first when free."""
-    n_blocks = np.uint64(len(below))
-    longer = _twice_as_long(below)
+def twice_the_blocks(buckets: Buckets) -> Buckets:
+    """Return the buckets with twice as many blocks. Entries keep their places; the new blocks come first when free."""
+    n_blocks = np.uint64(len(buckets.below))
+    longer = _twice_as_long(buckets.below)
     for block in range(n_blocks, np.uint64(len(longer))):
         longer[block] = block + ONE
-    longer[np.uint64(len(longer)) - ONE] = first_free
-    return (
-        _twice_as_long(entry_vertices),
-        _twice_as_long(entry_distances),
-        longer,
-        n_blocks,
-        n_free + n_blocks,
-    )
+    longer[np.uint64(len(longer)) - ONE] = buckets.free[FIRST_FREE]
+    buckets.free[FIRST_FREE] = n_blocks
+    buckets.free[N_FREE] += n_blocks
+    vertices, distances = _twice_as_long(buckets.vertices), _twice_as_long(buckets.distances)
+    return Buckets(buckets.tails, vertices, distances, longer, buckets.free, buckets.least_on)
 
 
 @njit(nogil=True)

@@ -35,7 +35,6 @@ U. Meyer, P. Sanders, "Delta-stepping: a parallelizable shortest path algorithm"
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 
@@ -46,12 +45,19 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.buckets import (
     BLOCK,
     BLOCK_BITS,
+    N_FREE,
     SLOTS,
     WINDOW,
     WINDOW_BITS,
+    Buckets,
+    Frontier,
     bucket_of,
+    deal_out,
+    empty_buckets,
     next_block,
     slot_of,
+    take,
+    twice_the_blocks,
 )
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch
@@ -68,8 +74,10 @@ DELTA_FACTOR = 4.0
 SAMPLED_WEIGHTS = 65536
 
 #: The position of an interrupted search: `position` of `frontier_size` vertices of the frontier are done.
-_FIELDS = "window slot position frontier_size first_free n_free processed edges_relaxed"
+_FIELDS = "window slot position frontier_size processed edges_relaxed"
 CURSOR = np.dtype([(name, np.uint64) for name in _FIELDS.split()])
+#: Room for all entries of a slot.
+ALL = np.uint64(2**64 - 1)
 
 
 class DeltaStepping(CpuSolver):
@@ -79,7 +87,6 @@ class DeltaStepping(CpuSolver):
     summary = "Delta-stepping with a window of buckets; one source a thread; the fast one without a GPU"
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        del n_sources
         return Forecast(core_s(8.0, traits))
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
@@ -112,48 +119,19 @@ class _BucketSearch(Search):
         self.delta = delta
         self._graph = SearchGraph.of(graph)
         self._buckets_per_unit = min(1 / delta, sys.float_info.max)
-        dtype = self._graph.weights.dtype
-        self._frontier = np.zeros(graph.n_vertices + 1, np.uint32)
-        self._frontier_distances = np.empty(graph.n_vertices + 1, dtype)
-        self._tails = np.arange(SLOTS, dtype=np.uint64) << BLOCK_BITS
-        n_blocks = int(SLOTS)
-        self._entry_vertices = np.empty(n_blocks << BLOCK_BITS, np.uint32)
-        self._entry_distances = np.empty(n_blocks << BLOCK_BITS, dtype)
-        self._below = np.zeros(n_blocks, np.uint64)
-        self._cursor = np.zeros(1, CURSOR)
+        weights = self._graph.weights
+        n_places = graph.n_vertices + 1
+        self._frontier = Frontier(np.zeros(n_places, np.uint32), np.empty(n_places, weights.dtype))
+        self._buckets = empty_buckets(SLOTS, weights)
 
     def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
         distances[source] = 0
         # I3: the first slot is empty, and its first place free.
-        self._entry_vertices[0], self._entry_distances[0], self._tails[0] = source, 0, 1
-        cursor = self._cursor
-        for field in ("window", "slot", "position", "frontier_size", "processed", "edges_relaxed"):
-            cursor[field] = 0
-        while not _search(
-            self._graph,
-            distances,
-            self._buckets_per_unit,
-            self._frontier,
-            self._frontier_distances,
-            self._tails,
-            self._entry_vertices,
-            self._entry_distances,
-            self._below,
-            cursor,
-        ):
-            self._double()
+        self._buckets.vertices[0], self._buckets.distances[0], self._buckets.tails[0] = source, 0, 1
+        cursor, per_unit = np.zeros(1, CURSOR), self._buckets_per_unit
+        while not _search(self._graph, distances, per_unit, self._frontier, self._buckets, cursor):
+            self._buckets = twice_the_blocks(self._buckets)
         return int(cursor["processed"][0]), int(cursor["edges_relaxed"][0])
-
-    def _double(self) -> None:
-        """Double the number of blocks. Entries keep their places; the new blocks go on the free list."""
-        n_blocks = len(self._below)
-        self._entry_vertices = np.concatenate([self._entry_vertices, np.empty_like(self._entry_vertices)])
-        self._entry_distances = np.concatenate([self._entry_distances, np.empty_like(self._entry_distances)])
-        added = np.arange(n_blocks + 1, 2 * n_blocks + 1, dtype=np.uint64)
-        added[-1] = self._cursor["first_free"][0]
-        self._below = np.concatenate([self._below, added])
-        self._cursor["first_free"] = n_blocks
-        self._cursor["n_free"] += np.uint64(n_blocks)
 
 
 @njit(nogil=True)
@@ -161,20 +139,17 @@ def _search(
     graph: SearchGraph,
     distances: np.ndarray,
     buckets_per_unit: float,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
-    tails: np.ndarray,
-    entry_vertices: np.ndarray,
-    entry_distances: np.ndarray,
-    below: np.ndarray,
+    frontier: Frontier,
+    buckets: Buckets,
     cursor: np.ndarray,
 ) -> bool:
     """Continue from `cursor`; return True if the search is complete, False if it needs more blocks (I4)."""
     row_offsets, col_indices, weights = graph
+    vertices, entered = frontier
+    tails, entry_vertices, entry_distances, below, free, _ = buckets
     at = cursor[0]
     window, slot = at.window, at.slot
     position, size = at.position, at.frontier_size
-    first_free, n_free = at.first_free, at.n_free
     processed, edges_relaxed = at.processed, at.edges_relaxed
     complete = False
 
@@ -182,13 +157,13 @@ def _search(
         # ---- relax the edges of the frontier ----
         short_of_blocks = False
         while position < size:
-            u, d = frontier[position], frontier_distances[position]
+            u, d = vertices[position], entered[position]
             first, end = row_offsets[u], row_offsets[np.uint64(u) + ONE]
-            if n_free < ((end - first) >> BLOCK_BITS) + SLOTS:
+            if free[N_FREE] < ((end - first) >> BLOCK_BITS) + SLOTS:
                 short_of_blocks = True
                 break
             position += ONE
-            ahead = row_offsets[frontier[min(position + AHEAD, size)]]
+            ahead = row_offsets[vertices[min(position + AHEAD, size)]]
             prefetch(col_indices, ahead)
             prefetch(weights, ahead)
             if distances[u] != d:
@@ -201,14 +176,14 @@ def _search(
                 # 32-bit sums are formed in 64 bits; a 64-bit one that wrapped is smaller than its summand.
                 if d <= candidate < distances[v]:
                     distances[v] = candidate
-                    # The entry is made here and, by the same lines, where a level is dealt out. A function for
-                    # both, with the arrays as arguments, makes the search much slower.
+                    # The entry is made here and, by the same lines, in `deal_out`. A function for both, with the
+                    # arrays as arguments, makes the search much slower.
                     into = slot_of(bucket_of(candidate, buckets_per_unit), window)
                     place = tails[into]
                     entry_vertices[place], entry_distances[place] = v, candidate  # I2
                     place += ONE
                     if place & (BLOCK - ONE) == ZERO:
-                        place, first_free, n_free = next_block(place, below, first_free, n_free)
+                        place = next_block(place, below, free)
                     tails[into] = place
         if short_of_blocks:
             break
@@ -217,10 +192,7 @@ def _search(
         while slot < WINDOW and tails[slot] == slot << BLOCK_BITS:
             slot += ONE
         if slot < WINDOW:
-            size, first_free, n_free = _gather(
-                slot, distances, row_offsets, frontier, frontier_distances, tails, entry_vertices, entry_distances,
-                below, first_free, n_free,
-            )  # fmt: skip
+            size = take(slot, distances, row_offsets, frontier, ZERO, ALL, buckets)
             position = ZERO
             continue
 
@@ -229,71 +201,21 @@ def _search(
         while level < SLOTS and tails[level] == level << BLOCK_BITS:
             level += ONE
         complete = level == SLOTS
-        if complete or n_free < SLOTS:
+        if complete or free[N_FREE] < SLOTS:
             break
-        size, first_free, n_free = _gather(
-            level, distances, row_offsets, frontier, frontier_distances, tails, entry_vertices, entry_distances,
-            below, first_free, n_free,
-        )  # fmt: skip
+        size = take(level, distances, row_offsets, frontier, ZERO, ALL, buckets)
         position = size
         if size == ZERO:
             continue
-        least = frontier_distances[ZERO]
+        least = entered[ZERO]
         for i in range(ONE, size):  # numba compiles NumPy's `min` slowly
-            if frontier_distances[i] < least:
-                least = frontier_distances[i]
+            if entered[i] < least:
+                least = entered[i]
         bucket = bucket_of(least, buckets_per_unit)
         window, slot = bucket >> WINDOW_BITS, bucket & (WINDOW - ONE)
-        for i in range(size):
-            v, d = frontier[i], frontier_distances[i]
-            into = slot_of(bucket_of(d, buckets_per_unit), window)
-            place = tails[into]
-            entry_vertices[place], entry_distances[place] = v, d
-            place += ONE
-            if place & (BLOCK - ONE) == ZERO:
-                place, first_free, n_free = next_block(place, below, first_free, n_free)
-            tails[into] = place
+        deal_out(ZERO, size, buckets_per_unit, frontier, window, buckets)
 
     at.window, at.slot = window, slot
     at.position, at.frontier_size = position, size
-    at.first_free, at.n_free = first_free, n_free
     at.processed, at.edges_relaxed = processed, edges_relaxed
     return complete
-
-
-@njit(nogil=True, inline="always")
-def _gather(
-    slot: Any,
-    distances: np.ndarray,
-    row_offsets: np.ndarray,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
-    tails: np.ndarray,
-    entry_vertices: np.ndarray,
-    entry_distances: np.ndarray,
-    below: np.ndarray,
-    first_free: Any,
-    n_free: Any,
-) -> Any:
-    """Move the live entries of `slot` to the frontier, and all its blocks but the first to the free list."""
-    size = ZERO
-    end = tails[slot]
-    block = end >> BLOCK_BITS
-    while True:
-        for place in range(block << BLOCK_BITS, end):
-            v, d = entry_vertices[place], entry_distances[place]
-            prefetch(row_offsets, v)
-            # Every entry is written, but only live ones are kept: a branch here would be mispredicted too often.
-            frontier[size], frontier_distances[size] = v, d
-            if distances[v] == d:
-                size += ONE
-        if block == slot:
-            break
-        lower_block = below[block]
-        below[block] = first_free
-        first_free = block
-        n_free += ONE
-        block = lower_block
-        end = (block + ONE) << BLOCK_BITS
-    tails[slot] = slot << BLOCK_BITS
-    return size, first_free, n_free

@@ -49,7 +49,6 @@ class Dijkstra(CpuSolver):
     no_delta = "it has no buckets and takes no delta"
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        del n_sources
         return Forecast(core_s(25.0, traits))
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:

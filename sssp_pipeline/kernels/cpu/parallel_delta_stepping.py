@@ -35,7 +35,6 @@ class ParallelDeltaStepping(CpuSolver):
     summary = "Delta-stepping on all cores at once, one source after another; the papers' CPU baseline"
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        del n_sources
         # Fitted to six graphs with 16 threads (`benchmarks/results/parallel_cpu.jsonl`).
         barrier_s = 1.7e-6 * depth(traits)
         return Forecast(core_s(9.5, traits), most_cores=threads_for(traits.n_edges), barrier_s=barrier_s)

@@ -56,11 +56,16 @@ from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.cpu.buckets import (
     BLOCK,
     BLOCK_BITS,
+    N_FREE,
+    NO_BUCKET,
     SLOTS,
     WINDOW,
     WINDOW_BITS,
+    Buckets,
+    Frontier,
     bucket_of,
     deal_out,
+    empty_buckets,
     next_block,
     slot_of,
     take,
@@ -104,7 +109,6 @@ FIRST_BLOCKS = 4 * int(SLOTS)
 #: From `LEAST` on, each thread has a line: its least bucket, and at `DONE` the vertices and edges it has done.
 TAKEN, SIZE, CURRENT, LEAST = (np.uint64(i) * LINE for i in range(4))
 BEGAN, SLOW, DONE = CURRENT + ONE, CURRENT + np.uint64(2), LEAST + ONE
-NO_BUCKET = np.uint64(2**64 - 1)
 
 
 class SharedSearch(Search):
@@ -118,31 +122,18 @@ class SharedSearch(Search):
         self.slow_ns = SLOW_NS
         self._threads = KernelThreads(n_threads)
         n_places = graph.n_vertices + n_threads * int(OWN)
-        self._frontier = np.zeros(n_places, np.uint32)
-        self._frontier_distances = np.empty(n_places, self._graph.weights.dtype)
+        distances = np.empty(n_places, self._graph.weights.dtype)
+        self._frontier = Frontier(np.zeros(n_places, np.uint32), distances)
         self._shared = np.zeros(int(LEAST) + n_threads * int(LINE), np.uint64)
 
     def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
         distances[source] = 0
         self._shared[:] = 0
         threads = self._threads
-
-        def part(number: int) -> tuple[int, int]:
-            return _search(
-                np.uint64(number),
-                np.uint64(threads.size),
-                self._graph,
-                distances,
-                np.uint32(source),
-                self._buckets_per_unit,
-                self._frontier,
-                self._frontier_distances,
-                self._shared,
-                threads.barrier,
-                self.slow_ns,
-            )
-
-        processed, edges_relaxed = zip(*threads.run(part), strict=True)
+        given = (np.uint64(threads.size), self._graph, distances, np.uint32(source), self._buckets_per_unit)
+        shared = (self._frontier, self._shared, threads.barrier, self.slow_ns)
+        found = threads.run(lambda number: _search(np.uint64(number), *given, *shared))
+        processed, edges_relaxed = zip(*found, strict=True)
         return sum(processed), sum(edges_relaxed)
 
 
@@ -154,8 +145,7 @@ def _search(
     distances: np.ndarray,
     source: Any,
     buckets_per_unit: float,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
+    frontier: Frontier,
     shared: np.ndarray,
     barrier: np.ndarray,
     slow_ns: float,
@@ -164,17 +154,8 @@ def _search(
     row_offsets = graph.row_offsets
     n_vertices = np.uint64(len(distances))
     own = n_vertices + number * OWN  # from here on only this thread uses the frontier
-    tails = np.empty(SLOTS, np.uint64)
-    for s in range(SLOTS):
-        tails[s] = s << BLOCK_BITS
-    entry_vertices = np.empty(FIRST_BLOCKS << BLOCK_BITS, np.uint32)
-    entry_distances = np.empty(FIRST_BLOCKS << BLOCK_BITS, distances.dtype)
-    below = np.empty(FIRST_BLOCKS, np.uint64)
-    for block in range(np.uint64(FIRST_BLOCKS)):
-        below[block] = block + ONE
-    first_free, n_free = SLOTS, np.uint64(FIRST_BLOCKS) - SLOTS
-    # For each level, the least bucket that was entered since the level was empty.
-    least_on = np.full(SLOTS - WINDOW, NO_BUCKET, np.uint64)
+    buckets = empty_buckets(FIRST_BLOCKS, distances)
+    tails, free, least_on = buckets.tails, buckets.free, buckets.least_on
     window = slot = ZERO
     position = end = ZERO
     n_shared = taken = chunk = ZERO
@@ -183,7 +164,7 @@ def _search(
     n_elements = np.float64(n_vertices + np.uint64(len(graph.col_indices)))
     if number == ZERO:
         shared[BEGAN] = clock_ns()
-        entry_vertices[0], entry_distances[0], tails[0] = source, 0, 1
+        buckets.vertices[0], buckets.distances[0], tails[0] = source, 0, 1
 
     while True:
         # ---- relax the edges of a chunk of the frontier; after the last, entries that fell back into the bucket ----
@@ -192,18 +173,15 @@ def _search(
             position, end = taken, min(taken + chunk, n_shared)
         is_last = taken >= n_shared
         while True:
-            position, end, slot, has_more, first_free, n_free, n_processed, n_relaxed = _relax(
+            position, end, slot, has_more, n_processed, n_relaxed = _relax(
                 position, end, is_last, n_threads == ONE, graph, distances,
-                buckets_per_unit, frontier, frontier_distances, own, window, slot, has_more, tails,
-                entry_vertices, entry_distances, below, least_on, first_free, n_free,
+                buckets_per_unit, frontier, own, window, slot, has_more, buckets,
             )  # fmt: skip
             processed += n_processed
             edges_relaxed += n_relaxed
             if position >= end:
                 break
-            entry_vertices, entry_distances, below, first_free, n_free = twice_the_blocks(
-                entry_vertices, entry_distances, below, first_free, n_free
-            )
+            buckets = twice_the_blocks(buckets)
         if not is_last:
             continue
 
@@ -236,10 +214,7 @@ def _search(
         if shared[SLOW]:
             if number != ZERO:
                 for s in range(SLOTS):
-                    first_free, n_free = _pour(
-                        s, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices,
-                        entry_distances, below, first_free, n_free, shared,
-                    )  # fmt: skip
+                    _pour(s, distances, row_offsets, frontier, own, buckets, shared)
             arrival = wait_at_barrier(barrier, n_threads)
             if arrival == LAST:
                 release_barrier(barrier)
@@ -247,14 +222,9 @@ def _search(
                 break
             n_threads = ONE
             size = shared[SIZE]
-            while n_free < (size >> BLOCK_BITS) + SLOTS:  # I4
-                entry_vertices, entry_distances, below, first_free, n_free = twice_the_blocks(
-                    entry_vertices, entry_distances, below, first_free, n_free
-                )
-            first_free, n_free = deal_out(
-                ZERO, size, buckets_per_unit, frontier, frontier_distances, window, tails, entry_vertices,
-                entry_distances, below, least_on, first_free, n_free,
-            )  # fmt: skip
+            while free[N_FREE] < (size >> BLOCK_BITS) + SLOTS:  # I4
+                buckets = twice_the_blocks(buckets)
+            deal_out(ZERO, size, buckets_per_unit, frontier, window, buckets)
             n_shared = ZERO
             continue
 
@@ -265,24 +235,13 @@ def _search(
             level = WINDOW + bit_length(differs) - ONE
             least_on[level - WINDOW] = NO_BUCKET
             while tails[level] != level << BLOCK_BITS:
-                if n_free < (OWN >> BLOCK_BITS) + SLOTS:  # I4
-                    entry_vertices, entry_distances, below, first_free, n_free = twice_the_blocks(
-                        entry_vertices, entry_distances, below, first_free, n_free
-                    )
-                size, first_free, n_free = take(
-                    level, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,
-                    entry_distances, below, first_free, n_free,
-                )  # fmt: skip
-                first_free, n_free = deal_out(
-                    own, own + size, buckets_per_unit, frontier, frontier_distances, window, tails,
-                    entry_vertices, entry_distances, below, least_on, first_free, n_free,
-                )  # fmt: skip
+                if free[N_FREE] < (OWN >> BLOCK_BITS) + SLOTS:  # I4
+                    buckets = twice_the_blocks(buckets)
+                size = take(level, distances, row_offsets, frontier, own, OWN, buckets)
+                deal_out(own, own + size, buckets_per_unit, frontier, window, buckets)
 
         # ---- pour the bucket into the frontier ----
-        first_free, n_free = _pour(
-            slot, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices,
-            entry_distances, below, first_free, n_free, shared,
-        )  # fmt: skip
+        _pour(slot, distances, row_offsets, frontier, own, buckets, shared)
         arrival = wait_at_barrier(barrier, n_threads)
         if arrival == LAST:
             release_barrier(barrier)
@@ -302,19 +261,12 @@ def _relax(
     graph: SearchGraph,
     distances: np.ndarray,
     buckets_per_unit: float,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
+    frontier: Frontier,
     own: Any,
     window: Any,
     slot: Any,
     has_more: bool,
-    tails: np.ndarray,
-    entry_vertices: np.ndarray,
-    entry_distances: np.ndarray,
-    below: np.ndarray,
-    least_on: np.ndarray,
-    first_free: Any,
-    n_free: Any,
+    buckets: Buckets,
 ) -> Any:
     """Relax the edges of the frontier from `position` to `end`.
 
@@ -326,20 +278,22 @@ def _relax(
     -------
     tuple
         `position` and `end`, the same unless there are too few blocks for the vertex at `position` (I4); `slot`,
-        `has_more`, `first_free`, `n_free`, vertices processed and edges relaxed.
+        `has_more`, vertices processed and edges relaxed.
     """
     row_offsets, col_indices, weights = graph
+    vertices, entered = frontier
+    tails, entry_vertices, entry_distances, below, free, least_on = buckets
     processed = edges_relaxed = ZERO
     while True:
         short_of_blocks = False
         while position < end:
-            u, d = frontier[position], frontier_distances[position]
+            u, d = vertices[position], entered[position]
             first, last = row_offsets[u], row_offsets[np.uint64(u) + ONE]
-            if n_free < ((last - first) >> BLOCK_BITS) + SLOTS:
+            if free[N_FREE] < ((last - first) >> BLOCK_BITS) + SLOTS:
                 short_of_blocks = True
                 break
             position += ONE
-            ahead = row_offsets[frontier[min(position + AHEAD, end - ONE)]]
+            ahead = row_offsets[vertices[min(position + AHEAD, end - ONE)]]
             prefetch(col_indices, ahead)
             prefetch(weights, ahead)
             if load_relaxed(distances, u) != d:
@@ -363,7 +317,7 @@ def _relax(
                     entry_vertices[place], entry_distances[place] = v, candidate  # I2, I3
                     place += ONE
                     if place & (BLOCK - ONE) == ZERO:
-                        place, first_free, n_free = next_block(place, below, first_free, n_free)
+                        place = next_block(place, below, free)
                     tails[into] = place
         if short_of_blocks or not is_last or has_more:
             break
@@ -374,14 +328,11 @@ def _relax(
                 break
         elif tails[slot] == slot << BLOCK_BITS:
             break
-        size, first_free, n_free = take(
-            slot, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,
-            entry_distances, below, first_free, n_free,
-        )  # fmt: skip
+        size = take(slot, distances, row_offsets, frontier, own, OWN, buckets)
         # Entries beyond `OWN` wait for the next round, in which all threads share them.
         has_more = tails[slot] != slot << BLOCK_BITS
         position, end = own, own + size
-    return position, end, slot, has_more, first_free, n_free, processed, edges_relaxed
+    return position, end, slot, has_more, processed, edges_relaxed
 
 
 @njit(nogil=True)
@@ -389,27 +340,15 @@ def _pour(
     slot: Any,
     distances: np.ndarray,
     row_offsets: np.ndarray,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
+    frontier: Frontier,
     own: Any,
-    tails: np.ndarray,
-    entry_vertices: np.ndarray,
-    entry_distances: np.ndarray,
-    below: np.ndarray,
-    first_free: Any,
-    n_free: Any,
+    buckets: Buckets,
     shared: np.ndarray,
-) -> Any:
+) -> None:
     """Move the live entries of `slot` to the part of the frontier that all threads share (I3)."""
-    while tails[slot] != slot << BLOCK_BITS:
-        size, first_free, n_free = take(
-            slot, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,
-            entry_distances, below, first_free, n_free,
-        )  # fmt: skip
+    vertices, entered = frontier
+    while buckets.tails[slot] != slot << BLOCK_BITS:
+        size = take(slot, distances, row_offsets, frontier, own, OWN, buckets)
         place = atomic_add(shared, SIZE, size)
         for i in range(size):
-            frontier[place + i], frontier_distances[place + i] = (
-                frontier[own + i],
-                frontier_distances[own + i],
-            )
-    return first_free, n_free
+            vertices[place + i], entered[place + i] = vertices[own + i], entered[own + i]

@@ -19,7 +19,6 @@ class QueueBellmanFord(CpuSolver):
     takes_negative = True
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        del n_sources
         # Between roads and R-MAT the time for an edge differs by a factor above 100.
         return Forecast(core_s(400.0, traits), off_by=30.0)
 

@@ -19,7 +19,7 @@ J. W. H. Liu, "The role of elimination trees in sparse factorization", 1990. J. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -164,6 +164,24 @@ def fill(
     return Completion(ranks, parents, arc_offsets, heads, counted.n_triangles)
 
 
+class Elimination(NamedTuple):
+    """What threads read and write to find the arcs. numba passes it like single arrays."""
+
+    #: As in `Division`.
+    tops: np.ndarray
+    tops_above: np.ndarray
+    #: As `order.neighbours_of` returns them.
+    offsets: np.ndarray
+    neighbours: np.ndarray
+    #: (V,) uint32: the vertex of each rank, and as in `Completion`.
+    order: np.ndarray
+    ranks: np.ndarray
+    parents: np.ndarray
+    #: (V,) uint64: the next place of each vertex in `heads`, which is empty if arcs are only counted.
+    places: np.ndarray
+    heads: np.ndarray
+
+
 def _each_arc(
     offsets: np.ndarray,
     neighbours: np.ndarray,
@@ -175,20 +193,10 @@ def _each_arc(
 ) -> int:
     """Do what `_arcs` does for all vertices, on several threads."""
     division = Division.of(parents, np.ones(len(ranks), np.uint64), n_threads or usable_cores())
-    above = division.tops, division.tops_above
-    shared = (
-        *above,
-        offsets,
-        neighbours,
-        _inverse(ranks),
-        ranks,
-        parents,
-        np.uint64(MOST_ARCS),
-        places,
-        heads,
-    )
-    n_arcs = sum(division.run(lambda taken: _arcs(taken, division.ranges, *shared)))
-    return n_arcs + _arcs_of_tops(*shared) if n_arcs <= MOST_ARCS else n_arcs
+    above, most = (division.tops, division.tops_above), np.uint64(MOST_ARCS)
+    shared = Elimination(*above, offsets, neighbours, _inverse(ranks), ranks, parents, places, heads)
+    n_arcs = sum(division.run(lambda taken: _arcs(taken, division.ranges, most, shared)))
+    return n_arcs + _arcs_of_tops(most, shared) if n_arcs <= MOST_ARCS else n_arcs
 
 
 def _inverse(permutation: np.ndarray) -> np.ndarray:
@@ -250,25 +258,13 @@ def _postorder(parents: np.ndarray, new_ranks: np.ndarray) -> None:
 
 
 @njit(nogil=True)
-def _arcs(
-    taken: np.ndarray,
-    ranges: np.ndarray,
-    tops: np.ndarray,
-    tops_above: np.ndarray,
-    offsets: np.ndarray,
-    neighbours: np.ndarray,
-    order: np.ndarray,
-    ranks: np.ndarray,
-    parents: np.ndarray,
-    most: Any,
-    places: np.ndarray,
-    heads: np.ndarray,
-) -> Any:
+def _arcs(taken: np.ndarray, ranges: np.ndarray, most: Any, shared: Elimination) -> Any:
     """Write the upper ends of the arcs of all vertices in ranges to `heads`, and return how many there are.
 
-    `places` are the next places of the vertices, and rise. Without `heads`, they only count. The vertices with an arc
-    to i are those on the tree paths from the lower neighbours of i up to i. With more than `most` it ends early.
+    `places` rise. Without `heads`, arcs are only counted. The vertices with an arc to i are those on the tree paths
+    from the lower neighbours of i up to i. With more than `most` it ends early.
     """
+    tops, _, offsets, neighbours, order, ranks, parents, places, heads = shared
     seen = np.full(len(order), NO_VERTEX, np.uint32)
     total = ZERO
     first, end = next_range(taken, ranges)
@@ -287,19 +283,9 @@ def _arcs(
 
 
 @njit(nogil=True)
-def _arcs_of_tops(
-    tops: np.ndarray,
-    tops_above: np.ndarray,
-    offsets: np.ndarray,
-    neighbours: np.ndarray,
-    order: np.ndarray,
-    ranks: np.ndarray,
-    parents: np.ndarray,
-    most: Any,
-    places: np.ndarray,
-    heads: np.ndarray,
-) -> Any:
+def _arcs_of_tops(most: Any, shared: Elimination) -> Any:
     """Do what `_arcs` does for the vertices above all ranges."""
+    tops, tops_above, offsets, neighbours, order, ranks, parents, places, heads = shared
     seen = np.full(len(order), NO_VERTEX, np.uint32)
     total = ZERO
     for i in tops:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +12,11 @@ from sssp_pipeline.kernels.hierarchy.subtrees import Division
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
 
-@dataclass(frozen=True, eq=False)
-class Arcs:
-    """The arcs of one direction that shortest paths need, in host memory; vertices are ranks."""
+class Arcs(NamedTuple):
+    """The arcs of one direction that shortest paths need, in host memory; vertices are ranks.
+
+    numba passes them like single arrays.
+    """
 
     #: (V+1,) uint64: those with the lower end `v` are `offsets[v]:offsets[v + 1]`.
     offsets: np.ndarray
@@ -36,10 +37,8 @@ def marked_arcs(completion: Completion, weights: np.ndarray, keeps: np.ndarray, 
     offsets = np.zeros(completion.n_vertices + 1, np.uint64)
     np.cumsum(counts, out=offsets[1:])
     marked = Arcs(offsets, np.empty(int(offsets[-1]), np.uint32), np.empty(int(offsets[-1]), weights.dtype))
-    arcs = (completion.arc_offsets, completion.arc_heads, weights, keeps)
-    division.run_evenly(
-        sizes, lambda *some: _copy_marked(*some, *arcs, offsets, marked.heads, marked.weights)
-    )
+    arcs = Arcs(completion.arc_offsets, completion.arc_heads, weights)
+    division.run_evenly(sizes, lambda *some: _copy_marked(*some, arcs, keeps, marked))
     return marked
 
 
@@ -53,17 +52,9 @@ def _count_marked(first: Any, end: Any, offsets: np.ndarray, keeps: np.ndarray, 
 
 
 @njit(nogil=True)
-def _copy_marked(
-    first: Any,
-    end: Any,
-    offsets: np.ndarray,
-    heads: np.ndarray,
-    weights: np.ndarray,
-    keeps: np.ndarray,
-    into_offsets: np.ndarray,
-    into_heads: np.ndarray,
-    into_weights: np.ndarray,
-) -> None:
+def _copy_marked(first: Any, end: Any, arcs: Arcs, keeps: np.ndarray, into: Arcs) -> None:
+    offsets, heads, weights = arcs
+    into_offsets, into_heads, into_weights = into
     for v in range(first, end):
         place = into_offsets[v]
         for arc in range(offsets[v], offsets[v + ONE]):

@@ -21,6 +21,7 @@ import numpy as np
 from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
+from sssp_pipeline.kernels.hierarchy.subtrees import firsts_of
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
 #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
@@ -58,14 +59,16 @@ class Chunks:
 
 def cut(completion: Completion) -> Chunks:
     """Return the chunks of `completion`."""
-    n, parents = completion.n_vertices, completion.parents
-    sizes, depths, chunk_of = np.ones(n, np.uint32), np.zeros(n, np.uint32), np.full(n, NO_VERTEX)
-    _measure(parents, sizes, depths)
-    levels = np.empty(n + 1, np.uint32)
-    n_upper = _cut_above(parents, sizes, chunk_of, levels, MOST_TOP, MOST_OWN, MOST_LOW)
-    n_chunks = _cut_below(
-        parents, sizes, completion.arc_offsets, completion.arc_heads, chunk_of, n_upper, MOST_LOW
+    n, parents, arcs = (
+        completion.n_vertices,
+        completion.parents,
+        (completion.arc_offsets, completion.arc_heads),
     )
+    sizes = np.arange(1, n + 1, dtype=np.uint32) - firsts_of(parents)
+    depths, chunk_of, levels = np.zeros(n, np.uint32), np.full(n, NO_VERTEX), np.empty(n + 1, np.uint32)
+    _fill_depths(parents, depths)
+    n_upper = _cut_above(parents, sizes, chunk_of, levels, MOST_TOP, MOST_OWN, MOST_LOW)
+    n_chunks = _cut_below(parents, sizes, *arcs, chunk_of, n_upper, MOST_LOW)
     counts = np.bincount(chunk_of, minlength=n_chunks)
     first_places = np.zeros(n_chunks + 1, np.uint32)
     np.cumsum(counts, out=first_places[1:])
@@ -73,41 +76,18 @@ def cut(completion: Completion) -> Chunks:
     _place(chunk_of, first_places[:-1].copy(), places, at_places)
 
     offsets = np.zeros(n_chunks + 1, np.uint64)
-    boundary = np.empty(completion.n_arcs, np.uint32)
-    local_heads = np.empty(completion.n_arcs, np.uint32)
-    _bound(
-        completion.arc_offsets,
-        completion.arc_heads,
-        chunk_of,
-        places,
-        at_places,
-        first_places,
-        offsets,
-        boundary,
-        local_heads,
-    )
+    boundary, local_heads = np.empty(completion.n_arcs, np.uint32), np.empty(completion.n_arcs, np.uint32)
+    _bound(*arcs, chunk_of, places, at_places, first_places, offsets, boundary, local_heads)
+    boundary = boundary[: offsets[-1]].copy()
     upper = np.searchsorted(levels[:n_upper], np.arange(levels[n_upper - 1] + 2))
     bands = np.append(upper, n_chunks) if n_chunks > n_upper else upper
-    return Chunks(
-        chunk_of,
-        places,
-        depths,
-        first_places,
-        offsets,
-        boundary[: offsets[-1]].copy(),
-        local_heads,
-        bands,
-        int(n_upper),
-    )
+    return Chunks(chunk_of, places, depths, first_places, offsets, boundary, local_heads, bands, int(n_upper))
 
 
 @njit(nogil=True)
-def _measure(parents: np.ndarray, sizes: np.ndarray, depths: np.ndarray) -> None:
-    """Fill `sizes` with the vertices of each subtree, which are 1 before, and `depths`."""
+def _fill_depths(parents: np.ndarray, depths: np.ndarray) -> None:
+    """Fill `depths`, which are 0 for roots."""
     n = np.uint64(len(parents))
-    for v in range(n):
-        if parents[v] != NO_VERTEX:
-            sizes[parents[v]] += sizes[v]
     for i in range(n):
         v = n - ONE - i
         if parents[v] != NO_VERTEX:

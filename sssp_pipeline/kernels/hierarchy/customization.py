@@ -53,6 +53,13 @@ class Hierarchy:
     down: Arcs
 
 
+class Both(NamedTuple):
+    """Something about the way up and the way down. numba passes it like single arrays."""
+
+    up: np.ndarray
+    down: np.ndarray
+
+
 class Tree(NamedTuple):
     """The elimination tree, its arcs by either end, and the tops of a division. numba passes it like single arrays."""
 
@@ -115,14 +122,15 @@ def _lowered(
     is_symmetric = bool(np.array_equal(up, down))
     if is_symmetric:
         down = up
-    ranges, tree = division.ranges, Tree.of(completion, division)
-    division.run(lambda taken: _through_ranges_up(taken, ranges, tree, up, down, is_symmetric))
-    _through_tops_up(tree, up, down, is_symmetric)
-    both = [(up, up.copy())] if is_symmetric else [(up, up.copy()), (down, down.copy())]
-    _through_tops_down(tree, up, down, is_symmetric)
-    division.run(lambda taken: _through_ranges_down(taken, ranges, tree, up, down, is_symmetric))
-    found = [(after, (after == before) & (after != unreached)) for after, before in both]  # I2: a tie is kept
-    return found[0], found[-1]
+    ranges, tree, both = division.ranges, Tree.of(completion, division), Both(up, down)
+    division.run(lambda taken: _through_ranges_up(taken, ranges, tree, both, is_symmetric))
+    _through_tops_up(tree, both, is_symmetric)
+    before = [up.copy()] if is_symmetric else [up.copy(), down.copy()]
+    _through_tops_down(tree, both, is_symmetric)
+    division.run(lambda taken: _through_ranges_down(taken, ranges, tree, both, is_symmetric))
+    # I2: a tie is kept.
+    keeps = [(now == then) & (now != unreached) for now, then in zip(both, before, strict=False)]
+    return (up, keeps[0]), (down, keeps[-1])
 
 
 @njit(nogil=True)
@@ -175,16 +183,11 @@ def _turn(
 
 @njit(nogil=True)
 def _through_ranges_up(
-    taken: np.ndarray,
-    ranges: np.ndarray,
-    tree: Tree,
-    up: np.ndarray,
-    down: np.ndarray,
-    is_symmetric: bool,
+    taken: np.ndarray, ranges: np.ndarray, tree: Tree, weights: Both, is_symmetric: bool
 ) -> None:
     """Lower every arc to the best way through its lower triangles whose lowest vertex is in a range (step 2)."""
     tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
-    row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
+    rows = Both(np.empty(len(tops_above), weights.up.dtype), np.empty(len(tops_above), weights.up.dtype))
     first, end = next_range(taken, ranges)
     while first < end:
         for place in range(end - first + np.uint64(len(tops))):
@@ -196,51 +199,38 @@ def _through_ranges_up(
             if begin == stop:
                 continue
             first_arc, end_arc = offsets[x], offsets[x + ONE]
-            _spread(first_arc, end_arc, heads, up, down, row_up, row_down, is_symmetric)
+            _spread(first_arc, end_arc, heads, weights, rows, is_symmetric)
             for i in range(begin, stop):
                 end_of_v = offsets[np.uint64(tails[i]) + ONE]
-                _through(arcs[i], end_of_v, heads, up, down, row_up, row_down, is_symmetric)
-            _collect(first_arc, end_arc, heads, row_up, up, is_top)
+                _through(arcs[i], end_of_v, heads, weights, rows, is_symmetric)
+            _collect(first_arc, end_arc, heads, rows.up, weights.up, is_top)
             if not is_symmetric:
-                _collect(first_arc, end_arc, heads, row_down, down, is_top)
+                _collect(first_arc, end_arc, heads, rows.down, weights.down, is_top)
         first, end = next_range(taken, ranges)
 
 
 @njit(nogil=True)
-def _through_tops_up(
-    tree: Tree,
-    up: np.ndarray,
-    down: np.ndarray,
-    is_symmetric: bool,
-) -> None:
+def _through_tops_up(tree: Tree, weights: Both, is_symmetric: bool) -> None:
     """Do what `_through_ranges_up` does for lowest vertices above all ranges, after it."""
     tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
-    row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
+    rows = Both(np.empty(len(tops_above), weights.up.dtype), np.empty(len(tops_above), weights.up.dtype))
     for top in tops:
         x = np.uint64(top)
         first_arc, end_arc = offsets[x], offsets[x + ONE]
-        _spread(first_arc, end_arc, heads, up, down, row_up, row_down, is_symmetric)
+        _spread(first_arc, end_arc, heads, weights, rows, is_symmetric)
         for i in range(tails_offsets[x], tails_offsets[x + ONE]):
             if tops_above[tails[i]] == tails[i]:
                 end_of_v = offsets[np.uint64(tails[i]) + ONE]
-                _through(arcs[i], end_of_v, heads, up, down, row_up, row_down, is_symmetric)
-        _collect(first_arc, end_arc, heads, row_up, up, False)
+                _through(arcs[i], end_of_v, heads, weights, rows, is_symmetric)
+        _collect(first_arc, end_arc, heads, rows.up, weights.up, False)
         if not is_symmetric:
-            _collect(first_arc, end_arc, heads, row_down, down, False)
+            _collect(first_arc, end_arc, heads, rows.down, weights.down, False)
 
 
 @njit(nogil=True, inline="always")
-def _spread(
-    first: Any,
-    end: Any,
-    heads: np.ndarray,
-    up: np.ndarray,
-    down: np.ndarray,
-    row_up: np.ndarray,
-    row_down: np.ndarray,
-    is_symmetric: bool,
-) -> None:
+def _spread(first: Any, end: Any, heads: np.ndarray, weights: Both, rows: Both, is_symmetric: bool) -> None:
     """Copy the weights of the arcs `first` to `end` of a vertex to the places of their upper ends in two rows."""
+    (up, down), (row_up, row_down) = weights, rows
     for arc in range(first, end):
         row_up[heads[arc]] = load_relaxed(up, arc)
         if not is_symmetric:
@@ -261,17 +251,9 @@ def _collect(
 
 
 @njit(nogil=True, inline="always")
-def _through(
-    to_x: Any,
-    end: Any,
-    heads: np.ndarray,
-    up: np.ndarray,
-    down: np.ndarray,
-    row_up: np.ndarray,
-    row_down: np.ndarray,
-    is_symmetric: bool,
-) -> None:
+def _through(to_x: Any, end: Any, heads: np.ndarray, weights: Both, rows: Both, is_symmetric: bool) -> None:
     """Lower the rows of x to the ways through the lower end of the arc `to_x`; its further arcs are up to `end`."""
+    (up, down), (row_up, row_down) = weights, rows
     x_to_v, v_to_x = down[to_x], up[to_x]
     for to_y in range(np.uint64(to_x) + ONE, end):
         y = heads[to_y]
@@ -282,16 +264,11 @@ def _through(
 
 @njit(nogil=True)
 def _through_ranges_down(
-    taken: np.ndarray,
-    ranges: np.ndarray,
-    tree: Tree,
-    up: np.ndarray,
-    down: np.ndarray,
-    is_symmetric: bool,
+    taken: np.ndarray, ranges: np.ndarray, tree: Tree, weights: Both, is_symmetric: bool
 ) -> None:
     """Lower every arc whose lower end is in a range through its other triangles (step 3)."""
     tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
-    row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
+    rows = Both(np.empty(len(tops_above), weights.up.dtype), np.empty(len(tops_above), weights.up.dtype))
     first, end = next_range(taken, ranges)
     while first < end:
         n_tops = np.uint64(len(tops))
@@ -302,48 +279,35 @@ def _through_ranges_down(
             if is_top:
                 begin, stop = _place_of(tails, begin, stop, first), _place_of(tails, begin, stop, end)
             if begin < stop:
-                _spread(offsets[z], offsets[z + ONE], heads, up, down, row_up, row_down, is_symmetric)
+                _spread(offsets[z], offsets[z + ONE], heads, weights, rows, is_symmetric)
             for j in range(begin, stop):
                 end_of_v = offsets[np.uint64(tails[j]) + ONE]
-                _around(arcs[j], end_of_v, heads, up, down, row_up, row_down, is_symmetric)
+                _around(arcs[j], end_of_v, heads, weights, rows, is_symmetric)
         first, end = next_range(taken, ranges)
 
 
 @njit(nogil=True)
-def _through_tops_down(
-    tree: Tree,
-    up: np.ndarray,
-    down: np.ndarray,
-    is_symmetric: bool,
-) -> None:
+def _through_tops_down(tree: Tree, weights: Both, is_symmetric: bool) -> None:
     """Do what `_through_ranges_down` does for lower ends above all ranges, before it."""
     tops, tops_above, offsets, heads, tails_offsets, tails, arcs = tree
-    row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
+    rows = Both(np.empty(len(tops_above), weights.up.dtype), np.empty(len(tops_above), weights.up.dtype))
     for i in range(np.uint64(len(tops))):
         z = np.uint64(tops[np.uint64(len(tops)) - ONE - i])
-        _spread(offsets[z], offsets[z + ONE], heads, up, down, row_up, row_down, is_symmetric)
+        _spread(offsets[z], offsets[z + ONE], heads, weights, rows, is_symmetric)
         for j in range(tails_offsets[z], tails_offsets[z + ONE]):
             if tops_above[tails[j]] == tails[j]:
                 end_of_v = offsets[np.uint64(tails[j]) + ONE]
-                _around(arcs[j], end_of_v, heads, up, down, row_up, row_down, is_symmetric)
+                _around(arcs[j], end_of_v, heads, weights, rows, is_symmetric)
 
 
 @njit(nogil=True, inline="always")
-def _around(
-    to_z: Any,
-    end: Any,
-    heads: np.ndarray,
-    up: np.ndarray,
-    down: np.ndarray,
-    row_up: np.ndarray,
-    row_down: np.ndarray,
-    is_symmetric: bool,
-) -> None:
+def _around(to_z: Any, end: Any, heads: np.ndarray, weights: Both, rows: Both, is_symmetric: bool) -> None:
     """Lower the arcs (v, y) and (v, z) of triangles by their third side (z, y); `to_z` is (v, z), and y is above z.
 
     The rows have the weights of the arcs of z, which are final (I3). A way that begins with (v, z) may use its weight
     before or after it is lowered here: what lowers it is a way through (v, y), which lowers the same arcs.
     """
+    (up, down), (row_up, row_down) = weights, rows
     v_to_z, z_to_v = up[to_z], down[to_z]
     best_up, best_down = v_to_z, z_to_v
     for to_y in range(np.uint64(to_z) + ONE, end):

@@ -30,6 +30,14 @@ class Subgraph:
     neighbours: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Remainder(Subgraph):
+    """What is left of a graph after vertices were eliminated."""
+
+    #: (E,) uint32: the eliminated vertices in their order.
+    eliminated: np.ndarray
+
+
 def subgraph_of(offsets: np.ndarray, neighbours: np.ndarray, vertices: np.ndarray) -> Subgraph:
     """Return the part of a graph that has these vertices (P,) uint32."""
     places = np.full(len(offsets) - 1, NO_VERTEX)

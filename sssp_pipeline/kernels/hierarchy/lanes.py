@@ -16,6 +16,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from sssp_pipeline.kernels.host.numba_tools import call as call_function
+
 #: Lanes of a block: the distances that one instruction of this module handles.
 LANES: Any = np.uint64(16)
 #: Bytes of the lanes of `lower_many_lanes`: half of the vector registers of AVX2.
@@ -263,7 +265,4 @@ def call(builder: Any, name: str, *arguments: Any) -> Any:
     """Return the result of an intrinsic function of LLVM on arguments of one type."""
     kind = arguments[0].type
     suffix = f"v{kind.count}i{kind.element.width}" if isinstance(kind, ir.VectorType) else f"i{kind.width}"
-    function_type = ir.FunctionType(kind, [kind] * len(arguments))
-    return builder.call(
-        cgutils.get_or_insert_function(builder.module, function_type, f"{name}.{suffix}"), arguments
-    )
+    return call_function(builder, kind, f"{name}.{suffix}", *arguments)

@@ -24,14 +24,13 @@ J. Dibbelt, B. Strasser, D. Wagner, "Customizable contraction hierarchies", 2016
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.hierarchy.cuts import subgraph_of
+from sssp_pipeline.kernels.hierarchy.cuts import Remainder, subgraph_of
 from sssp_pipeline.kernels.hierarchy.metis_processes import Metis
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
@@ -66,20 +65,6 @@ def neighbours_of(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
     return offsets, neighbours[:size].copy()
 
 
-@dataclass(frozen=True, eq=False)
-class Core:
-    """What is left when vertices of low degree are eliminated."""
-
-    #: (V,) uint32: its beginning has the eliminated vertices in their order.
-    order: np.ndarray
-    #: (C,) uint32: the vertices that are left. The arrays below name them by their places here.
-    vertices: np.ndarray
-    #: (C+1,) uint64.
-    offsets: np.ndarray
-    #: (N,) uint32.
-    neighbours: np.ndarray
-
-
 def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
     """Return the vertices (V,) uint32 in the order in which they are eliminated.
 
@@ -96,30 +81,28 @@ def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
     return ordered(core_of(offsets, neighbours))
 
 
-def core_of(offsets: np.ndarray, neighbours: np.ndarray) -> Core:
+def core_of(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder:
     """Eliminate vertices of low degree, and return what is left; arguments as for `elimination_order`."""
     n = len(offsets) - 1
     lists = neighbours.copy()
     order = np.empty(n, np.uint32)
     is_eliminated = np.zeros(n, np.bool_)
-    _eliminate_low_degrees(offsets, lists, order, is_eliminated)
+    n_eliminated = int(_eliminate_low_degrees(offsets, lists, order, is_eliminated))
     core = subgraph_of(offsets, lists, np.flatnonzero(~is_eliminated).astype(np.uint32))
-    return Core(order, core.vertices, core.offsets, core.neighbours)
+    return Remainder(core.vertices, core.offsets, core.neighbours, order[:n_eliminated].copy())
 
 
-def ordered(core: Core) -> np.ndarray:
+def ordered(core: Remainder) -> np.ndarray:
     """Return what `elimination_order` does, for the core of the graph."""
-    order, n_core = core.order.copy(), len(core.vertices)
-    with Metis() if n_core > FEW else nullcontext() as metis:
+    with Metis() if len(core.vertices) > FEW else nullcontext() as metis:
         rest = thinned(core.offsets, core.neighbours)
-        left = rest.left
+        left = rest.vertices
         if metis is not None and len(left) > FEW:
             left = left[metis.order(rest.offsets, rest.neighbours)]
-    order[len(order) - n_core :] = core.vertices[np.concatenate([rest.eliminated, left])]
-    return order
+    return np.concatenate([core.eliminated, core.vertices[rest.eliminated], core.vertices[left]])
 
 
-def core_width(core: Core) -> int:
+def core_width(core: Remainder) -> int:
     """Return the fewest vertices in a level of a breadth-first search that leaves a quarter of a core on either side.
 
     They separate the core, so there is a separator of this size, and often a much smaller one. It takes about as long

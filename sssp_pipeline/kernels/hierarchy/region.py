@@ -66,16 +66,14 @@ class Region:
 
 def no_distance_above(hierarchy: Hierarchy) -> int:
     """Return a bound of all finite distances: the longest way up and the longest way down."""
-    ways = {
-        id(arcs): _longest_way(arcs.offsets, arcs.heads, arcs.weights)
-        for arcs in (hierarchy.up, hierarchy.down)
-    }
-    return int(ways[id(hierarchy.up)]) + int(ways[id(hierarchy.down)])
+    up = int(_longest_way(hierarchy.up))
+    return up + (up if hierarchy.down is hierarchy.up else int(_longest_way(hierarchy.down)))
 
 
 @njit(nogil=True)
-def _longest_way(offsets: np.ndarray, heads: np.ndarray, weights: np.ndarray) -> Any:
+def _longest_way(arcs: Arcs) -> Any:
     """Return the length of the longest way along arcs that all lead up, or all down; at most 2^64 - 1."""
+    offsets, heads, weights = arcs
     n = np.uint64(len(offsets)) - ONE
     lengths = np.zeros(n, np.uint64)
     longest = ZERO

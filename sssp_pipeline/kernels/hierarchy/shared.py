@@ -69,7 +69,7 @@ def shared_completion(graph: CsrGraph) -> Completion:
     with _lock:
         if (completion := _completions.get(id(graph.col_indices))) is None:
             completion = _offers.get(graph, _NO_OFFER).completion() or completion_of(graph)
-            _share_completion(graph.col_indices, completion)
+            share_completion(graph, completion)
         return completion
 
 
@@ -99,23 +99,19 @@ def share_hierarchy(graph: CsrGraph, hierarchy: Hierarchy) -> None:
     """Have `shared_hierarchy(graph)` return `hierarchy`, and `shared_completion` its completion."""
     with _lock:
         _hierarchies[graph] = hierarchy
-        _share_completion(graph.col_indices, hierarchy.completion)
+        share_completion(graph, hierarchy.completion)
 
 
 def share_completion(graph: CsrGraph, completion: Completion) -> None:
     """Have `shared_completion` return `completion` for `graph`, and for graphs that share its edges."""
+    key = id(graph.col_indices)
     with _lock:
-        _share_completion(graph.col_indices, completion)
+        if key not in _completions:
+            weakref.finalize(graph.col_indices, _completions.pop, key, None).atexit = False
+        _completions[key] = completion
 
 
 def offer(graph: CsrGraph, offered: Offer) -> None:
     """Have the functions of this module take what a store offers for `graph`, instead of making it."""
     with _lock:
         _offers[graph] = offered
-
-
-def _share_completion(col_indices: np.ndarray, completion: Completion) -> None:
-    key = id(col_indices)
-    if key not in _completions:
-        weakref.finalize(col_indices, _completions.pop, key, None).atexit = False
-    _completions[key] = completion

@@ -33,6 +33,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.hierarchy.arcs import Arcs
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.lanes import (
     FACT_ROWS,
@@ -142,31 +143,23 @@ class Sweep:
         in_lanes = np.pad(sources, (0, n_lanes - len(sources)), mode="edge")
         tree = self._hierarchy.completion
         _climb(
-            tree.ranks[in_lanes], tree.parents, up.offsets, up.heads, up.weights, region.rows, self._n_lanes,
-            self._above, self._rows, self._is_filled, climbed,
+            tree.ranks[in_lanes], tree.parents, up, region.rows, self._n_lanes, self._above, self._rows,
+            self._is_filled, climbed,
         )  # fmt: skip
         largest = np.zeros(n_lanes, self.dtype)
         sums, unreached = np.zeros(2 * n_lanes, np.uint64), np.zeros(2 * n_lanes, np.uint64)
         n_rows, n_arcs = _sweep(
-            region.down.offsets, region.down.heads, region.down.weights, region.rows, region.ranks, region.firsts,
-            tree.arc_offsets, tree.arc_heads, region.degrees, self._n_lanes, limit, self._rows, self._is_filled,
-            self._states, largest, sums, unreached,
+            region.down, region.rows, region.ranks, region.firsts, tree.arc_offsets, tree.arc_heads, region.degrees,
+            self._n_lanes, limit, self._rows, self._is_filled, self._states, largest, sums, unreached,
         )  # fmt: skip
         self._has_skipped = n_rows < len(region.ranks)
         if self._has_skipped:
             self._rows[len(region.ranks) * n_lanes :][:n_lanes] = np.iinfo(self.dtype).max
         first, second = slice(0, len(sources)), slice(n_lanes, n_lanes + len(sources))
-        return Swept(
-            len(region.ranks) - unreached[first].astype(np.int64),
-            int(np.sum(region.degrees, dtype=np.int64)) - unreached[second].astype(np.int64),
-            largest[first],
-            sums[first],
-            sums[second],
-            climbed[0, first],
-            climbed[1, first],
-            n_rows,
-            n_arcs,
-        )
+        reached = len(region.ranks) - unreached[first].astype(np.int64)
+        edges = int(np.sum(region.degrees, dtype=np.int64)) - unreached[second].astype(np.int64)
+        facts = reached, edges, largest[first], sums[first], sums[second]
+        return Swept(*facts, climbed[0, first], climbed[1, first], n_rows, n_arcs)
 
     def copy(
         self,
@@ -197,9 +190,7 @@ class Sweep:
 def _climb(
     ranks: np.ndarray,
     parents: np.ndarray,
-    offsets: np.ndarray,
-    heads: np.ndarray,
-    weights: np.ndarray,
+    up: Arcs,
     rows_of: np.ndarray,
     n_lanes: Any,
     above: np.ndarray,
@@ -208,6 +199,7 @@ def _climb(
     climbed: np.ndarray,
 ) -> None:
     """Fill the rows of all vertices on the ways up; the source of rank `ranks[i]` has lane `i`."""
+    offsets, heads, weights = up
     unreached = ~weights.dtype.type(0)
     for lane in range(np.uint64(len(ranks))):
         v = ranks[lane]
@@ -237,9 +229,7 @@ def _climb(
 
 @njit(nogil=True)
 def _sweep(
-    offsets: np.ndarray,
-    heads: np.ndarray,
-    weights: np.ndarray,
+    down: Arcs,
     rows_of: np.ndarray,
     ranks: np.ndarray,
     firsts: np.ndarray,
@@ -256,6 +246,7 @@ def _sweep(
     unreached: np.ndarray,
 ) -> Any:
     """Compute all rows that may be near, and the facts about all. Return how many rows and arcs that took."""
+    offsets, heads, weights = down
     many = MANY_BYTES // np.uint64(rows.itemsize)
     in_line = LINE_BYTES // np.uint64(rows.itemsize)
     n_rows = n_arcs = ZERO

@@ -16,13 +16,13 @@ Keeps
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.hierarchy.cuts import Remainder
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
 #: With more neighbours or added edges METIS gets faster still, but triangulations get more triangles.
@@ -32,21 +32,7 @@ MOST_ADDED: Any = np.uint32(3)
 PLACES: Any = np.uint64(8)
 
 
-@dataclass(frozen=True, eq=False)
-class Thinned:
-    """A graph without the vertices that were eliminated."""
-
-    #: (E,) uint32: the eliminated vertices in their order.
-    eliminated: np.ndarray
-    #: (L,) uint32: the vertices that are left. The arrays below name them by their places here.
-    left: np.ndarray
-    #: (L+1,) uint64.
-    offsets: np.ndarray
-    #: (N,) uint32.
-    neighbours: np.ndarray
-
-
-def thinned(offsets: np.ndarray, neighbours: np.ndarray) -> Thinned:
+def thinned(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder:
     """Return the graph of `offsets` (V+1,) uint64 and `neighbours` (N,) uint32 without vertices that add few edges.
 
     The neighbours of a vertex are distinct, and do not include the vertex.
@@ -64,7 +50,7 @@ def thinned(offsets: np.ndarray, neighbours: np.ndarray) -> Thinned:
     np.cumsum(lengths[left], out=left_offsets[1:])
     left_neighbours = np.empty(int(left_offsets[-1]), np.uint32)
     _list_left(offsets, neighbours, lists, lengths, left, places, left_neighbours)
-    return Thinned(eliminated[:n_eliminated].copy(), left, left_offsets, left_neighbours)
+    return Remainder(left, left_offsets, left_neighbours, eliminated[:n_eliminated].copy())
 
 
 @njit(nogil=True)

@@ -33,9 +33,14 @@ class Accumulator:
         dtype = self.traits.weight_dtype
         n_columns = self.traits.n_vertices if self.n_columns is None else self.n_columns
         self.words = self.over.none(dtype, n_columns)
-        self._limits = bits_of(self.over.limits(dtype))
-        self._sign = np.uint64(0 if dtype.kind == "u" else 1 << (8 * dtype.itemsize - 1))
-        self._mantissa = np.uint64(mantissa_bits(dtype))
+        sign = np.uint64(0 if dtype.kind == "u" else 1 << (8 * dtype.itemsize - 1))
+        bits = (
+            bits_of(self.over.limits(dtype)),
+            sign,
+            np.uint64(mantissa_bits(dtype)),
+            low_exponent(self.traits),
+        )
+        self._arguments = *bits, self.over.nearest, self.over.first_sum(), self.over.n_limbs(dtype)
 
     def clear(self) -> None:
         """Forget all sources."""
@@ -44,20 +49,7 @@ class Accumulator:
     def add(self, row: np.ndarray, source: int) -> None:
         """Add the distances `row` (V,) from `source`."""
         unreached = bits_of(unreached_distance(row.dtype))
-        over = self.over
-        _accumulate(
-            bits_of(row),
-            np.uint64(source),
-            unreached,
-            self._limits,
-            self._sign,
-            self._mantissa,
-            low_exponent(self.traits),
-            over.nearest,
-            over.first_sum(),
-            over.n_limbs(row.dtype),
-            self.words,
-        )
+        _accumulate(bits_of(row), np.uint64(source), unreached, *self._arguments, self.words)
 
     def merge(self, words: np.ndarray) -> None:
         """Add the words (W, V) of other sources."""

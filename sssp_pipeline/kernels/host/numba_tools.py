@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ class _Compiling(event.Listener):
 
 
 event.register("numba:compile", _Compiling())
+
+
+def call(builder: Any, result: Any, name: str, *arguments: Any) -> Any:
+    """Return what a function of C or an intrinsic function of LLVM returns, which is of the type `result`."""
+    function_type = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
 
 
 @intrinsic
@@ -91,31 +98,29 @@ def _prefetch(nearness: int) -> Any:
 @intrinsic
 def bit_length(typing_context: Any, value: Any) -> Any:
     """Return how many bits the uint64 `value` takes: 0 for 0, 1 for 1, 64 for the largest."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        zero_is_defined = ir.IntType(1)(0)
-        return builder.sub(ir.IntType(64)(64), builder.ctlz(arguments[0], zero_is_defined))
-
-    return types.uint64(types.uint64), generate
+    return _of_word(lambda builder, word: builder.sub(word.type(64), builder.ctlz(word, _ZERO_IS_DEFINED)))
 
 
 @intrinsic
 def trailing_zeros(typing_context: Any, value: Any) -> Any:
     """Return how many zero bits the uint64 `value`, which is not 0, ends with."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        zero_is_defined = ir.IntType(1)(0)
-        return builder.cttz(arguments[0], zero_is_defined)
-
-    return types.uint64(types.uint64), generate
+    return _of_word(lambda builder, word: builder.cttz(word, _ZERO_IS_DEFINED))
 
 
 @intrinsic
 def one_bits(typing_context: Any, value: Any) -> Any:
     """Return how many bits of the uint64 `value` are 1."""
+    return _of_word(lambda builder, word: builder.ctpop(word))
+
+
+_ZERO_IS_DEFINED = ir.IntType(1)(0)
+
+
+def _of_word(make: Callable[[Any, Any], Any]) -> Any:
+    """Return the signature of a function from uint64 to uint64, and the generator of what `make` builds."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
+        return make(builder, arguments[0])
 
     return types.uint64(types.uint64), generate
 
@@ -171,11 +176,8 @@ def read_file(typing_context: Any, file: Any, offset: Any, address: Any, n_bytes
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         file, offset, address, n_bytes = arguments
-        word, descriptor = ir.IntType(64), ir.IntType(32)
-        function_type = ir.FunctionType(word, [descriptor, cgutils.voidptr_t, word, word])
-        function = cgutils.get_or_insert_function(builder.module, function_type, "pread")
-        to = builder.inttoptr(address, cgutils.voidptr_t)
-        return builder.call(function, [builder.trunc(file, descriptor), to, n_bytes, offset])
+        descriptor, to = builder.trunc(file, ir.IntType(32)), builder.inttoptr(address, cgutils.voidptr_t)
+        return call(builder, ir.IntType(64), "pread", descriptor, to, n_bytes, offset)
 
     return int64(int64, int64, int64, int64), generate
 
@@ -279,10 +281,7 @@ def pause(typing_context: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if platform.machine() in _PAUSES:
             name, numbers = _PAUSES[platform.machine()]
-            int32 = ir.IntType(32)
-            function_type = ir.FunctionType(ir.VoidType(), [int32] * len(numbers))
-            function = cgutils.get_or_insert_function(builder.module, function_type, name)
-            builder.call(function, [int32(number) for number in numbers])
+            call(builder, ir.VoidType(), name, *map(ir.IntType(32), numbers))
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -293,8 +292,7 @@ def yield_core(typing_context: Any) -> Any:
     """Let a waiting thread use this core first (POSIX `sched_yield`)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function_type = ir.FunctionType(ir.IntType(32), [])
-        builder.call(cgutils.get_or_insert_function(builder.module, function_type, "sched_yield"), [])
+        call(builder, ir.IntType(32), "sched_yield")
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -308,9 +306,7 @@ def clock_ns(typing_context: Any) -> Any:
         int32, int64 = ir.IntType(32), ir.IntType(64)
         time_type = ir.ArrayType(int64, 2)  # seconds, nanoseconds
         time_spec = cgutils.alloca_once(builder, time_type)
-        function_type = ir.FunctionType(int32, [int32, time_type.as_pointer()])
-        function = cgutils.get_or_insert_function(builder.module, function_type, "clock_gettime")
-        builder.call(function, [int32(time.CLOCK_MONOTONIC), time_spec])
+        call(builder, int32, "clock_gettime", int32(time.CLOCK_MONOTONIC), time_spec)
         seconds, nanoseconds = (builder.extract_value(builder.load(time_spec), i) for i in range(2))
         return builder.add(builder.mul(seconds, int64(10**9)), nanoseconds)
 

@@ -52,11 +52,7 @@ def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: n
 
 @njit(nogil=True)
 def _take_nearer(
-    graph: SearchGraph,
-    distances: np.ndarray,
-    limit: Any,
-    predecessors: np.ndarray,
-    level: np.ndarray,
+    graph: SearchGraph, distances: np.ndarray, limit: Any, predecessors: np.ndarray, level: np.ndarray
 ) -> Any:
     """Fill `predecessors` by rule 1, and `level` with the vertices that have an edge of length zero to another one.
 

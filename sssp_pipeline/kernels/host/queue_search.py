@@ -189,12 +189,7 @@ def potentials(graph: CsrGraph, sources: np.ndarray | None) -> Potentials:
 
 
 @njit(nogil=True)
-def _walk_reaches_all(
-    graph: SearchGraph,
-    distances: np.ndarray,
-    source: Any,
-    unreached: Any,
-) -> bool:
+def _walk_reaches_all(graph: SearchGraph, distances: np.ndarray, source: Any, unreached: Any) -> bool:
     """Return whether a walk from `source` along edges with d[u] + w <= d[v] reaches every vertex with a distance."""
     row_offsets, col_indices, weights = graph
     is_walked = np.zeros(len(distances), np.bool_)

@@ -165,12 +165,7 @@ def _lengthen_back(
 
 
 @njit(nogil=True)
-def _reweight(
-    graph: SearchGraph,
-    depths: np.ndarray,
-    reached: np.ndarray,
-    into: np.ndarray,
-) -> Any:
+def _reweight(graph: SearchGraph, depths: np.ndarray, reached: np.ndarray, into: np.ndarray) -> Any:
     """Write w + h[u] - h[v], or 0 for unreached u, to `into`; return the largest. All sums are modulo 2^64."""
     row_offsets, col_indices, weights = graph
     largest = ZERO

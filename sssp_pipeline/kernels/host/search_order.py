@@ -16,6 +16,7 @@ import numpy as np
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, sum_of
+from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 
 
 def settled_order(
@@ -40,24 +41,14 @@ def settled_order(
     ascending = np.sort(distances[distances != unreached_distance(distances.dtype)])
     order = np.empty(len(ascending), np.uint32)
     predecessors = np.full(graph.n_vertices, NO_VERTEX)
-    _walk(
-        graph.row_offsets.view(np.uint64),
-        graph.col_indices,
-        graph.weights,
-        distances,
-        np.searchsorted(ascending, distances).astype(np.uint64),
-        sources,
-        order,
-        predecessors,
-    )
+    starts = np.searchsorted(ascending, distances).astype(np.uint64)
+    _walk(SearchGraph.of(graph), as_searched(graph, distances), starts, sources, order, predecessors)
     return order, predecessors
 
 
 @njit(nogil=True)
 def _walk(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
+    graph: SearchGraph,
     distances: np.ndarray,
     queue_starts: np.ndarray,
     sources: np.ndarray,
@@ -65,6 +56,7 @@ def _walk(
     predecessors: np.ndarray,
 ) -> None:
     """Fill `order` and `predecessors`; the queue of the distance of `v` begins at `order[queue_starts[v]]`."""
+    row_offsets, col_indices, weights = graph
     is_queued = np.zeros(len(distances), np.bool_)
     lengths = np.zeros(len(order) + 1, np.uint64)  # of each queue, at its start
     for source in sources:

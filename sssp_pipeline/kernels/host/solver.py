@@ -173,7 +173,6 @@ class WholeCalls(Solver):
 
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
         """Return the rows of a call on `graph`, not filled yet."""
-        del graph
         return self.empty_rows(shape, dtype)
 
     @abstractmethod

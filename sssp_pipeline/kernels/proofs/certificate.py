@@ -30,6 +30,7 @@ import numpy as np
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, distance_limit, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.kept import checked_vertices
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.host.numba_tools import ONE, fits, sum_of
@@ -115,11 +116,7 @@ def find_wrong_distance(
 
 
 def _check_arguments(graph: CsrGraph, source: int, distances: np.ndarray) -> None:
-    if not 0 <= source < graph.n_vertices:
-        raise InputError(
-            f"source {source} is not in the graph",
-            hint=f"its {graph.n_vertices} vertices are numbered from 0",
-        )
+    checked_vertices(np.array([source]), graph.n_vertices, "source")
     if distances.shape != (graph.n_vertices,) or distances.dtype != graph.weight_dtype:
         raise InputError(
             f"distances are {distances.dtype} of shape {distances.shape}, "
@@ -129,12 +126,7 @@ def _check_arguments(graph: CsrGraph, source: int, distances: np.ndarray) -> Non
 
 
 @njit(nogil=True)
-def _least_crossing(
-    graph: SearchGraph,
-    distances: np.ndarray,
-    limit: Any,
-    walked: np.ndarray,
-) -> Any:
+def _least_crossing(graph: SearchGraph, distances: np.ndarray, limit: Any, walked: np.ndarray) -> Any:
     """Return target and sum of the edge with the least sum that leaves the walk or can be relaxed; -1 if none."""
     row_offsets, col_indices, weights = graph
     vertex, least = np.int64(-1), limit

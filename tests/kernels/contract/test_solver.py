@@ -7,37 +7,24 @@ from sssp_pipeline.base.csr import distance_limit
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
-from sssp_pipeline.kernels.contract.solver import (
-    MetricsColumns,
-    SolveOptions,
-    SourceMetrics,
-    metrics_column,
-)
+from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions, SourceMetrics, metrics_column
 from sssp_pipeline.kernels.host.numba_tools import bit_length
 
 
-@pytest.mark.parametrize("delta", [0, -1.5, math.inf, math.nan])
-def test_an_impossible_delta_is_an_error(delta):
-    with pytest.raises(InputError) as caught:
-        SolveOptions(delta=delta)
-    assert caught.value.message == f"delta is {delta}"
-    assert caught.value.hint == "delta is a positive number in the unit of the weights"
-
-
-@pytest.mark.parametrize("cutoff", [-1, -0.5, math.nan])
-def test_an_impossible_cutoff_is_an_error(cutoff):
-    with pytest.raises(InputError) as caught:
-        SolveOptions(cutoff=cutoff)
-    assert caught.value.message == f"cutoff is {cutoff}"
-    assert caught.value.hint == "cutoff is a distance of zero or more"
-
-
-@pytest.mark.parametrize("every_us", [0, -1, 1_000_001])
-def test_an_impossible_time_between_moments_is_an_error(every_us):
-    with pytest.raises(InputError) as caught:
-        SolveOptions(trace_every_us=every_us)
-    assert caught.value.message == f"trace_every_us is {every_us}"
-    assert caught.value.hint == "it is a time from 1 to 1,000,000 microseconds"
+@pytest.mark.parametrize(
+    ("name", "values", "hint"),
+    [
+        ("delta", (0, -1.5, math.inf, math.nan), "delta is a positive number in the unit of the weights"),
+        ("cutoff", (-1, -0.5, math.nan), "cutoff is a distance of zero or more"),
+        ("trace_every_us", (0, -1, 1_000_001), "it is a time from 1 to 1,000,000 microseconds"),
+        ("deadline_s", (0, -1.5, math.nan), "deadline_s is a number of seconds above 0"),
+    ],
+)
+def test_an_impossible_option_is_an_error(name, values, hint):
+    for value in values:
+        with pytest.raises(InputError) as caught:
+            SolveOptions(**{name: value})
+        assert (caught.value.message, caught.value.hint) == (f"{name} is {value}", hint)
 
 
 def test_predecessors_for_some_targets_are_an_error():

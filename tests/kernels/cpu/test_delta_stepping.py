@@ -1,14 +1,16 @@
 import numpy as np
 import pytest
-from numba import njit
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.cpu.buckets import SLOTS, slot_of
+from sssp_pipeline.kernels.cpu.buckets import SLOTS
 from sssp_pipeline.kernels.cpu.delta_stepping import DELTA_FACTOR, DeltaStepping, pick_delta
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+
+#: For each edge of a lattice of 30 rows and 30 columns.
+EXPONENTS = np.random.default_rng(5).integers(0, 300, 3480, np.uint64)
 
 
 def graph_of(made, dtype="uint32"):
@@ -17,9 +19,8 @@ def graph_of(made, dtype="uint32"):
 
 def assert_as_dijkstra(graph, sources, **options):
     solution = DeltaStepping().solve(graph, np.array(sources), SolveOptions(**options))
-    assert_array_equal(
-        solution.distances, Dijkstra().solve(graph, np.array(sources), SolveOptions()).distances
-    )
+    expected = Dijkstra().solve(graph, np.array(sources), SolveOptions())
+    assert_array_equal(solution.distances, expected.distances)
     return solution
 
 
@@ -27,18 +28,15 @@ def assert_as_dijkstra(graph, sources, **options):
 def test_a_hub_needs_more_memory_than_there_is_at_first(dtype):
     n_vertices = 200_000
     leaves = np.arange(1, n_vertices)
-    src, dst = (
-        np.concatenate([np.zeros_like(leaves), leaves]),
-        np.concatenate([leaves, np.zeros_like(leaves)]),
-    )
-    graph = csr_from_edges(src, dst, np.tile(leaves, 2).astype(dtype), n_vertices)
+    hub, weights = np.zeros_like(leaves), np.tile(leaves, 2).astype(dtype)
+    graph = csr_from_edges(np.append(hub, leaves), np.append(leaves, hub), weights, n_vertices)
     search = DeltaStepping().start(graph, SolveOptions())
-    at_first = len(search._below)
+    at_first = len(search._buckets.below)
     assert n_vertices > at_first * 16
     row = np.full(n_vertices, np.inf if dtype == "float64" else 2**32 - 1, dtype)
     search.run(row, 0)
     assert_array_equal(row, np.arange(n_vertices))
-    assert len(search._below) > at_first
+    assert len(search._buckets.below) > at_first
 
 
 def test_every_bucket_is_empty_and_every_block_free_after_a_search():
@@ -46,15 +44,16 @@ def test_every_bucket_is_empty_and_every_block_free_after_a_search():
     search = DeltaStepping().start(graph, SolveOptions(delta=3))
     for source in range(5):
         search.run(np.full(graph.n_vertices, 2**32 - 1, np.uint32), source)
-        assert_array_equal(search._tails, np.arange(SLOTS) * 16)
-        free, block = 0, int(search._cursor["first_free"][0])
-        while free < search._cursor["n_free"][0]:
-            assert SLOTS <= block < len(search._below)
-            free, block = free + 1, int(search._below[block])
-        assert free == len(search._below) - SLOTS
+        buckets = search._buckets
+        assert_array_equal(buckets.tails, np.arange(SLOTS) * 16)
+        block, n_free = buckets.free.tolist()
+        for _ in range(n_free):
+            assert SLOTS <= block < len(buckets.below)
+            block = int(buckets.below[block])
+        assert n_free == len(buckets.below) - SLOTS
 
 
-@pytest.mark.parametrize("delta", [1e-300, 0.01, 1.0, 37.5, 1e5, 1e300])
+@pytest.mark.parametrize("delta", [1e-300, 37.5, 1e300])
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_any_delta_gives_the_same_distances(delta, dtype):
     solution = assert_as_dijkstra(graph_of(grid(rows=40, cols=40, keep=0.7), dtype), [0, 799], delta=delta)
@@ -76,36 +75,14 @@ def test_a_vertex_lowered_while_it_waits_in_the_frontier_is_processed_once():
     assert (metrics.vertices_processed, metrics.edges_relaxed) == (3, 3)
 
 
-def test_what_lies_beyond_the_window_waits_on_the_level_of_the_highest_bit_that_differs():
-    @njit
-    def compiled(bucket, window):
-        return slot_of(bucket, window)
-
-    def expected(bucket, window):
-        differs = (bucket >> 10) ^ window
-        return 1024 + differs.bit_length() - 1 if differs else bucket % 1024
-
-    for window in (0, 1, 6, 2**40 + 3, 2**52 - 1):
-        for ahead in (0, 1, 1023, 1024, 5000, 2**33, 2**61):
-            bucket = (window << 10) + ahead
-            assert compiled(np.uint64(bucket), np.uint64(window)) == expected(bucket, window) < SLOTS
-
-
-@pytest.mark.parametrize("smallest", [1e-300, 1e-30, 1.0])
-def test_weights_of_every_magnitude_together(smallest):
-    rng = np.random.default_rng(5)
+@pytest.mark.parametrize(
+    "weights", [1e-300 * 10.0**EXPONENTS, 10.0**EXPONENTS, np.uint64(1) << EXPONENTS % 54]
+)
+def test_weights_of_every_magnitude_together(weights):
     made = grid(rows=30, cols=30)
-    weights = smallest * 10.0 ** rng.integers(0, 300, len(made.src))
-    assert_as_dijkstra(csr_from_edges(made.src, made.dst, weights, 900), [0, 450])
-    assert_as_dijkstra(csr_from_edges(made.src, made.dst, weights, 900), [0], delta=smallest)
-
-
-def test_integers_of_every_magnitude_together():
-    rng = np.random.default_rng(5)
-    made = grid(rows=30, cols=30)
-    weights = np.uint64(1) << rng.integers(0, 54, len(made.src), np.uint64)
-    assert_as_dijkstra(csr_from_edges(made.src, made.dst, weights, 900), [0, 450])
-    assert_as_dijkstra(csr_from_edges(made.src, made.dst, weights, 900), [0], delta=1)
+    graph = csr_from_edges(made.src, made.dst, weights, 900)
+    assert_as_dijkstra(graph, [0, 450])
+    assert_as_dijkstra(graph, [0], delta=float(weights.min()))
 
 
 def weighted(weights):
@@ -125,11 +102,3 @@ def test_delta_follows_the_typical_weight_and_the_degree():
 def test_delta_is_positive_and_finite_whatever_the_weights():
     for weights in ([], [0, 0], [5e-324], [1.7e308] * 3):
         assert 0 < pick_delta(weighted(weights)) < np.inf
-
-
-@pytest.mark.medium
-def test_arrays_that_may_not_be_written_are_fine():
-    graph = graph_of(grid(rows=10, cols=10))
-    for array in (graph.row_offsets, graph.col_indices, graph.weights):
-        array.flags.writeable = False
-    assert_as_dijkstra(CsrGraph(graph.row_offsets, graph.col_indices, graph.weights), [0, 55])

@@ -18,7 +18,6 @@ from sssp_pipeline.kernels.cpu.parallel_delta_stepping import (
     CORES_LOCK,
     EDGES_A_THREAD,
     ParallelDeltaStepping,
-    threads_for,
 )
 from sssp_pipeline.kernels.cpu.parallel_search import SharedSearch
 from sssp_pipeline.kernels.host.kernel_threads import (
@@ -63,8 +62,9 @@ def assert_finds(search, graph, sources):
 
 
 # With more threads than cores, a waiting thread must give its core away.
-@pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
-@pytest.mark.parametrize("dtype", ["uint32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("n_threads", "dtype"), [(1, "float32"), (2, "uint32"), (3, "uint64"), (8, "float64")]
+)
 def test_several_threads_find_what_one_thread_finds(n_threads, dtype):
     for graph in (graph_of(grid(rows=40, cols=40, keep=0.7), dtype), graph_of(rmat(scale=11), dtype)):
         for delta in (None, 1e6):
@@ -115,7 +115,13 @@ def test_a_vertex_is_processed_once_when_no_distance_is_lowered_twice():
 
 
 def test_threads_grow_with_the_edges():
-    assert [threads_for(n * EDGES_A_THREAD - 1) for n in (0, 1, 2, 3, 65)] == [1, 1, 1, 2, 64]
+    assert [parallel_delta_stepping.threads_for(n * EDGES_A_THREAD - 1) for n in (0, 1, 2, 3, 65)] == [
+        1,
+        1,
+        1,
+        2,
+        64,
+    ]
 
 
 @pytest.fixture

@@ -75,27 +75,20 @@ def test_a_completion_goes_with_the_edges():
     assert completion() is None
 
 
-def test_what_a_store_offers_is_taken(made):
+@pytest.mark.parametrize(
+    ("n_offered", "expected"), [(2, []), (1, ["customize"]), (0, ["completion_of", "customize"])]
+)
+def test_what_a_store_offers_is_taken_and_what_it_lacks_is_made(made, n_offered, expected):
     graph = path(20)
     completion = shared.completion_of(graph)
-    hierarchy = customize(completion, graph)
+    offered = [*[completion, customize(completion, graph)][:n_offered], None, None]
     made.clear()
-    shared.offer(graph, shared.Offer(lambda: completion, lambda: hierarchy))
-    assert shared.shared_hierarchy(graph) is hierarchy
-    assert shared.shared_completion(graph) is completion
-    assert made == []
-
-
-def test_what_a_store_lacks_is_made(made):
-    graph, without = path(20), path(20)
-    completion = shared.completion_of(graph)
-    made.clear()
-    shared.offer(graph, shared.Offer(lambda: completion, lambda: None))
-    assert shared.shared_hierarchy(graph).completion is completion
-    assert made == ["customize"]
-    shared.offer(without, shared.Offer(lambda: None, lambda: None))
-    shared.shared_hierarchy(without)
-    assert made == ["customize", "completion_of", "customize"]
+    shared.offer(graph, shared.Offer(lambda: offered[0], lambda: offered[1]))
+    hierarchy = shared.shared_hierarchy(graph)
+    assert offered[0] in (hierarchy.completion, None)
+    assert offered[1] in (hierarchy, None)
+    assert shared.shared_completion(graph) is hierarchy.completion
+    assert made == expected
 
 
 def test_what_was_made_may_be_given():

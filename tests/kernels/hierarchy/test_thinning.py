@@ -44,9 +44,9 @@ def checked(offsets, neighbours):
             around[a].discard(v)
             assert len(around[a]) <= PLACES
         around[v] = set()
-    assert sorted([*made.eliminated.tolist(), *made.left.tolist()]) == list(range(len(around)))
-    for i, v in enumerate(made.left.tolist()):
-        found = made.left[made.neighbours[made.offsets[i] : made.offsets[i + 1]]].tolist()
+    assert sorted([*made.eliminated.tolist(), *made.vertices.tolist()]) == list(range(len(around)))
+    for i, v in enumerate(made.vertices.tolist()):
+        found = made.vertices[made.neighbours[made.offsets[i] : made.offsets[i + 1]]].tolist()
         assert sorted(found) == sorted(around[v])
     return made
 
@@ -78,4 +78,4 @@ def test_vertices_of_sparse_graphs_are_eliminated(made, most_left):
     core = core_of(*around)
     for offsets, neighbours in (around, (core.offsets, core.neighbours)):
         n = len(offsets) - 1
-        assert len(checked(offsets, neighbours).left) <= most_left * n
+        assert len(checked(offsets, neighbours).vertices) <= most_left * n

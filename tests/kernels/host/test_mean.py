@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.base.csr import WEIGHT_DTYPES
-from sssp_pipeline.kernels.host.mean import (
-    mantissa_bits,
-    mean_distance,
-    mean_distances,
-    sums,
-)
+from sssp_pipeline.kernels.host.mean import mantissa_bits, mean_distance, mean_distances, sums
 
 
 def mean(values, dtype):
