@@ -20,19 +20,8 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.gpu.adds import adds
 from sssp_pipeline.kernels.gpu.adds import hub_chunks as _hub_chunks
-from sssp_pipeline.kernels.gpu.adds.adds import (
-    STATIC_DELTA,
-    TWO_BUCKETS,
-    Adds,
-    Tuning,
-    pick_delta,
-)
-from sssp_pipeline.kernels.gpu.adds.hub_chunks import (
-    CHUNK_EDGES,
-    HUB_EDGES,
-    hub_chunks,
-    listed_chunks,
-)
+from sssp_pipeline.kernels.gpu.adds.adds import STATIC_DELTA, TWO_BUCKETS, Adds, Tuning, pick_delta
+from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, HUB_EDGES, hub_chunks, listed_chunks
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 
 KERNELS = Path(adds.__file__).parent

@@ -11,22 +11,11 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.errors import SsspError
-from sssp_pipeline.base.generators import (
-    grid,
-    path,
-    rmat,
-    road_like,
-)
+from sssp_pipeline.base.generators import grid, path, rmat, road_like
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
-from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import (
-    SHAPES,
-    AddsSlots,
-    Shape,
-    pick_delta,
-    pick_shape,
-)
+from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import SHAPES, AddsSlots, Shape, pick_delta, pick_shape
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
 

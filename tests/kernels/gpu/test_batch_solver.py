@@ -19,11 +19,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver, gpu_solver
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds
-from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import (
-    _SUMMARY_BYTES,
-    GpuBatchSolver,
-    device_batch,
-)
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import _SUMMARY_BYTES, GpuBatchSolver, device_batch
 
 EACH = 1000 + _SUMMARY_BYTES
 NEEDS = BatchNeeds(fixed_bytes=500, bytes_a_source=1000, full=100)

@@ -220,12 +220,7 @@ class Libcuda:
 
 @pytest.mark.parametrize(
     ("library", "answer"),
-    [
-        (None, None),
-        (Libcuda(init=803), Driver(803)),
-        (Libcuda(count=0), Driver(0)),
-        (Libcuda(), H200),
-    ],
+    [(None, None), (Libcuda(init=803), Driver(803)), (Libcuda(count=0), Driver(0)), (Libcuda(), H200)],
 )
 def test_what_the_driver_is_asked(monkeypatch, library, answer):
     def load(name):

@@ -94,12 +94,7 @@ def lanes(*, narrow: bool) -> Mirrored:
         **({"kLaneLimit": adds_lanes._NARROW_LIMIT} if narrow else {}),
     }
     unit = SOLVERS["adds-lanes"].unit(narrow=narrow)
-    return Mirrored(
-        unit,
-        {"State": adds_lanes._state(n_lanes)},
-        numbers | PAST_DEADLINE,
-        BARRIER,
-    )
+    return Mirrored(unit, {"State": adds_lanes._state(n_lanes)}, numbers | PAST_DEADLINE, BARRIER)
 
 
 def climbs(*, wide: bool) -> Mirrored:
@@ -208,11 +203,7 @@ MIRRORED = {
     ),
     "nearest": Mirrored(
         nearest_on_device.NEAREST,
-        numbers={
-            "kThreads": nearest_on_device._BLOCK,
-            "kMost": nearest.MOST_NEAREST,
-            "kNoVertex": NO_VERTEX,
-        },
+        numbers={"kThreads": nearest_on_device._BLOCK, "kMost": nearest.MOST_NEAREST, "kNoVertex": NO_VERTEX},
     ),
     "over-sources": Mirrored(
         over_sources_on_device.over_sources_unit(2, 3, nearest=True),

@@ -50,10 +50,7 @@ _TUNING, _REPORT = struct_type(_CONTROL, "Tuning"), struct_type(_CONTROL, "Repor
 _MOMENT = struct_type(_CONTROL, "Trace")
 #: At most this many moments of one search are recorded.
 _MOST_MOMENTS = 200_000
-_POISON = {
-    2: "nothing moved for {timeout_s:g} s",
-    4: "more than 2^32 entries were made in one bucket",
-}
+_POISON = {2: "nothing moved for {timeout_s:g} s", 4: "more than 2^32 entries were made in one bucket"}
 _POOL_EXHAUSTED, _DEADLINE, _INVARIANT = 1, 3, 100
 
 
@@ -357,10 +354,7 @@ class _AddsSearch(GpuSearch):
             reason = f"invariant I{poison - _INVARIANT} does not hold"
         else:
             reason = _POISON[poison].format(timeout_s=self._solver.stall_timeout_s)
-        return SsspError(
-            f"`{self._solver.name}` gave up {what}: {reason}{state}",
-            hint=FREE_AGAIN,
-        )
+        return SsspError(f"`{self._solver.name}` gave up {what}: {reason}{state}", hint=FREE_AGAIN)
 
 
 def _too_few(n_pages: int, why: str) -> SsspError:

@@ -15,12 +15,7 @@ from sssp_pipeline.base.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.contract.forecast import Forecast, depth, graph_device_bytes
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.adds_lanes.incoming import incoming_edges
-from sssp_pipeline.kernels.gpu.common.cuda.compile import (
-    Kernel,
-    Unit,
-    cupy_module,
-    load_kernels,
-)
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE

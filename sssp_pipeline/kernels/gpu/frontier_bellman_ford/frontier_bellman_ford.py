@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.contract.forecast import (
-    LAUNCH_S,
-    Forecast,
-    one_source_s,
-    skew,
-)
+from sssp_pipeline.kernels.contract.forecast import LAUNCH_S, Forecast, one_source_s, skew
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
@@ -161,11 +156,7 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
     state_type = _STATE
 
     def __init__(
-        self,
-        solver: FrontierBellmanFord,
-        graph: CsrGraph,
-        on_device: DeviceGraph,
-        options: SolveOptions,
+        self, solver: FrontierBellmanFord, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
     ) -> None:
         super().__init__(solver, graph, on_device, options)
         cupy = cupy_module()

@@ -10,12 +10,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.contract.forecast import (
-    LAUNCH_S,
-    Forecast,
-    one_source_s,
-    skew,
-)
+from sssp_pipeline.kernels.contract.forecast import LAUNCH_S, Forecast, one_source_s, skew
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit
@@ -53,12 +48,7 @@ class BellmanFord(EdgeParallelSolver):
     is_exhibit = True
     tunables = (
         SYNC,
-        Tunable(
-            "order",
-            "source",
-            "The end by which the edges are ordered.",
-            ("source", "destination"),
-        ),
+        Tunable("order", "source", "The end by which the edges are ordered.", ("source", "destination")),
         Tunable(
             "segment_minimum",
             False,
