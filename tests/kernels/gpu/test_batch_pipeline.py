@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.reductions import Reductions
@@ -46,7 +45,7 @@ def test_what_is_kept_over_sources_is_cut_where_parts_end(n_sources, size, data)
 @pytest.mark.parametrize("batch", [(7, 2), (64, 2), (1, 1), (200, 1)])
 def test_parts_and_device_batches_need_not_agree(monkeypatch, name, batch):
     made = road_like(vertices=3000, seed=3)
-    graph = csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
+    graph = made.graph()
     sources = np.random.default_rng(1).integers(0, graph.n_vertices, 200).astype(np.uint32)
     true = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions())
     monkeypatch.setattr(batch_solver, "device_batch", lambda *_: batch)
