@@ -7,13 +7,10 @@ of constants. Both are read from the PTX.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import re
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -45,14 +42,6 @@ from sssp_pipeline.kernels.gpu.papers.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.papers.work_efficient import work_efficient
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import chunks
-
-_spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
-nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
-_spec.loader.exec_module(nvrtc)
-
-pytestmark = pytest.mark.skipif(
-    nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
-)
 
 #: Fields that stand in a struct within the struct.
 BARRIER = {"arrived": "barrier.arrived", "poison": "barrier.poison"}
@@ -111,10 +100,7 @@ def climbs(*, wide: bool) -> Mirrored:
             "Climbed": phast_gpu._CLIMBED,
             "Summary": device_rows._SUMMARY,
         },
-        {
-            "sizeof(Segment)": phast_gpu._SEGMENT_BYTES,
-            "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN),
-        }
+        {"sizeof(Segment)": phast_gpu._SEGMENT_BYTES, "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN)}
         | same_names(chunks, "kTile kMostLow")
         | same_names(phast_gpu, "kTopBlocks kSeedBlock"),
     )
@@ -240,7 +226,9 @@ template <class T> constexpr int test_kind<T*> = 'u';
 """
 
 
-def probed(unit: Unit, dtype: np.dtype, fields: list[tuple[str, str]], expressions: list[str]):
+def probed(
+    nvrtc: ModuleType, unit: Unit, dtype: np.dtype, fields: list[tuple[str, str]], expressions: list[str]
+):
     """Return the offset, size and kind of each (struct, field), and the value of each C++ expression."""
     structs = list(dict.fromkeys(struct for struct, _ in fields))
     numbers = []
@@ -281,7 +269,7 @@ def table(ptx: str, name: str) -> str:
 @pytest.mark.medium
 @pytest.mark.parametrize("dtype", ["uint32", "float64"])
 @pytest.mark.parametrize("name", MIRRORED)
-def test_python_repeats_what_the_compiler_laid_out(name, dtype):
+def test_python_repeats_what_the_compiler_laid_out(nvrtc, name, dtype):
     mirrored, dtype = MIRRORED[name], np.dtype(dtype)
     fields, expected = [], []
     for struct, record in mirrored.records.items():
@@ -290,7 +278,7 @@ def test_python_repeats_what_the_compiler_laid_out(name, dtype):
             expected.append((offset, type_.itemsize, type_.base.kind))
     sizes = {f"sizeof({struct})": record.itemsize for struct, record in mirrored.records.items()}
     numbers = sizes | mirrored.numbers
-    laid_out, values = probed(mirrored.unit, dtype, fields, list(numbers))
+    laid_out, values = probed(nvrtc, mirrored.unit, dtype, fields, list(numbers))
     assert dict(zip(fields, laid_out, strict=True)) == dict(zip(fields, expected, strict=True))
     assert dict(zip(numbers, values, strict=True)) == numbers
 
