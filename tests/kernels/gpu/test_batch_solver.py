@@ -163,8 +163,7 @@ def test_a_call_that_never_fits_is_refused_and_holds_up_nobody(monkeypatch):
 
 @pytest.mark.gpu
 def test_calls_of_several_threads_do_not_mix():
-    made = road_like(vertices=3000, seed=3)
-    graph = made.graph()
+    graph = road_like(vertices=3000, seed=3).graph()
     true = SOLVERS["delta-stepping"].solve(graph, np.arange(300), SolveOptions()).distances
 
     def call(i):

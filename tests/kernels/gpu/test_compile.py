@@ -1,7 +1,7 @@
 """Every kernel compiles, without a warning, for every GPU we name, on a machine that has none.
 
-All combinations take minutes, so marks divide them. `make test` compiles every unit for every architecture, and every
-type for one architecture. `make test-slow` compiles the others.
+All combinations take minutes, so marks divide them. `make test` compiles every unit with every type for one
+architecture, and with one type for the oldest and the newest. `make test-slow` compiles the others.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from sssp_pipeline.kernels.host.solver import tuned
 MOST_SPILLED = 64
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
-#: `make test` compiles every type for this one.
-HOPPER = 90
+#: `make test` compiles every type for the first, and one type for the others.
+HOPPER, OLDEST, NEWEST = 90, 75, 120
 ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
 #: As a workflow may ask for them: radii, amounts, bits of an amount, bits of a lane.
 REDUCE_OF = (
@@ -95,7 +95,7 @@ def combinations():
         for i, arch in enumerate(ARCHITECTURES):
             is_picked = dtype == types[(UNITS.index(unit) + i) % len(types)]
             marks = [] if is_picked and arch == HOPPER else [pytest.mark.medium]
-            if not is_picked and arch != HOPPER:
+            if arch != HOPPER and not (is_picked and arch in (OLDEST, NEWEST)):
                 marks = [pytest.mark.slow]
             macros = "".join(f"-{value}" for _, value in unit.macros) if unit in REDUCE else ""
             name = f"{unit.stem}{macros}-{dtype}{'-signed' * signed}-{arch}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -28,9 +30,8 @@ from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
 TOLD = ("source", "reached", "max_distance", "mean_distance")
 
 
-def graph_of(made, dtype="uint32", weights=None):
-    weights = made.weights if weights is None else weights
-    return csr_from_edges(made.src, made.dst, weights.astype(dtype), made.n_vertices)
+def with_weights(made, weights):
+    return replace(made, weights=np.broadcast_to(weights, made.src.shape)).graph()
 
 
 def assert_as_on_a_cpu(graph, sources, cutoff=None):
@@ -137,14 +138,13 @@ def test_trees_meshes_and_many_components(made):
 @pytest.mark.gpu
 def test_zero_weights():
     made = road_like(3000)
-    assert_as_on_a_cpu(graph_of(made, weights=made.weights % 3 // 2), np.arange(0, 3000, 61))
+    assert_as_on_a_cpu(with_weights(made, made.weights % 3 // 2), np.arange(0, 3000, 61))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("weight", "is_wide"), [(40, False), (2**22, True)])
 def test_words_are_wide_where_distances_may_not_fit(weight, is_wide):
-    made = path(1000)
-    graph = graph_of(made, weights=np.full(len(made.src), weight))
+    graph = with_weights(path(1000), weight)
     assert device_hierarchy(device_graph(graph), host_hierarchy(graph)).wide == is_wide
     assert_as_on_a_cpu(graph, np.arange(0, 1000, 37))
 
@@ -214,8 +214,7 @@ def test_answers_with_words_of_both_widths(name, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_where_words_are_wider_than_distances(name):
-    made = path(3000)
-    graph = graph_of(made, weights=np.full(len(made.src), 2**20))
+    graph = with_weights(path(3000), 2**20)
     assert device_hierarchy(device_graph(graph), host_hierarchy(graph)).wide
     kept = kinds_of_answers(graph.n_vertices, 2**30)[name]
     assert_answered_as_by_dijkstra(graph, np.arange(0, 3000, 37), kept)

@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.rows import transfers
-from sssp_pipeline.kernels.gpu.common.solvers import batch_pipeline, batch_solver
+from sssp_pipeline.kernels.gpu.common.solvers import batch_pipeline
 
 ON_GPU = [pytest.param(solver, id=name) for name, solver in SOLVERS.items() if solver.device == "gpu"]
 
@@ -124,20 +124,6 @@ def test_every_solver_leaves_its_rows_on_the_device(solver, dtype, copied_bytes)
             assert reached == [metrics.reached for metrics in true.metrics]
     nothing = solver.solve(graph, sources[:0], SolveOptions(into=cupy.empty((0, graph.n_vertices), dtype)))
     assert nothing.distances.shape == (0, graph.n_vertices)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("batch", [(7, 2), (64, 2), (1, 1), (200, 1)], ids=str)
-@pytest.mark.parametrize("name", ["adds-slots", "adds-lanes"])
-def test_rows_stay_whatever_the_device_batch(monkeypatch, name, batch):
-    graph = road_like(vertices=3000, seed=3).graph("uint32")
-    sources = np.random.default_rng(1).integers(0, graph.n_vertices, 200).astype(np.uint32)
-    true = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions()).distances
-    monkeypatch.setattr(batch_solver, "device_batch", lambda *_: batch)
-    for ends in ([200], [3, 50, 120, 121, 200], list(range(1, 201))):
-        into = cupy_module().empty(true.shape, np.uint32)
-        list(SOLVERS[name].solve_parts(graph, sources, SolveOptions(into=into), ends))
-        assert_array_equal(into.get(), true)
 
 
 @pytest.mark.gpu
