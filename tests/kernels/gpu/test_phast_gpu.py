@@ -74,7 +74,7 @@ def test_tiles_cover_every_place_once_and_bands_every_tile(made):
     assert [first for first, _ in bands[1:]] == [end for _, end in bands[:-1]]
     assert (bands[0][0], bands[-1][1]) == (0, len(tiles))
     words = tiles["matrix"] + np.uint64(TILE) * tiles["n_boundary"]
-    assert words.max() <= host.n_words[0]
+    assert words.max() <= host.words_before[0][-1]
 
 
 def test_floats_are_refused_with_the_solvers_that_take_them():

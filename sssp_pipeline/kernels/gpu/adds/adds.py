@@ -277,28 +277,12 @@ class _AddsSearch(GpuSearch):
         self._source, self._known_poison = source, None
         self._control.data.memset_async(0, self._control.nbytes)
         self._report.data.memset_async(0, _REPORT.itemsize)
-        args = (
-            *self._graph.args,
-            np.uint32(self._graph.n_vertices),
-            np.uint32(self._hubs.n_chunks),
-            self._hubs.chunks,
-            self._hubs.vertices,
-            self._hubs.firsts,
-            np.uint32(self._hubs.n_hubs),
-            np.uint32(source),
-            self._limit,
-            distances,
-            self._processed,
-            self._entries,
-            self._counters,
-            np.uint32(self._n_pages),
-            np.uint32(self._n_mappings),
-            self._control,
-            self._tuning,
-            self._report,
-            self._traces,
-            np.uint64(1e9 * self._solver.stall_timeout_s),
-        )
+        n_vertices, _ = self._graph.sizes
+        of_search = np.uint32(source), self._limit, distances, self._processed
+        pool = self._entries, self._counters, np.uint32(self._n_pages), np.uint32(self._n_mappings)
+        state = self._control, self._tuning, self._report, self._traces
+        timeout_ns = np.uint64(1e9 * self._solver.stall_timeout_s)
+        args = (*self._graph.args, n_vertices, *self._hubs.args, *of_search, *pool, *state, timeout_ns)
         self._kernel(self._grid, self._threads, args)
 
     def grow(self) -> bool:

@@ -193,19 +193,11 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
         return row + sum(array.nbytes for array in arrays if array is not None)
 
     def arguments(self, until: int) -> tuple[Any, ...]:
-        return (
-            *self._edges.args,
-            np.uint32(self._edges.n_vertices),
-            np.uint32(self._source),
-            self._limit,
-            np.uint32(until),
-            np.uint32(0 if self._solver.virtual_warps == "dynamic" else self._solver.virtual_warps),
-            np.uint32(self._cut_above),
-            np.uint32(self._piece_bits),
-            *self._leaves,
-            self._distances,
-            self._stamps,
-            self._frontiers,
-            np.uint32(self._capacity),
-            *self.state_arguments,
-        )
+        virtual_warps = self._solver.virtual_warps
+        n_lanes = np.uint32(0 if virtual_warps == "dynamic" else virtual_warps)
+        source, n_vertices = np.uint32(self._source), np.uint32(self._edges.n_vertices)
+        of_search = source, self._limit, np.uint32(until), n_lanes
+        pieces = np.uint32(self._cut_above), np.uint32(self._piece_bits)
+        memory = self._distances, self._stamps, self._frontiers, np.uint32(self._capacity)
+        of_graph = *self._edges.args, n_vertices
+        return (*of_graph, *of_search, *pieces, *self._leaves, *memory, *self.state_arguments)
