@@ -89,7 +89,7 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_all: 
         arcs=host.completion.n_arcs,
         order_s=order_s,
         weights_s=weights_s,
-        hierarchy_bytes=4 * (1 + hierarchy.wide) * sum(host.n_words),
+        hierarchy_bytes=4 * (1 + hierarchy.wide) * sum(int(words[-1]) for words in host.words_before),
         us=us,
         adds_slots_us=rival_us,
         rival_sources=n_rival,

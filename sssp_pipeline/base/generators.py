@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.base.csr import MAX_VERTICES
+from sssp_pipeline.base.csr import MAX_VERTICES, CsrGraph, csr_from_edges
 from sssp_pipeline.base.errors import InputError
 
 #: Metres between neighbouring crossings of the lattice in `road_like` and `mesh`.
@@ -43,6 +43,10 @@ class GeneratedEdges:
     n_vertices: int
     #: Two arrays (V,) float64, metres east and north; None if the vertices have no coordinates.
     coordinates: tuple[np.ndarray, np.ndarray] | None = None
+
+    def graph(self, dtype: str | np.dtype = "uint32") -> CsrGraph:
+        """Return the graph with weights of `dtype`, which must hold them."""
+        return csr_from_edges(self.src, self.dst, self.weights.astype(dtype), self.n_vertices)
 
 
 def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.errors import SsspError
-from sssp_pipeline.base.generators import (
-    grid,
-    path,
-    rmat,
-    road_like,
-)
+from sssp_pipeline.base.generators import grid, path, rmat, road_like
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
-from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import (
-    SHAPES,
-    AddsSlots,
-    Shape,
-    pick_delta,
-    pick_shape,
-)
+from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import SHAPES, AddsSlots, Shape, pick_delta, pick_shape
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
 
 ANY = SolveOptions()
-
-
-def made(edges, dtype="uint32"):
-    return csr_from_edges(edges.src, edges.dst, edges.weights.astype(dtype), edges.n_vertices)
 
 
 def assert_exact(solver, graph, sources, options=ANY):
@@ -49,15 +31,15 @@ def assert_exact(solver, graph, sources, options=ANY):
 
 
 @pytest.mark.parametrize(
-    "graph", [made(road_like(1000)), made(rmat(scale=8)), made(grid(300, 300)), made(grid(1, 1))]
+    "graph", [road_like(1000).graph(), rmat(scale=8).graph(), grid(300, 300).graph(), grid(1, 1).graph()]
 )
 def test_the_shape_picked_is_one_that_the_tests_compile(graph):
     assert pick_shape(graph) in SHAPES
 
 
 def test_roads_are_packed_and_meshes_are_not():
-    assert pick_shape(made(road_like(1000))).packed
-    assert not pick_shape(made(rmat(scale=8))).packed
+    assert pick_shape(road_like(1000).graph()).packed
+    assert not pick_shape(rmat(scale=8).graph()).packed
 
 
 def test_a_star_is_not_split_at_every_distance():
@@ -74,23 +56,17 @@ def test_rows_between_those_looked_at_count_as_short():
 
 
 def test_longer_rows_make_delta_smaller_and_no_edges_make_none():
-    roads, mesh = made(grid(30, 30, keep=0.6)), made(rmat(scale=8))
+    roads, mesh = grid(30, 30, keep=0.6).graph(), rmat(scale=8).graph()
     assert pick_delta(roads) / roads.traits.mean_weight > 4 * pick_delta(mesh) / mesh.traits.mean_weight
     assert pick_delta(csr_from_edges(np.array([], int), np.array([], int), np.array([], np.float32), 2)) > 0
 
 
 def test_delta_follows_mean_weight_and_degree():
-    graph = made(grid(20, 20))
+    graph = grid(20, 20).graph()
     tenfold = csr_from_edges(
         np.repeat(np.arange(400), np.diff(graph.row_offsets)), graph.col_indices, 10 * graph.weights, 400
     )
     assert pick_delta(tenfold) == pytest.approx(10 * pick_delta(graph))
-
-
-def test_every_invariant_cited_by_the_kernel_is_stated():
-    text = (Path(adds_slots.__file__).parent / "adds_slot.cuh").read_text()
-    stated = set(re.findall(r"^//     (I\d)\. ", text, re.MULTILINE))
-    assert set(re.findall(r"\b(I\d)\b", text.split("#include", 1)[1])) <= stated
 
 
 # ---- on the GPU ----
@@ -101,7 +77,7 @@ def test_every_invariant_cited_by_the_kernel_is_stated():
 @pytest.mark.parametrize(("far", "spilled"), [(0, 0), (1, 0), (0, 1), (100, 30), (10_000, 0)])
 def test_piles_that_are_too_small_cost_work_and_no_distance(far, spilled, dtype):
     for edges in (grid(70, 70, keep=0.8), rmat(scale=12)):
-        graph = made(edges, dtype)
+        graph = edges.graph(dtype)
         tight = AddsSlots(shape=Shape(32, 1, packed=False), far_entries=far, spilled_entries=spilled)
         assert_exact(tight, graph, range(0, graph.n_vertices, 37))
 
@@ -113,7 +89,7 @@ def test_piles_that_are_too_small_cost_work_and_no_distance(far, spilled, dtype)
 def test_every_shape_and_delta_is_exact(threads, packed, delta):
     solver = AddsSlots(shape=Shape(threads, 1, packed))
     for edges in (grid(50, 50, keep=0.7), rmat(scale=11), road_like(2000)):
-        graph = made(edges)
+        graph = edges.graph()
         assert_exact(solver, graph, range(0, graph.n_vertices, 13), SolveOptions(delta=delta))
 
 
@@ -140,14 +116,14 @@ def test_more_hubs_in_one_superstep_than_the_block_remembers():
 
 @pytest.mark.gpu
 def test_one_slot_takes_every_source():
-    graph = made(grid(40, 40))
+    graph = grid(40, 40).graph()
     assert_exact(AddsSlots(most_slots=1), graph, range(0, 1600, 7))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("rows_that_fit", [1, 2, 5, 40])
 def test_a_call_is_cut_into_device_batches_that_fit(monkeypatch, rows_that_fit):
-    graph = made(grid(30, 30))
+    graph = grid(30, 30).graph()
     needs = AddsSlots().needs(graph, device_graph(graph), SolveOptions(), 100)
     each = needs.bytes_a_source + batch_solver._SUMMARY_BYTES + 2 * 4 * graph.n_vertices
     free = 2 * (needs.fixed_bytes + rows_that_fit * each)
@@ -161,7 +137,7 @@ def test_a_row_that_does_not_fit_says_what_it_takes(monkeypatch):
     with pytest.raises(
         SsspError, match=r"one source of `adds-slots` does not fit the GPU beside the graph: it takes"
     ) as caught:
-        AddsSlots().solve(made(grid(1000, 1000)), np.array([0]), ANY)
+        AddsSlots().solve(grid(1000, 1000).graph(), np.array([0]), ANY)
     assert "`near-far`" in caught.value.hint
 
 

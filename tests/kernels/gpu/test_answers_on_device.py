@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.base.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
+from sssp_pipeline.base.csr import WEIGHT_DTYPES, GraphTraits, unreached_distance
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow
@@ -222,7 +222,7 @@ def test_nearest_where_all_distances_are_equal():
 )
 def test_every_solver_keeps_the_words_of_a_cpu(solver, dtype):
     for made in (rmat(scale=13), grid(120, 120, keep=0.7)):
-        graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+        graph = made.graph(dtype)
         sources = np.random.default_rng(1).integers(0, graph.n_vertices, 200)
         amounts = np.arange(graph.n_vertices)[np.newaxis] % 17
         for kept in (

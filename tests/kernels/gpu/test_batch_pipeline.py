@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
 from sssp_pipeline.kernels.gpu.common.solvers.batch_pipeline import WordsOfParts
 
@@ -45,15 +45,15 @@ def test_what_is_kept_over_sources_is_cut_where_parts_end(n_sources, size, data)
 @pytest.mark.parametrize("name", ["adds-slots", "adds-lanes"])
 @pytest.mark.parametrize("batch", [(7, 2), (64, 2), (1, 1), (200, 1)])
 def test_parts_and_device_batches_need_not_agree(monkeypatch, name, batch):
-    made = road_like(vertices=3000, seed=3)
-    graph = csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
+    graph = road_like(vertices=3000, seed=3).graph()
     sources = np.random.default_rng(1).integers(0, graph.n_vertices, 200).astype(np.uint32)
     true = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions())
     monkeypatch.setattr(batch_solver, "device_batch", lambda *_: batch)
+    cuts = [200], [3, 50, 120, 121, 200], list(range(1, 201))
     for kept, columns in ((EveryVertex(), slice(None)), (Targets(np.array([5, 0])), [5, 0]), (Nothing(), [])):
         options = SolveOptions(kept=kept, row_facts=True)
-        for ends in ([200], [3, 50, 120, 121, 200], range(1, 201)):
-            parts = list(SOLVERS[name].solve_parts(graph, sources, options, list(ends)))
+        for ends in cuts:
+            parts = list(SOLVERS[name].solve_parts(graph, sources, options, ends))
             assert_array_equal(np.concatenate([p.distances for p in parts]), true.distances[:, columns])
             reached = [m.reached for part in parts for m in part.metrics]
             assert reached == [m.reached for m in true.metrics]
@@ -63,7 +63,10 @@ def test_parts_and_device_batches_need_not_agree(monkeypatch, name, batch):
                     assert_array_equal(part.facts.largest[:, 0], part.distances.max(axis=1))
     over = OverSources(True, True, (1000, 5000))
     options = SolveOptions(kept=Reductions(over_sources=over))
-    for ends in ([200], [3, 50, 120, 121, 200], list(range(1, 201))):
+    for ends in cuts:
         found = [SOLVERS[solver].solve_parts(graph, sources, options, ends) for solver in (name, "dijkstra")]
         for part, wanted in zip(*found, strict=True):
             assert_array_equal(part.over_sources, wanted.over_sources)
+        into = cupy_module().empty(true.distances.shape, np.uint32)
+        list(SOLVERS[name].solve_parts(graph, sources, SolveOptions(into=into), ends))
+        assert_array_equal(into.get(), true.distances)

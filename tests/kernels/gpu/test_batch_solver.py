@@ -19,11 +19,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.solvers import batch_solver, gpu_solver
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds
-from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import (
-    _SUMMARY_BYTES,
-    GpuBatchSolver,
-    device_batch,
-)
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import _SUMMARY_BYTES, GpuBatchSolver, device_batch
 
 EACH = 1000 + _SUMMARY_BYTES
 NEEDS = BatchNeeds(fixed_bytes=500, bytes_a_source=1000, full=100)
@@ -167,8 +163,7 @@ def test_a_call_that_never_fits_is_refused_and_holds_up_nobody(monkeypatch):
 
 @pytest.mark.gpu
 def test_calls_of_several_threads_do_not_mix():
-    made = road_like(vertices=3000, seed=3)
-    graph = csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
+    graph = road_like(vertices=3000, seed=3).graph()
     true = SOLVERS["delta-stepping"].solve(graph, np.arange(300), SolveOptions()).distances
 
     def call(i):

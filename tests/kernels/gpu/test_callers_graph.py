@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import sssp_pipeline as sp
 from sssp_pipeline.api.graphs import graph_of
 from sssp_pipeline.api.matrices import edges_of_matrix
-from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.generators import rmat, road_like
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
@@ -40,7 +40,7 @@ FAULTY = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 
 
 def arrays_of(made, dtype):
-    graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+    graph = made.graph(dtype)
     return graph.row_offsets.astype(np.int32), graph.col_indices.astype(np.int32), graph.weights
 
 

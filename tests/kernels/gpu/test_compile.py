@@ -1,16 +1,15 @@
 """Every kernel compiles, without a warning, for every GPU we name, on a machine that has none.
 
-All combinations take minutes, so marks divide them. `make test` compiles every unit for every architecture, and every
-type for one architecture. `make test-slow` compiles the others.
+All combinations take minutes, so marks divide them. `make test` compiles every unit with every type for one
+architecture, and with one type for the oldest and the newest. `make test-slow` compiles the others.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import re
 import shutil
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,42 +32,23 @@ from sssp_pipeline.kernels.gpu.common.rows.reduce import harmonic_unit, reduce_u
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.host.solver import tuned
 
-_spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
-nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
-_spec.loader.exec_module(nvrtc)
-
 #: Bytes a thread: some words that a loop needs once cost nothing that can be measured.
 MOST_SPILLED = 64
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
-#: `make test` compiles every type for this one.
-HOPPER = 90
+#: `make test` compiles every type for the first, and one type for the others.
+HOPPER, OLDEST, NEWEST = 90, 75, 120
 ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
-#: As a workflow may ask for them.
-REDUCE = [
-    reduce_unit(0, 0, 64),
-    reduce_unit(2, 0, 64),
-    reduce_unit(3, 2, 64),
-    reduce_unit(3, 2, 32),
-    reduce_unit(8, 1, 64),
-    reduce_unit(8, 1, 32),
-    reduce_unit(0, 0, 64, 64),
-    reduce_unit(3, 2, 64, 32),
-    reduce_unit(8, 1, 64, 64),
-    reduce_unit(8, 1, 32, 32),
-    harmonic_unit(),
-    harmonic_unit(32),
-    harmonic_unit(64),
-]
-#: Three limbs are for floats, and fit every type.
-OVER_SOURCES = [
-    over_sources_unit(0, 0, nearest=False),
-    over_sources_unit(0, 0, nearest=True),
-    over_sources_unit(3, 3, nearest=True),
-    over_sources_unit(0, 0, nearest=False, lane_bits=64),
-    over_sources_unit(3, 3, nearest=True, lane_bits=32),
-    over_sources_unit(3, 3, nearest=True, lane_bits=64),
-]
+#: As a workflow may ask for them: radii, amounts, bits of an amount, bits of a lane.
+REDUCE_OF = (
+    *((0, 0, 64, 0), (2, 0, 64, 0), (3, 2, 64, 0), (3, 2, 32, 0), (8, 1, 64, 0), (8, 1, 32, 0)),
+    *((0, 0, 64, 64), (3, 2, 64, 32), (8, 1, 64, 64), (8, 1, 32, 32)),
+)
+REDUCE = [*(reduce_unit(*of) for of in REDUCE_OF), *(harmonic_unit(lane_bits) for lane_bits in (0, 32, 64))]
+#: Radii, limbs, nearest sources, bits of a lane. Three limbs are for floats, and fit every type.
+OVER_SOURCES_OF = ((0, 0, False, 0), (0, 0, True, 0), (3, 3, True, 0))
+OVER_SOURCES_OF += ((0, 0, False, 64), (3, 3, True, 32), (3, 3, True, 64))
+OVER_SOURCES = [over_sources_unit(r, n, nearest=near, lane_bits=bits) for r, n, near, bits in OVER_SOURCES_OF]
 DISTRIBUTION = [distribution_unit(lane_bits) for lane_bits in (0, 32, 64)]
 COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *DISTRIBUTION, *REDUCE, *OVER_SOURCES]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
@@ -92,12 +72,8 @@ def other_units():
 
 OTHER_UNITS = [unit for unit in dict.fromkeys(other_units()) if unit not in UNITS]
 
-needs_nvrtc = pytest.mark.skipif(
-    nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
-)
 
-
-def compiled(unit, dtype, arch, **options):
+def compiled(nvrtc, unit, dtype, arch, **options):
     return nvrtc.compile_for(unit.source, f"{unit.stem}.cu", kernel_options(unit, dtype, **options), arch)
 
 
@@ -119,7 +95,7 @@ def combinations():
         for i, arch in enumerate(ARCHITECTURES):
             is_picked = dtype == types[(UNITS.index(unit) + i) % len(types)]
             marks = [] if is_picked and arch == HOPPER else [pytest.mark.medium]
-            if not is_picked and arch != HOPPER:
+            if arch != HOPPER and not (is_picked and arch in (OLDEST, NEWEST)):
                 marks = [pytest.mark.slow]
             macros = "".join(f"-{value}" for _, value in unit.macros) if unit in REDUCE else ""
             name = f"{unit.stem}{macros}-{dtype}{'-signed' * signed}-{arch}"
@@ -142,12 +118,11 @@ def with_types(units, dtypes):
 
 
 @pytest.mark.medium
-@needs_nvrtc
 @pytest.mark.parametrize(("unit", "dtype", "signed", "arch"), combinations())
-def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
+def test_every_unit_compiles_without_a_warning(nvrtc, unit, dtype, signed, arch):
     if arch not in nvrtc.architectures():
         pytest.skip(f"this NVRTC does not compile for sm_{arch}")
-    result = compiled(unit, dtype, arch, signed=signed)
+    result = compiled(nvrtc, unit, dtype, arch, signed=signed)
     assert not warnings_in(result.log), result.log
     assert result.n_bytes > 0
     if unit != UPLOAD or dtype.itemsize == 4:
@@ -156,25 +131,22 @@ def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
     assert max(result.spilled.values(), default=0) <= MOST_SPILLED, f"{unit.stem} spills: {result.spilled}"
 
 
-@needs_nvrtc
 @pytest.mark.parametrize(("unit", "dtype"), with_types(UNITS, ("float32", "uint64")))
-def test_every_unit_compiles_for_more_edges_than_32_bits_count(unit, dtype):
-    result = compiled(unit, dtype, HOPPER, wide_offsets=True)
+def test_every_unit_compiles_for_more_edges_than_32_bits_count(nvrtc, unit, dtype):
+    result = compiled(nvrtc, unit, dtype, HOPPER, wide_offsets=True)
     assert not warnings_in(result.log), result.log
 
 
-@needs_nvrtc
 @pytest.mark.parametrize(("unit", "dtype"), with_types(OTHER_UNITS, ("float32", "int64")))
-def test_every_option_compiles_without_a_warning(unit, dtype):
-    result = compiled(unit, dtype, HOPPER)
+def test_every_option_compiles_without_a_warning(nvrtc, unit, dtype):
+    result = compiled(nvrtc, unit, dtype, HOPPER)
     assert not warnings_in(result.log), result.log
     assert max(result.spilled.values()) <= MOST_SPILLED, f"{unit.macros} spills: {result.spilled}"
 
 
-@needs_nvrtc
 @pytest.mark.medium
 @pytest.mark.parametrize("name", ["adds", "adds-slots", "near-far"])
-def test_the_clock_that_runs_back_in_tests_compiles(name):
+def test_the_clock_that_runs_back_in_tests_compiles(nvrtc, name):
     unit, dtype = SOLVERS[name].units[0], np.dtype("uint32")
     options = (*kernel_options(unit, dtype), "-DSSSP_CLOCK_RUNS_BACK=1")
     result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, HOPPER)
@@ -182,8 +154,7 @@ def test_the_clock_that_runs_back_in_tests_compiles(name):
     assert "#if SSSP_CLOCK_RUNS_BACK" in (compile._GPU / "common/headers/memory_order.cuh").read_text()
 
 
-@needs_nvrtc
-def test_only_what_changed_is_compiled_again(tmp_path, monkeypatch):
+def test_only_what_changed_is_compiled_again(nvrtc, tmp_path, monkeypatch):
     monkeypatch.setattr(nvrtc, "REMEMBERED", tmp_path / "remembered")
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
@@ -204,14 +175,23 @@ def test_only_what_changed_is_compiled_again(tmp_path, monkeypatch):
     assert [made(), made(folder="b")] == [4, 4]
 
 
-@needs_nvrtc
-def test_a_warning_is_seen(tmp_path, monkeypatch):
+def test_a_warning_is_seen(nvrtc, tmp_path, monkeypatch):
     source = tmp_path / "careless.cu"
     source.write_text('extern "C" __global__ void careless_kernel() { int unused = 3; }')
     monkeypatch.setitem(compile.SOURCES, "careless", source)
-    result = compiled(Unit("careless", ("careless_kernel",)), np.dtype("uint32"), 75)
+    result = compiled(nvrtc, Unit("careless", ("careless_kernel",)), np.dtype("uint32"), 75)
     assert "declared but never referenced" in warnings_in(result.log)[0]
     assert result.registers.keys() == {"careless_kernel"}
+
+
+@pytest.mark.parametrize("solver", ON_GPU, ids=lambda solver: solver.name)
+def test_every_invariant_that_a_kernel_cites_is_defined(solver):
+    texts = [path.read_text() for path in compile.SOURCES[solver.name.replace("-", "_")].parent.glob("*.cu*")]
+    defined = {found for text in texts for found in re.findall(r"^//\s+([IF]\d)\. ", text, re.MULTILINE)}
+    if solver.name == "adds":
+        design = (Path(__file__).parents[3] / "docs/design/0002-adds-queue.md").read_text()
+        defined = set(re.findall(r"^\| ([IF]\d+)\b", design, re.MULTILINE))
+    assert {found for text in texts for found in re.findall(r"\b([IF]\d)\b", text)} == defined
 
 
 def test_the_types_and_the_unit_decide_the_options():

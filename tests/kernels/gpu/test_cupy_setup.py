@@ -45,138 +45,106 @@ def test_what_fits_is_ok(machine):
 
 
 @pytest.mark.parametrize(
-    ("name", "there", "state", "detail", "hint"),
+    ("there", "finding", "hint"),
     [
         (
-            "gpu",
             {"driver": None},
-            "absent",
-            "no NVIDIA driver (libcuda.so.1)",
+            "gpu absent: no NVIDIA driver (libcuda.so.1)",
             "the CPU solvers need none; a GPU needs NVIDIA's driver",
         ),
         (
-            "gpu",
             {"driver": None, "device_files": True},
-            "broken",
-            "the GPU's device files are here, but not the NVIDIA driver's library (libcuda.so.1)",
+            "gpu broken: the GPU's device files are here, but not the NVIDIA driver's library (libcuda.so.1)",
             "start the container with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         ),
         (
-            "gpu",
             {"driver": Driver(100)},
-            "absent",
-            "the NVIDIA driver sees no GPU",
+            "gpu absent: the NVIDIA driver sees no GPU",
             "`nvidia-smi` and `dmesg` show why",
         ),
         (
-            "gpu",
             {"driver": Driver(803)},
-            "broken",
-            "the NVIDIA driver's library and its kernel module are of different releases (error 803)",
+            "gpu broken: the NVIDIA driver's library and its kernel module are of different releases (error 803)",
             "restart the machine; in a container, use the host's libcuda.so.1",
         ),
         (
-            "gpu",
             {"driver": Driver(34)},
-            "broken",
-            "libcuda.so.1 is the CUDA toolkit's stub, not a driver",
+            "gpu broken: libcuda.so.1 is the CUDA toolkit's stub, not a driver",
             "take the toolkit's `stubs` folder out of LD_LIBRARY_PATH",
         ),
         (
-            "gpu",
             {"driver": Driver(999)},
-            "broken",
-            "the NVIDIA driver answers error 999 to cuInit",
+            "gpu broken: the NVIDIA driver answers error 999 to cuInit",
             "`nvidia-smi` shows more",
         ),
         (
-            "gpu",
             {"driver": Driver(0, 1, (12, 4), "GTX 1080", (6, 1))},
-            "broken",
-            "the GPU (GTX 1080) has compute capability 6.1, the kernels need 7.0",
+            "gpu broken: the GPU (GTX 1080) has compute capability 6.1, the kernels need 7.0",
             "use the CPU solvers, or a GPU from 2017 (Volta) on",
         ),
         (
-            "cupy",
             {"packages": []},
-            "absent",
-            "there is a GPU, but CuPy is not installed",
+            "cupy absent: there is a GPU, but CuPy is not installed",
             "pip install 'sssp-pipeline[gpu]'",
         ),
         (
-            "cupy",
             {"packages": [], "driver": Driver(0, 1, (13, 0), "NVIDIA H200", (9, 0))},
-            "absent",
-            "there is a GPU, but CuPy is not installed",
+            "cupy absent: there is a GPU, but CuPy is not installed",
             "pip install 'sssp-pipeline[cuda13]'",
         ),
         (
-            "cupy",
             {"packages": [("cupy-cuda11x", "13.6.0"), *CUDA12]},
-            "broken",
-            "several CuPy packages overwrite each other's files: cupy-cuda11x 13.6.0, cupy-cuda12x 14.2.0",
+            "cupy broken: several CuPy packages overwrite each other's files: cupy-cuda11x 13.6.0, cupy-cuda12x 14.2.0",
             "pip uninstall -y cupy-cuda11x cupy-cuda12x; then pip install 'sssp-pipeline[gpu]'",
         ),
         (
-            "cupy",
             {"driver": Driver(0, 1, (11, 4), "Tesla V100", (7, 0))},
-            "broken",
-            "cupy-cuda12x 14.2.0 needs a driver for CUDA 12.0, this one is for 11.4",
+            "cupy broken: cupy-cuda12x 14.2.0 needs a driver for CUDA 12.0, this one is for 11.4",
             "update the NVIDIA driver to 525 or later",
         ),
         (
-            "cupy",
             {"packages": [("cupy-cuda13x", "14.2.0")]},
-            "broken",
-            "cupy-cuda13x 14.2.0 needs a driver for CUDA 13.0, this one is for 12.4",
+            "cupy broken: cupy-cuda13x 14.2.0 needs a driver for CUDA 13.0, this one is for 12.4",
             "update the NVIDIA driver to 580 or later, or: pip uninstall -y cupy-cuda13x; then "
             "pip install 'sssp-pipeline[gpu]'",
         ),
         (
-            "cupy",
-            {"cupy": "ImportError: libcudart.so.12: cannot open shared object file"},
-            "broken",
-            "cupy-cuda12x 14.2.0 does not work here: ImportError: libcudart.so.12: cannot open shared object file",
+            {"cupy": "ImportError: no libcudart.so.12"},
+            "cupy broken: cupy-cuda12x 14.2.0 does not work here: ImportError: no libcudart.so.12",
             "pip uninstall -y cupy-cuda12x; then pip install 'sssp-pipeline[gpu]'",
         ),
         (
-            "nvrtc",
             {"nvrtc": "CuPy failed to load libnvrtc.so.12"},
-            "broken",
-            "NVRTC, CUDA's compiler, cannot be loaded: CuPy failed to load libnvrtc.so.12",
+            "nvrtc broken: NVRTC, CUDA's compiler, cannot be loaded: CuPy failed to load libnvrtc.so.12",
             "pip install 'nvidia-cuda-nvrtc-cu12==12.*', or install the CUDA 12 toolkit",
         ),
         (
-            "nvrtc",
             {"driver": Driver(0, 1, (13, 0), "RTX 5090", (12, 0)), "nvrtc": ((12, 4), [50, 75, 90])},
-            "broken",
-            "NVRTC 12.4 compiles for compute capability 5.0 to 9.0, this GPU has 12.0",
+            "nvrtc broken: NVRTC 12.4 compiles for compute capability 5.0 to 9.0, this GPU has 12.0",
             "pip install -U 'nvidia-cuda-nvrtc-cu12==12.*', or install a newer CUDA 12 toolkit",
         ),
         (
-            "nvrtc",
             {
                 "driver": Driver(0, 1, (13, 0), "Tesla V100", (7, 0)),
                 "packages": [("cupy-cuda13x", "14.2.0")],
                 "nvrtc": ((13, 0), [75, 120]),
             },
-            "broken",
-            "NVRTC 13.0 compiles for compute capability 7.5 to 12.0, this GPU has 7.0",
+            "nvrtc broken: NVRTC 13.0 compiles for compute capability 7.5 to 12.0, this GPU has 7.0",
             "pip uninstall -y cupy-cuda13x; then pip install 'sssp-pipeline[cuda12]'",
         ),
     ],
 )
-def test_what_is_wrong_and_what_to_do(machine, name, there, state, detail, hint):
+def test_what_is_wrong_and_what_to_do(machine, there, finding, hint):
     machine(**there)
     first = next(f for f in cupy_setup.gpu_findings() if f.state != "ok")
-    assert (first.name, first.state, first.detail, first.hint) == (name, state, detail, hint)
-    assert cupy_setup.gpu_missing() == detail
+    assert (f"{first.name} {first.state}: {first.detail}", first.hint) == (finding, hint)
+    assert cupy_setup.gpu_missing() == first.detail
     with pytest.raises(SsspError) as caught:
         cupy_setup.cupy_module()
-    assert (caught.value.message, caught.value.hint) == (detail, hint)
+    assert (caught.value.message, caught.value.hint) == (first.detail, hint)
     # `doctor` tells it too, and tries nothing that needs what is missing.
     told = {f.name: f for f in diagnose()}
-    assert told[name] == first
+    assert told[first.name] == first
     assert told["kernels"].state == "absent"
 
 
@@ -220,12 +188,7 @@ class Libcuda:
 
 @pytest.mark.parametrize(
     ("library", "answer"),
-    [
-        (None, None),
-        (Libcuda(init=803), Driver(803)),
-        (Libcuda(count=0), Driver(0)),
-        (Libcuda(), H200),
-    ],
+    [(None, None), (Libcuda(init=803), Driver(803)), (Libcuda(count=0), Driver(0)), (Libcuda(), H200)],
 )
 def test_what_the_driver_is_asked(monkeypatch, library, answer):
     def load(name):

@@ -156,8 +156,7 @@ def test_a_search_that_does_not_fit_beside_other_graphs_is_tried_again_without_t
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 @pytest.mark.parametrize("wide_offsets", [False, True])
 def test_a_graph_arrives_unchanged(dtype, wide_offsets):
-    made = rmat(scale=12)
-    graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+    graph = rmat(scale=12).graph(dtype)
     copy = device_graphs.upload(graph, wide_offsets=wide_offsets)
     assert_array_equal(copy.row_offsets.get(), graph.row_offsets)
     edges = copy.edges.get()

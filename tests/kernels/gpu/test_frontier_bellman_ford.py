@@ -42,10 +42,6 @@ def made(n_vertices, edges, dtype="uint32"):
     return csr_from_edges(src, dst, weights.astype(dtype), n_vertices)
 
 
-def generated(graph, dtype="uint32"):
-    return csr_from_edges(graph.src, graph.dst, graph.weights.astype(dtype), graph.n_vertices)
-
-
 def awkward_graphs(dtype="uint32"):
     """Graphs, each with a feature that an optimisation uses."""
     rng = np.random.default_rng(5)
@@ -59,8 +55,8 @@ def awkward_graphs(dtype="uint32"):
     yield made(300, [(int(rng.integers(i)), i, i % 9) for i in range(1, 300)], dtype)
     yield made(40, [(0, 1 + i % 39, 1000 - i) for i in range(999)], dtype)
     yield made(9, [(0, 1, 5), (1, 0, 5), (1, 2, 0), (2, 1, 0), (3, 4, 1), (2, 5, 1), (5, 5, 0)], dtype)
-    yield generated(rmat(scale=9), dtype)
-    yield generated(grid(25, 25, keep=0.7), dtype)
+    yield rmat(scale=9).graph(dtype)
+    yield grid(25, 25, keep=0.7).graph(dtype)
 
 
 # ---- without a GPU ----
@@ -251,7 +247,7 @@ def test_the_pieces_of_the_largest_hubs_are_larger():
 
 @pytest.mark.gpu
 def test_duplicates_are_processed_more_often_than_none():
-    graph = generated(rmat(scale=12))
+    graph = rmat(scale=12).graph()
     source = [int(np.argmax(np.diff(graph.row_offsets)))]
     once, often = (
         FrontierBellmanFord(remove_duplicates=removed).solve(graph, source, ANY).metrics[0]

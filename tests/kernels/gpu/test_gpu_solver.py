@@ -47,10 +47,6 @@ def every_pair(*dtypes):
     )
 
 
-def graph_of(made, dtype="uint32"):
-    return csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
-
-
 def star(leaves, dtype="uint32"):
     """A star with leaf i at distance i. The farthest leaves come first, so that nothing is in order."""
     ends = np.arange(leaves, 0, -1)
@@ -64,7 +60,7 @@ def distances_by_cpu(graph, sources, options=ANY):
 @pytest.mark.gpu
 @every_pair("uint32", "float32", "uint64", "float64")
 def test_twenty_repeats_give_the_same_bits(solver, dtype):
-    for graph in (graph_of(rmat(scale=13), dtype), graph_of(grid(120, 120, keep=0.7), dtype)):
+    for graph in (rmat(scale=13).graph(dtype), grid(120, 120, keep=0.7).graph(dtype)):
         sources = np.argsort(np.diff(graph.row_offsets))[-3:]
         expected = distances_by_cpu(graph, sources)
         for _ in range(20):
@@ -92,7 +88,7 @@ def test_more_pushes_than_a_block_holds_back(blocks, delta):
 @pytest.mark.gpu
 @every_pair("int32", "float32", "int64", "float64")
 def test_64_bit_row_offsets_give_the_same(solver, dtype, monkeypatch):
-    graph = graph_of(rmat(scale=11), dtype)
+    graph = rmat(scale=11).graph(dtype)
     expected = distances_by_cpu(graph, [1, 2, 3])
     monkeypatch.setattr(device_graphs, "MOST_EDGES_IN_32_BITS", 0)
     assert device_graphs.device_graph(graph).wide_offsets
@@ -110,7 +106,7 @@ def test_a_subnormal_weight_is_not_zero(solver, dtype):
 @pytest.mark.gpu
 def test_a_graph_is_uploaded_once_piece_by_piece_and_freed_with_the_host_graph(monkeypatch, device_pool):
     monkeypatch.setattr(device_graphs, "_EDGES_AT_ONCE", 1000)
-    graph = graph_of(rmat(scale=10))
+    graph = rmat(scale=10).graph()
     copy = device_graphs.device_graph(graph)
     assert device_graphs.device_graph(graph) is copy
     both = copy.edges.get().reshape(-1, 2)
@@ -126,7 +122,7 @@ def test_a_graph_is_uploaded_once_piece_by_piece_and_freed_with_the_host_graph(m
 @pytest.mark.gpu
 @EVERY_GPU_SOLVER
 def test_nothing_on_the_device_outlives_a_call_but_the_graph(solver, device_pool):
-    graph = graph_of(grid(100, 100))
+    graph = grid(100, 100).graph()
     solver.solve(graph, np.array([0]), ANY)
     gc.collect()
     used = device_pool.used_bytes()
@@ -150,7 +146,7 @@ def test_nothing_on_the_device_outlives_a_call_but_the_graph(solver, device_pool
     ],
 )
 def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_usable(kind, given):
-    graph = graph_of(grid(30, 30))
+    graph = grid(30, 30).graph()
     waiting = kind(absent_blocks=1, barrier_timeout_s=0.2, **given)
     what = "sources 0 to 0 of a batch" if kind is AddsLanes else "source 5"
     with pytest.raises(SsspError, match=rf"`{kind.name}` gave up {what}: after 0.2 s at barrier 1, "):
@@ -165,7 +161,7 @@ def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_
     [*product([NearFar], [1, 2, 5, 16, 132]), *product([FrontierBellmanFord], [1, 3, 8])],
 )
 def test_sources_that_share_the_gpu_keep_their_order(kind, sources_at_once):
-    graph = graph_of(grid(60, 60, keep=0.8))
+    graph = grid(60, 60, keep=0.8).graph()
     sources = np.arange(0, 3600, 89)
     solution = kind(sources_at_once=sources_at_once).solve(graph, sources, ANY)
     assert_array_equal(solution.distances, distances_by_cpu(graph, sources))
@@ -187,7 +183,7 @@ def test_a_path_too_long_among_many_is_that_of_the_first_source(solver, n_times,
 def test_a_graph_too_large_for_the_gpu_says_how_much_is_free(solver, monkeypatch):
     import cupy
 
-    graph = graph_of(grid(30, 30))
+    graph = grid(30, 30).graph()
 
     def full(size, dtype=None):
         raise cupy.cuda.memory.OutOfMemoryError(1 << 40, 0)
@@ -241,7 +237,7 @@ def test_without_a_gpu_the_solver_says_so_and_auto_goes_on(solver, monkeypatch):
 @pytest.mark.parametrize("kept", [Targets(np.array([3599, 0, 77])), Nothing()], ids=["targets", "nothing"])
 def test_kept_columns_in_several_device_batches(solver, dtype, kept, monkeypatch):
     monkeypatch.setattr(batch_solver, "device_batch", lambda *_: (7, 2))
-    graph = graph_of(grid(60, 60, keep=0.8), dtype)
+    graph = grid(60, 60, keep=0.8).graph(dtype)
     sources, options = np.arange(0, 3600, 89), SolveOptions(kept=kept)
     found, expected = (s.solve(graph, sources, options) for s in (solver, solver_named("delta-stepping")))
     assert_array_equal(found.distances, expected.distances)
@@ -251,7 +247,7 @@ def test_kept_columns_in_several_device_batches(solver, dtype, kept, monkeypatch
 
 @pytest.mark.parametrize("dtype", ["uint32", "int64", "float32", "float64"])
 def test_metrics_are_made_of_what_the_device_counted(dtype):
-    graph = graph_of(grid(30, 30, keep=0.7), dtype)
+    graph = grid(30, 30, keep=0.7).graph(dtype)
     sources = np.array([5, 500, 899])
     solution = solver_named("delta-stepping").solve(graph, sources, ANY)
     rows = solution.distances.view(bits_type(graph.weight_dtype))

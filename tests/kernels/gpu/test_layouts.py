@@ -7,13 +7,11 @@ of constants. Both are read from the PTX.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import re
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -45,14 +43,6 @@ from sssp_pipeline.kernels.gpu.papers.work_efficient import work_efficient
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import chunks
 
-_spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
-nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
-_spec.loader.exec_module(nvrtc)
-
-pytestmark = pytest.mark.skipif(
-    nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
-)
-
 #: Fields that stand in a struct within the struct.
 BARRIER = {"arrived": "barrier.arrived", "poison": "barrier.poison"}
 PAST_DEADLINE = {"kPastDeadline": gpu_solver.PAST_DEADLINE, "sizeof(BarrierWords)": pausing._BARRIER_BYTES}
@@ -80,26 +70,24 @@ class Mirrored:
     paths: dict[str, str] = field(default_factory=lambda: BARRIER)
 
 
+def same_names(module: ModuleType, names: str) -> dict[str, int]:
+    """Return constants of `module` by their C++ names: `kMostChain` is `MOST_CHAIN` or `_MOST_CHAIN` there."""
+    in_python = {name: re.sub("(?<=.)(?=[A-Z])", "_", name[1:]).upper() for name in names.split()}
+    of = vars(module)
+    return {name: int(of[other] if other in of else of[f"_{other}"]) for name, other in in_python.items()}
+
+
 def unit_of(solver: str) -> Unit:
     return next(unit for unit in SOLVERS[solver].units if unit.stem == solver.replace("-", "_"))
 
 
 def lanes(*, narrow: bool) -> Mirrored:
     n_lanes = 64 if narrow else 32
-    numbers = {
-        "kLanes": n_lanes,
-        "kChunk": adds_lanes._CHUNK,
-        "kPushShare": adds_lanes._PUSH_SHARE,
-        "kNoSource": adds_lanes._NO_SOURCE,
-        **({"kLaneLimit": adds_lanes._NARROW_LIMIT} if narrow else {}),
-    }
+    numbers = same_names(adds_lanes, "kChunk kPushShare kNoSource") | {"kLanes": n_lanes}
+    if narrow:
+        numbers["kLaneLimit"] = adds_lanes._NARROW_LIMIT
     unit = SOLVERS["adds-lanes"].unit(narrow=narrow)
-    return Mirrored(
-        unit,
-        {"State": adds_lanes._state(n_lanes)},
-        numbers | PAST_DEADLINE,
-        BARRIER,
-    )
+    return Mirrored(unit, {"State": adds_lanes._state(n_lanes)}, numbers | PAST_DEADLINE, BARRIER)
 
 
 def climbs(*, wide: bool) -> Mirrored:
@@ -112,14 +100,9 @@ def climbs(*, wide: bool) -> Mirrored:
             "Climbed": phast_gpu._CLIMBED,
             "Summary": device_rows._SUMMARY,
         },
-        {
-            "sizeof(Segment)": phast_gpu._SEGMENT_BYTES,
-            "kTile": int(chunks.TILE),
-            "kMostLow": chunks.MOST_LOW,
-            "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN),
-            "kTopBlocks": phast_gpu._TOP_BLOCKS,
-            "kSeedBlock": phast_gpu._SEED_BLOCK,
-        },
+        {"sizeof(Segment)": phast_gpu._SEGMENT_BYTES, "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN)}
+        | same_names(chunks, "kTile kMostLow")
+        | same_names(phast_gpu, "kTopBlocks kSeedBlock"),
     )
 
 
@@ -130,11 +113,11 @@ def sweeps(*, wide: bool) -> Mirrored:
         {
             "kSweepBlock": phast_gpu._BLOCK,
             "kRowsBlock": phast_gpu._BLOCK,
-            "kSide": phast_gpu._SIDE,
             "kLanesSide": phast_gpu._LANES_SIDE[wide],
             "kNoVertex": NO_VERTEX,
             "kInfinity": 2**64 - 1 if wide else device_hierarchy.MOST_NARROW + 1,
-        },
+        }
+        | same_names(phast_gpu, "kSide"),
     )
 
 
@@ -148,21 +131,10 @@ MIRRORED = {
     "adds": Mirrored(
         unit_of("adds"),
         {"Tuning": adds._TUNING, "Report": adds._REPORT, "Trace": adds._MOMENT},
-        {
-            "kHubEdges": hub_chunks.HUB_EDGES,
-            "kChunkEdges": hub_chunks.CHUNK_EDGES,
-            "kMostChain": adds._MOST_CHAIN,
-            "kBuckets": adds._BUCKETS,
-            "kPageEntries": adds._PAGE_ENTRIES,
-            "kSegments": adds._SEGMENTS,
-            "kMostHeads": adds._MOST_HEADS,
-            "kFlagsEach": adds._FLAGS_EACH,
-            "kPoolExhausted": adds._POOL_EXHAUSTED,
-            "kDeadline": adds._DEADLINE,
-            "kInvariant": adds._INVARIANT,
-            "kStalled": min(adds._POISON),
-            "kIndexSpent": max(adds._POISON),
-        },
+        same_names(hub_chunks, "kHubEdges kChunkEdges")
+        | same_names(adds, "kMostChain kBuckets kPageEntries kSegments kMostHeads kFlagsEach")
+        | same_names(adds, "kPoolExhausted kDeadline kInvariant")
+        | {"kStalled": min(adds._POISON), "kIndexSpent": max(adds._POISON)},
     ),
     "adds-lanes": lanes(narrow=False),
     "adds-lanes-narrow": lanes(narrow=True),
@@ -181,14 +153,9 @@ MIRRORED = {
     "distribution": Mirrored(
         distribution_on_device.distribution_unit(),
         {"Summary": device_rows._SUMMARY},
-        {
-            "kThreads": distribution_on_device._BLOCK,
-            "kCounters": distribution_on_device._COUNTERS,
-            "kAhead": distribution_on_device._AHEAD,
-            "kMostLimits": distribution.MOST_BUCKETS + 1,
-            "kMostShares": distribution.MOST_SHARES,
-            "kUnit": distribution.UNIT,
-        },
+        same_names(distribution_on_device, "kCounters kAhead")
+        | same_names(distribution, "kMostShares kUnit")
+        | {"kThreads": distribution_on_device._BLOCK, "kMostLimits": distribution.MOST_BUCKETS + 1},
     ),
     "edge-classes": Mirrored(
         edge_classes.EDGE_CLASSES,
@@ -204,21 +171,16 @@ MIRRORED = {
     "near-far": Mirrored(
         unit_of("near-far"),
         {"State": near_far._STATE},
-        {"kHubEdges": near_far._HUB_EDGES, "kChunkEdges": near_far._CHUNK_EDGES} | PAST_DEADLINE,
+        same_names(near_far, "kHubEdges kChunkEdges") | PAST_DEADLINE,
     ),
     "nearest": Mirrored(
         nearest_on_device.NEAREST,
-        numbers={
-            "kThreads": nearest_on_device._BLOCK,
-            "kMost": nearest.MOST_NEAREST,
-            "kNoVertex": NO_VERTEX,
-        },
+        numbers={"kThreads": nearest_on_device._BLOCK, "kMost": nearest.MOST_NEAREST, "kNoVertex": NO_VERTEX},
     ),
     "over-sources": Mirrored(
         over_sources_on_device.over_sources_unit(2, 3, nearest=True),
-        numbers={
-            "kReachedBy": over_sources.REACHED_BY,
-            "kNearest": over_sources.NEAREST,
+        numbers=same_names(over_sources, "kReachedBy kNearest")
+        | {
             "kSum": OVER.first_sum(),
             "kWithin": OVER.first_within(np.dtype("float64")),
             "kWords": OVER.n_words(np.dtype("float64")),
@@ -242,17 +204,8 @@ MIRRORED = {
     "reduce": Mirrored(
         reduce.reduce_unit(3, 2, 64),
         {"Summary": device_rows._SUMMARY},
-        {
-            "kSegment": reduce.SEGMENT,
-            "kReached": reductions.REACHED,
-            "kLargest": reductions.LARGEST,
-            "kMagnitude": reductions.MAGNITUDE,
-            "kLower": reductions.LOWER,
-            "kUpper": reductions.UPPER,
-            "kHarmonic": reductions.HARMONIC,
-            "kWithin": reductions.WITHIN,
-            "kWithin + kRadii * (1 + kAmounts)": REDUCED.n_columns(5),
-        },
+        same_names(reductions, "kSegment kReached kLargest kMagnitude kLower kUpper kHarmonic kWithin")
+        | {"kWithin + kRadii * (1 + kAmounts)": REDUCED.n_columns(5)},
     ),
     "row-facts": Mirrored(
         facts_on_device.ROW_FACTS,
@@ -273,7 +226,9 @@ template <class T> constexpr int test_kind<T*> = 'u';
 """
 
 
-def probed(unit: Unit, dtype: np.dtype, fields: list[tuple[str, str]], expressions: list[str]):
+def probed(
+    nvrtc: ModuleType, unit: Unit, dtype: np.dtype, fields: list[tuple[str, str]], expressions: list[str]
+):
     """Return the offset, size and kind of each (struct, field), and the value of each C++ expression."""
     structs = list(dict.fromkeys(struct for struct, _ in fields))
     numbers = []
@@ -314,7 +269,7 @@ def table(ptx: str, name: str) -> str:
 @pytest.mark.medium
 @pytest.mark.parametrize("dtype", ["uint32", "float64"])
 @pytest.mark.parametrize("name", MIRRORED)
-def test_python_repeats_what_the_compiler_laid_out(name, dtype):
+def test_python_repeats_what_the_compiler_laid_out(nvrtc, name, dtype):
     mirrored, dtype = MIRRORED[name], np.dtype(dtype)
     fields, expected = [], []
     for struct, record in mirrored.records.items():
@@ -323,7 +278,7 @@ def test_python_repeats_what_the_compiler_laid_out(name, dtype):
             expected.append((offset, type_.itemsize, type_.base.kind))
     sizes = {f"sizeof({struct})": record.itemsize for struct, record in mirrored.records.items()}
     numbers = sizes | mirrored.numbers
-    laid_out, values = probed(mirrored.unit, dtype, fields, list(numbers))
+    laid_out, values = probed(nvrtc, mirrored.unit, dtype, fields, list(numbers))
     assert dict(zip(fields, laid_out, strict=True)) == dict(zip(fields, expected, strict=True))
     assert dict(zip(numbers, values, strict=True)) == numbers
 

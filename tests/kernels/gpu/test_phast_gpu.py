@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -28,9 +30,8 @@ from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
 TOLD = ("source", "reached", "max_distance", "mean_distance")
 
 
-def graph_of(made, dtype="uint32", weights=None):
-    weights = made.weights if weights is None else weights
-    return csr_from_edges(made.src, made.dst, weights.astype(dtype), made.n_vertices)
+def with_weights(made, weights):
+    return replace(made, weights=np.broadcast_to(weights, made.src.shape)).graph()
 
 
 def assert_as_on_a_cpu(graph, sources, cutoff=None):
@@ -61,7 +62,7 @@ def test_lanes_hold_the_sources_and_few_more(n):
 
 @pytest.mark.parametrize("made", [road_like(5000), grid(30, 40), star(200), path(1)])
 def test_tiles_cover_every_place_once_and_bands_every_tile(made):
-    host = HostHierarchy(completion := completion_of(graph_of(made)), cut(completion))
+    host = HostHierarchy(completion := completion_of(made.graph()), cut(completion))
     tiles, bands = host.tiles
     places = [
         place
@@ -73,11 +74,11 @@ def test_tiles_cover_every_place_once_and_bands_every_tile(made):
     assert [first for first, _ in bands[1:]] == [end for _, end in bands[:-1]]
     assert (bands[0][0], bands[-1][1]) == (0, len(tiles))
     words = tiles["matrix"] + np.uint64(TILE) * tiles["n_boundary"]
-    assert words.max() <= host.n_words[0]
+    assert words.max() <= host.words_before[0][-1]
 
 
 def test_floats_are_refused_with_the_solvers_that_take_them():
-    graph = graph_of(grid(3, 3), "float64")
+    graph = grid(3, 3).graph("float64")
     told = SOLVERS["phast-gpu"].supports(graph.traits, SolveOptions())
     assert told is not None
     assert "`adds-slots` takes floats" in told
@@ -85,7 +86,7 @@ def test_floats_are_refused_with_the_solvers_that_take_them():
 
 # ---- with a GPU ----
 
-ROAD = graph_of(road_like(20_000))
+ROAD = road_like(20_000).graph()
 
 
 @pytest.mark.gpu
@@ -98,7 +99,7 @@ def test_lanes_of_every_number(n):
 @pytest.mark.parametrize("kept", [EveryVertex(), Nothing(), Targets(np.array([7, 5000]))])
 @pytest.mark.parametrize("n", [1, 32, 400])
 def test_calls_that_follow_each_other_with_other_sources(kept, n):
-    graph = graph_of(road_like(20_000))
+    graph = road_like(20_000).graph()
     rng = np.random.default_rng(4)
     for _ in range(5):  # from the third on, they are one launch
         sources = rng.integers(0, graph.n_vertices, n)
@@ -131,20 +132,19 @@ def test_roads_whose_directions_differ(dtype, cutoff):
     "made", [path(3000), star(700), grid(60, 60), grid(70, 70, keep=0.55), grid(1, 1), path(2)]
 )
 def test_trees_meshes_and_many_components(made):
-    assert_as_on_a_cpu(graph_of(made), np.arange(made.n_vertices)[:: max(1, made.n_vertices // 70)])
+    assert_as_on_a_cpu(made.graph(), np.arange(made.n_vertices)[:: max(1, made.n_vertices // 70)])
 
 
 @pytest.mark.gpu
 def test_zero_weights():
     made = road_like(3000)
-    assert_as_on_a_cpu(graph_of(made, weights=made.weights % 3 // 2), np.arange(0, 3000, 61))
+    assert_as_on_a_cpu(with_weights(made, made.weights % 3 // 2), np.arange(0, 3000, 61))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("weight", "is_wide"), [(40, False), (2**22, True)])
 def test_words_are_wide_where_distances_may_not_fit(weight, is_wide):
-    made = path(1000)
-    graph = graph_of(made, weights=np.full(len(made.src), weight))
+    graph = with_weights(path(1000), weight)
     assert device_hierarchy(device_graph(graph), host_hierarchy(graph)).wide == is_wide
     assert_as_on_a_cpu(graph, np.arange(0, 1000, 37))
 
@@ -206,7 +206,7 @@ def test_answers_of_sources_of_every_number(name, n, cutoff):
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint64"])
 def test_answers_with_words_of_both_widths(name, dtype):
-    graph = graph_of(grid(60, 60, keep=0.6), dtype)  # several components
+    graph = grid(60, 60, keep=0.6).graph(dtype)  # several components
     kept = kinds_of_answers(graph.n_vertices, 300)[name]
     assert_answered_as_by_dijkstra(graph, np.arange(0, 3600, 37), kept)
 
@@ -214,8 +214,7 @@ def test_answers_with_words_of_both_widths(name, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_where_words_are_wider_than_distances(name):
-    made = path(3000)
-    graph = graph_of(made, weights=np.full(len(made.src), 2**20))
+    graph = with_weights(path(3000), 2**20)
     assert device_hierarchy(device_graph(graph), host_hierarchy(graph)).wide
     kept = kinds_of_answers(graph.n_vertices, 2**30)[name]
     assert_answered_as_by_dijkstra(graph, np.arange(0, 3000, 37), kept)
@@ -224,7 +223,7 @@ def test_answers_where_words_are_wider_than_distances(name):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_of_several_device_batches_and_parts(name):
-    graph = graph_of(road_like(3000))
+    graph = road_like(3000).graph()
     sources = np.random.default_rng(1).integers(0, graph.n_vertices, 2300)
     kept = kinds_of_answers(graph.n_vertices, 9000)[name]
     assert_answered_as_by_dijkstra(graph, sources, kept, ends=[7, 900, 1500, 1501, 2300])

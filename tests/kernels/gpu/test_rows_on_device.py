@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.rows import transfers
-from sssp_pipeline.kernels.gpu.common.solvers import batch_pipeline, batch_solver
+from sssp_pipeline.kernels.gpu.common.solvers import batch_pipeline
 
 ON_GPU = [pytest.param(solver, id=name) for name, solver in SOLVERS.items() if solver.device == "gpu"]
 
@@ -30,10 +30,6 @@ PAIRS = [
     if solver.device == "gpu"
     and solver.supports(GraphTraits(2, 1, np.dtype(dtype), 1, 1, 1, 1), SolveOptions()) is None
 ]
-
-
-def csr_of(made, dtype):
-    return csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
 
 
 @pytest.fixture
@@ -92,7 +88,7 @@ def test_rows_that_do_not_fit_are_an_error_with_their_size(monkeypatch):
     monkeypatch.setattr(device_graphs, "cupy_module", lambda: cupy)
     monkeypatch.setattr(device_graphs, "free_bytes", lambda: 3 * 2**29)
     monkeypatch.setattr(device_graphs, "drop_others", lambda graph: asked.append(graph) or len(asked) < 3)
-    graph = csr_of(road_like(vertices=100, seed=1), "uint32")
+    graph = road_like(vertices=100, seed=1).graph("uint32")
     with pytest.raises(SsspError) as caught:
         device_graphs.rows_on_device(graph, (2**14, 2**20), np.dtype("uint32"))
     assert caught.value.message == (
@@ -109,7 +105,7 @@ def test_rows_that_do_not_fit_are_an_error_with_their_size(monkeypatch):
 @pytest.mark.parametrize(("solver", "dtype"), PAIRS)
 def test_every_solver_leaves_its_rows_on_the_device(solver, dtype, copied_bytes):
     cupy = cupy_module()
-    graph = csr_of(road_like(vertices=3000, seed=3), dtype)
+    graph = road_like(vertices=3000, seed=3).graph(dtype)
     sources = np.random.default_rng(1).integers(0, graph.n_vertices, 70).astype(np.uint32)
     for kept in (EveryVertex(), Targets(np.array([5, 0, graph.n_vertices - 1]))):
         shape = len(sources), kept.n_columns(graph.n_vertices)
@@ -131,25 +127,11 @@ def test_every_solver_leaves_its_rows_on_the_device(solver, dtype, copied_bytes)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("batch", [(7, 2), (64, 2), (1, 1), (200, 1)], ids=str)
-@pytest.mark.parametrize("name", ["adds-slots", "adds-lanes"])
-def test_rows_stay_whatever_the_device_batch(monkeypatch, name, batch):
-    graph = csr_of(road_like(vertices=3000, seed=3), "uint32")
-    sources = np.random.default_rng(1).integers(0, graph.n_vertices, 200).astype(np.uint32)
-    true = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions()).distances
-    monkeypatch.setattr(batch_solver, "device_batch", lambda *_: batch)
-    for ends in ([200], [3, 50, 120, 121, 200], list(range(1, 201))):
-        into = cupy_module().empty(true.shape, np.uint32)
-        list(SOLVERS[name].solve_parts(graph, sources, SolveOptions(into=into), ends))
-        assert_array_equal(into.get(), true)
-
-
-@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=str)
 @pytest.mark.parametrize("wide_offsets", [False, True], ids=["narrow", "wide"])
 def test_a_graph_of_the_device_is_the_graph_that_is_uploaded(monkeypatch, dtype, wide_offsets):
     cupy = cupy_module()
-    graph = csr_of(rmat(scale=12), dtype)
+    graph = rmat(scale=12).graph(dtype)
     uploaded = device_graphs.upload(graph, wide_offsets=wide_offsets)
     real = device_graphs.copy_to_device
 

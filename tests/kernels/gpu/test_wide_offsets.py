@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.generators import grid
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import MOST_EDGES_IN_32_BITS
@@ -39,8 +39,7 @@ def test_every_solver_finds_edges_beyond_2_to_the_32():
     _, memory = cupy_module().cuda.runtime.memGetInfo()
     if memory < 100 * 2**30:
         pytest.skip(f"the GPU has {memory / 2**30:.0f} GiB of memory, this test needs 100")
-    made = grid(rows=40, cols=50)
-    small = csr_from_edges(made.src, made.dst, made.weights.astype(np.uint32), made.n_vertices)
+    small = grid(rows=40, cols=50).graph()
     large = padded(small)
     assert large.n_edges > MOST_EDGES_IN_32_BITS
     sources = np.array([0, 999, 1999], np.uint32)

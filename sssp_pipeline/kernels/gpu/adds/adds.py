@@ -50,10 +50,7 @@ _TUNING, _REPORT = struct_type(_CONTROL, "Tuning"), struct_type(_CONTROL, "Repor
 _MOMENT = struct_type(_CONTROL, "Trace")
 #: At most this many moments of one search are recorded.
 _MOST_MOMENTS = 200_000
-_POISON = {
-    2: "nothing moved for {timeout_s:g} s",
-    4: "more than 2^32 entries were made in one bucket",
-}
+_POISON = {2: "nothing moved for {timeout_s:g} s", 4: "more than 2^32 entries were made in one bucket"}
 _POOL_EXHAUSTED, _DEADLINE, _INVARIANT = 1, 3, 100
 
 
@@ -280,28 +277,12 @@ class _AddsSearch(GpuSearch):
         self._source, self._known_poison = source, None
         self._control.data.memset_async(0, self._control.nbytes)
         self._report.data.memset_async(0, _REPORT.itemsize)
-        args = (
-            *self._graph.args,
-            np.uint32(self._graph.n_vertices),
-            np.uint32(self._hubs.n_chunks),
-            self._hubs.chunks,
-            self._hubs.vertices,
-            self._hubs.firsts,
-            np.uint32(self._hubs.n_hubs),
-            np.uint32(source),
-            self._limit,
-            distances,
-            self._processed,
-            self._entries,
-            self._counters,
-            np.uint32(self._n_pages),
-            np.uint32(self._n_mappings),
-            self._control,
-            self._tuning,
-            self._report,
-            self._traces,
-            np.uint64(1e9 * self._solver.stall_timeout_s),
-        )
+        n_vertices, _ = self._graph.sizes
+        of_search = np.uint32(source), self._limit, distances, self._processed
+        pool = self._entries, self._counters, np.uint32(self._n_pages), np.uint32(self._n_mappings)
+        state = self._control, self._tuning, self._report, self._traces
+        timeout_ns = np.uint64(1e9 * self._solver.stall_timeout_s)
+        args = (*self._graph.args, n_vertices, *self._hubs.args, *of_search, *pool, *state, timeout_ns)
         self._kernel(self._grid, self._threads, args)
 
     def grow(self) -> bool:
@@ -357,10 +338,7 @@ class _AddsSearch(GpuSearch):
             reason = f"invariant I{poison - _INVARIANT} does not hold"
         else:
             reason = _POISON[poison].format(timeout_s=self._solver.stall_timeout_s)
-        return SsspError(
-            f"`{self._solver.name}` gave up {what}: {reason}{state}",
-            hint=FREE_AGAIN,
-        )
+        return SsspError(f"`{self._solver.name}` gave up {what}: {reason}{state}", hint=FREE_AGAIN)
 
 
 def _too_few(n_pages: int, why: str) -> SsspError:

@@ -29,6 +29,11 @@ class HubChunks:
     n_chunks: int
     n_hubs: int
 
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The arguments of the search kernel for them."""
+        return np.uint32(self.n_chunks), self.chunks, self.vertices, self.firsts, np.uint32(self.n_hubs)
+
 
 @kept_with_graph
 def hub_chunks(on_device: DeviceGraph, graph: CsrGraph) -> HubChunks:
@@ -49,8 +54,5 @@ def listed_chunks(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     firsts = np.cumsum(n_chunks) - n_chunks
     vertices = np.repeat(hubs, n_chunks)
     numbers = np.arange(len(vertices)) - np.repeat(firsts, n_chunks)
-    return (
-        np.stack([vertices, numbers], axis=1).astype(np.uint32),
-        hubs.astype(np.uint32),
-        firsts.astype(np.uint32),
-    )
+    chunks = np.stack([vertices, numbers], axis=1)
+    return chunks.astype(np.uint32), hubs.astype(np.uint32), firsts.astype(np.uint32)

@@ -15,12 +15,7 @@ from sssp_pipeline.base.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.contract.forecast import Forecast, depth, graph_device_bytes
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.adds_lanes.incoming import incoming_edges
-from sssp_pipeline.kernels.gpu.common.cuda.compile import (
-    Kernel,
-    Unit,
-    cupy_module,
-    load_kernels,
-)
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
@@ -67,11 +62,8 @@ class AddsLanes(GpuBatchSolver):
     summary = "32 or 64 sources share each edge scan; many sources on graphs with hubs and short paths"
 
     def unit(self, *, narrow: bool) -> Unit:
-        macros = (
-            ("SSSP_THREADS", THREADS),
-            ("SSSP_BLOCKS_PER_SM", BLOCKS_PER_SM),
-            ("SSSP_NARROW", int(narrow)),
-        )
+        size = ("SSSP_THREADS", THREADS), ("SSSP_BLOCKS_PER_SM", BLOCKS_PER_SM)
+        macros = (*size, ("SSSP_NARROW", int(narrow)))
         return Unit("adds_lanes", (_SEARCH, _ROWS), macros, cooperative=True)
 
     @property
@@ -128,7 +120,7 @@ def fits_narrow(dtype: np.dtype, max_weight: float, limit: int) -> bool:
 
 
 def _scratch_bytes(graph: DeviceGraph) -> dict[str, int]:
-    """Return the bytes of each scratch array of a group of lanes, by its name in the kernel."""
+    """Return the bytes of each scratch array of a group of lanes, in the order of the kernel's arguments."""
     n_pushed = graph.n_edges // _PUSH_SHARE
     return {
         "lines": graph.n_vertices * 32 * graph.dtype.itemsize,
@@ -194,9 +186,8 @@ class _LanesSearch(BatchSearch):
         self._is_wide = Sent(np.array([not is_narrow], np.uint32))
 
         self._scratch = {name: cupy.empty(n, np.uint8) for name, n in _scratch_bytes(on_device).items()}
-        self._states = cupy.empty(
-            sum(each.width.state.itemsize for each in self._launches_for(n_sources)), np.uint8
-        )
+        n_bytes = sum(launch.width.state.itemsize for launch in self._launches_for(n_sources))
+        self._states = cupy.empty(n_bytes, np.uint8)
 
     def _width(self, is_narrow: bool, limit: np.generic, most: np.generic) -> _Width:
         n_lanes = 64 if is_narrow else 32
@@ -213,9 +204,8 @@ class _LanesSearch(BatchSearch):
         for begin in range(0, n_sources, group):
             for width in self._widths:
                 for first in range(begin, min(begin + group, n_sources), width.n_lanes):
-                    launches.append(
-                        _Launch(width, first, min(width.n_lanes, n_sources - first), state_offset)
-                    )
+                    n_lanes = min(width.n_lanes, n_sources - first)
+                    launches.append(_Launch(width, first, n_lanes, state_offset))
                     state_offset += width.state.itemsize
         return launches
 
@@ -227,40 +217,20 @@ class _LanesSearch(BatchSearch):
         sent = Sent(lanes)
         self._states.data.memset_async(0, self._states.nbytes)
         launches = self._launches_for(len(sources))
-        graph, incoming, scratch = self._graph, self._incoming, self._scratch
-        n_vertices = np.uint32(graph.n_vertices)
+        graph, incoming = self._graph, self._incoming
+        of_graph = *graph.args, incoming.graph.edges, incoming.graph.weights, incoming.targets, *graph.sizes
+        deltas = np.float32(self._delta), np.float32(self._growth)
+        timeout_ns = np.uint64(1e9 * self._solver.barrier_timeout_s)
         for launch in launches:
             width = launch.width
-            args = (
-                *graph.args,
-                incoming.graph.edges,
-                incoming.graph.weights,
-                incoming.targets,
-                n_vertices,
-                graph.row_offsets.dtype.type(graph.n_edges),
-                sent.on_device[launch.first :],
-                incoming.to_hub,
-                width.limit,
-                width.most,
-                np.float32(self._delta),
-                np.float32(self._growth),
-                *(scratch[name] for name in ("lines", "changed", "keys", "active_words", "chunks")),
-                self._is_wide.on_device,
-                self._states[launch.state_offset :],
-                np.uint32(width.grid + self._solver.absent_blocks),
-                np.uint64(1e9 * self._solver.barrier_timeout_s),
-                self._deadline_ns,
-            )
+            lanes = sent.on_device[launch.first :], incoming.to_hub, width.limit, width.most, *deltas
+            state = self._is_wide.on_device, self._states[launch.state_offset :]
+            waiting = np.uint32(width.grid + self._solver.absent_blocks), timeout_ns, self._deadline_ns
+            args = (*of_graph, *lanes, *self._scratch.values(), *state, *waiting)
             width.kernels[_SEARCH](width.grid, THREADS, args)
             into = rows[launch.first : launch.first + launch.n_sources]
-            args = (
-                scratch["lines"],
-                n_vertices,
-                np.uint32(launch.n_sources),
-                self._limit,
-                self._is_wide.on_device,
-                into,
-            )
+            sizes = np.uint32(graph.n_vertices), np.uint32(launch.n_sources)
+            args = (self._scratch["lines"], *sizes, self._limit, self._is_wide.on_device, into)
             kernel = width.kernels[_ROWS]
             kernel(kernel.resident_blocks(_ROWS_BLOCK), _ROWS_BLOCK, args)
 

@@ -13,12 +13,7 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast, depth
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.gpu.common.cuda.compile import (
-    Kernel,
-    Unit,
-    cupy_module,
-    load_kernels,
-)
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
@@ -118,12 +113,8 @@ class AddsSlots(GpuBatchSolver):
 
     def unit(self, shape: Shape) -> Unit:
         """Return what is compiled for blocks of this shape."""
-        macros = (
-            ("SSSP_THREADS", shape.threads),
-            ("SSSP_BLOCKS_PER_SM", shape.blocks_per_sm),
-            ("SSSP_PACKED", int(shape.packed)),
-        )
-        return Unit("adds_slots", (_KERNEL, _PACK_KERNEL), macros)
+        size = ("SSSP_THREADS", shape.threads), ("SSSP_BLOCKS_PER_SM", shape.blocks_per_sm)
+        return Unit("adds_slots", (_KERNEL, _PACK_KERNEL), (*size, ("SSSP_PACKED", int(shape.packed))))
 
     def shape_for(self, graph: CsrGraph) -> Shape:
         return self.shape or pick_shape(graph)
@@ -213,24 +204,12 @@ class _SlotsSearch(BatchSearch):
         del summaries
         sent = Sent(sources)
         self._words.data.memset_async(0, _PROGRESS.itemsize)
-        args = (
-            *self._graph.args,
-            self._packed,
-            np.uint32(_packed_bytes(self._graph) > _CACHED_BYTES),
-            np.uint32(self._graph.n_vertices),
-            sent.on_device,
-            np.uint32(len(sources)),
-            self._limit,
-            self._delta_bits,
-            rows,
-            self._far,
-            np.uint32(self._n_far),
-            self._spilled,
-            np.uint32(self._n_spilled),
-            self._deadline_ns,
-            self._words,
-            self._words[_PROGRESS.itemsize :],
-        )
+        graph, is_past_cache = self._graph, np.uint32(_packed_bytes(self._graph) > _CACHED_BYTES)
+        of_graph = *graph.args, self._packed, is_past_cache, np.uint32(graph.n_vertices)
+        of_search = sent.on_device, np.uint32(len(sources)), self._limit, self._delta_bits, rows
+        piles = self._far, np.uint32(self._n_far), self._spilled, np.uint32(self._n_spilled)
+        counts = self._words[_PROGRESS.itemsize :]
+        args = (*of_graph, *of_search, *piles, self._deadline_ns, self._words, counts)
         self._kernel(min(self._slots, len(sources)), self._threads, args)
         words = fetch(self._words[: _PROGRESS.itemsize + len(sources) * _COUNTS.itemsize])
         return lambda: self._counts(sent, sources, words)

@@ -43,23 +43,14 @@ def classified_edges(on_device: DeviceGraph, *, signed: bool) -> ClassifiedEdges
     """
     cupy = cupy_module()
     kernels = load_kernels(EDGE_CLASSES, on_device.dtype, wide_offsets=on_device.wide_offsets, signed=signed)
-    offset_type = on_device.row_offsets.dtype.type
-    graph = (*on_device.args, np.uint32(on_device.n_vertices), offset_type(on_device.n_edges))
 
     def run(name: str, *args: Any) -> None:
         kernel = kernels[name]
-        kernel(kernel.resident_blocks(_BLOCK), _BLOCK, (*graph, *args))
+        kernel(kernel.resident_blocks(_BLOCK), _BLOCK, (*on_device.args, *on_device.sizes, *args))
 
-    in_degrees, loops, parallel, counts, n_listed = (
-        _zeros(count, dtype)
-        for count, dtype in (
-            (on_device.n_vertices, np.uint32),
-            (on_device.n_vertices, np.uint32),
-            (1, np.uint32),
-            (_CLASSES, np.uint64),
-            (1, np.uint64),
-        )
-    )
+    n_vertices = on_device.n_vertices
+    in_degrees, loops, parallel = (_zeros(count, np.uint32) for count in (n_vertices, n_vertices, 1))
+    counts, n_listed = _zeros(_CLASSES, np.uint64), _zeros(1, np.uint64)
     run("edge_degrees_kernel", in_degrees, loops, parallel)
     run("count_classes_kernel", in_degrees, loops, counts)
     n_edges_of_class = counts.get()

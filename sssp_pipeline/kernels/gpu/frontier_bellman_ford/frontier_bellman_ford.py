@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.contract.forecast import (
-    LAUNCH_S,
-    Forecast,
-    one_source_s,
-    skew,
-)
+from sssp_pipeline.kernels.contract.forecast import LAUNCH_S, Forecast, one_source_s, skew
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
@@ -161,11 +156,7 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
     state_type = _STATE
 
     def __init__(
-        self,
-        solver: FrontierBellmanFord,
-        graph: CsrGraph,
-        on_device: DeviceGraph,
-        options: SolveOptions,
+        self, solver: FrontierBellmanFord, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
     ) -> None:
         super().__init__(solver, graph, on_device, options)
         cupy = cupy_module()
@@ -202,19 +193,11 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
         return row + sum(array.nbytes for array in arrays if array is not None)
 
     def arguments(self, until: int) -> tuple[Any, ...]:
-        return (
-            *self._edges.args,
-            np.uint32(self._edges.n_vertices),
-            np.uint32(self._source),
-            self._limit,
-            np.uint32(until),
-            np.uint32(0 if self._solver.virtual_warps == "dynamic" else self._solver.virtual_warps),
-            np.uint32(self._cut_above),
-            np.uint32(self._piece_bits),
-            *self._leaves,
-            self._distances,
-            self._stamps,
-            self._frontiers,
-            np.uint32(self._capacity),
-            *self.state_arguments,
-        )
+        virtual_warps = self._solver.virtual_warps
+        n_lanes = np.uint32(0 if virtual_warps == "dynamic" else virtual_warps)
+        source, n_vertices = np.uint32(self._source), np.uint32(self._edges.n_vertices)
+        of_search = source, self._limit, np.uint32(until), n_lanes
+        pieces = np.uint32(self._cut_above), np.uint32(self._piece_bits)
+        memory = self._distances, self._stamps, self._frontiers, np.uint32(self._capacity)
+        of_graph = *self._edges.args, n_vertices
+        return (*of_graph, *of_search, *pieces, *self._leaves, *memory, *self.state_arguments)

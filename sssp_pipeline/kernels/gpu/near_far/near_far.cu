@@ -42,7 +42,7 @@
 
 #include "device_graph.cuh"
 #include "grid_barrier.cuh"
-#include "take_place.cuh"
+#include "piles.cuh"
 #include "warp.cuh"
 
 // A warp walks up to this many edges of one vertex by itself: 16 rounds of 32 edges.
@@ -50,15 +50,10 @@ constexpr word32 kHubEdges = 512;
 constexpr word32 kChunkEdges = 256;
 // From this mean number of edges a vertex, consecutive entries go to different blocks.
 constexpr word32 kSpreadEdges = 8;
-// Entries that a block holds for each pile before it pushes them one by one. The number leaves room for two blocks in
-// the shared memory of the smallest GPU, 64 KiB.
-constexpr word32 kHeld = 3584;
 // Edges that a thread relaxes at a time, so that their accesses overlap.
 constexpr int kTogether = 2;
 // In the free bits of the near pile's count: this superstep has cut a hub.
 constexpr word64 kHubIsCut = word64{1} << kFreeBits;
-
-constexpr distance_bits kNoDistance = ~distance_bits{0};
 
 struct State {
     BarrierWords barrier;
@@ -73,94 +68,6 @@ struct State {
 };
 
 static_assert(sizeof(State) == 104, "near_far.py reads it by these offsets");
-
-struct Piles {
-    word32* near_piles;    // (2, V)
-    word32* far_piles;     // (2, V)
-    word32* marks;         // (2, V / 32 + 1) vertices in the near pile, by the parity of the superstep
-    uint2* hub_chunks;     // {vertex, number of the chunk in its row}
-};
-
-// Entries that one block collects in shared memory before it pushes them.
-struct Held {
-    word32 near[kHeld];
-    word32 far[kHeld];
-    word32 near_count;
-    word32 far_count;
-    word32 near_place;
-    word32 far_place;
-    distance_bits far_min;
-
-    // For one thread of the block.
-    __device__ __forceinline__ void clear() {
-        near_count = 0;
-        far_count = 0;
-        far_min = kNoDistance;
-    }
-};
-
-// The piles that this superstep pushes to.
-struct Target {
-    word32* near;
-    word64* near_counted;
-    word32* near_marks;
-    word32* far;
-    word32* far_count;
-    word64* far_min_complement;
-};
-
-__device__ __forceinline__ void push_near(Held& held, const Target& to, word32 v) {
-    const word32 bit = 1u << (v & 31);
-    if ((atomicOr(&to.near_marks[v >> 5], bit) & bit) != 0) {  // I2
-        return;
-    }
-    const word32 place = atomicAdd(&held.near_count, 1);
-    if (place < kHeld) {
-        held.near[place] = v;
-    } else {
-        to.near[take_place(to.near_counted) & kCountMask] = v;
-    }
-}
-
-__device__ __forceinline__ void push_far(Held& held, const Target& to, word32 v) {
-    const word32 place = atomicAdd(&held.far_count, 1);
-    if (place < kHeld) {
-        held.far[place] = v;
-    } else {
-        to.far[take_place(to.far_count)] = v;
-    }
-}
-
-// Moves the held entries to the piles. All threads of the block call it together; a barrier must follow.
-__device__ void push_held(Held& held, const Target& to, distance_bits far_min) {
-    if (far_min != kNoDistance) {
-        atomicMin(&held.far_min, far_min);
-    }
-    __syncthreads();
-    const word32 near_count = min(held.near_count, kHeld);
-    const word32 far_count = min(held.far_count, kHeld);
-    if (threadIdx.x == 0 && near_count > 0) {
-        held.near_place = static_cast<word32>(atomicAdd(to.near_counted, word64{near_count}) & kCountMask);
-    }
-    if (threadIdx.x == 32 % blockDim.x) {
-        if (far_count > 0) {
-            held.far_place = atomicAdd(to.far_count, far_count);
-        }
-        if (held.far_min != kNoDistance) {
-            atomicMax(to.far_min_complement, ~static_cast<word64>(held.far_min));
-        }
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        held.clear();
-    }
-    for (word32 i = threadIdx.x; i < near_count; i += blockDim.x) {
-        to.near[held.near_place + i] = held.near[i];
-    }
-    for (word32 i = threadIdx.x; i < far_count; i += blockDim.x) {
-        to.far[held.far_place + i] = held.far[i];
-    }
-}
 
 // An entry of the near pile, as the thread that took it sees it.
 struct Taken {

@@ -32,6 +32,8 @@ SOURCES_AT_ONCE = 8
 _KERNEL = "near_far_search_kernel"
 #: As in `near_far.cu`.
 _HUB_EDGES, _CHUNK_EDGES = 512, 256
+#: Room for the state of a search.
+_STATE_BYTES = 4096
 _STATE = struct_type(Path(__file__).with_name("near_far.cu"), "State")
 
 
@@ -67,7 +69,8 @@ class NearFar(BarrierSolver):
     def start_many(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> list[GpuSearch]:
-        count = max(1, min(n_sources, self.sources_at_once, _fitting(on_device)))
+        fitting = free_bytes() // 2 // (self.forecast(graph.traits, 1).source_bytes + _STATE_BYTES)
+        count = max(1, min(n_sources, self.sources_at_once, fitting))
         return [_NearFarSearch(self, graph, on_device, options, count) for _ in range(count)]
 
 
@@ -80,12 +83,6 @@ def pick_delta(graph: CsrGraph) -> float:
     """
     traits = graph.traits
     return DELTA_FACTOR * traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
-
-
-def _fitting(graph: DeviceGraph) -> int:
-    """Return how many searches fit half of the free memory."""
-    per_search = graph.n_vertices * (2 * graph.dtype.itemsize + 17) + graph.n_edges // 16 + 4096
-    return free_bytes() // 2 // per_search
 
 
 class _NearFarSearch(PausingSearch[NearFar]):
@@ -109,20 +106,10 @@ class _NearFarSearch(PausingSearch[NearFar]):
 
     def arguments(self, until: int) -> tuple[Any, ...]:
         del until  # it takes no negative weights, so it never pauses
-        return (
-            *self._on_device.args,
-            np.uint32(self._on_device.n_vertices),
-            np.uint32(self._source),
-            self._limit,
-            self._delta_bits,
-            self._distances,
-            self._processed,
-            self._near_piles,
-            self._far_piles,
-            self._marks,
-            self._hub_chunks,
-            *self.state_arguments,
-        )
+        source, n_vertices = np.uint32(self._source), np.uint32(self._on_device.n_vertices)
+        of_search = source, self._limit, self._delta_bits, self._distances, self._processed
+        piles = self._near_piles, self._far_piles, self._marks, self._hub_chunks
+        return (*self._on_device.args, n_vertices, *of_search, *piles, *self.state_arguments)
 
     def progress(self, state: np.void) -> str:
         return f"far pile {state['far_count'].max()}"

@@ -39,15 +39,8 @@ _TILE = struct_type(Path(__file__).with_name("call.cuh"), "Tile")
 
 def customize_unit(*, wide: bool) -> Unit:
     """Return the unit of the kernels that compute the weights of arcs, with words of 64 bits if `wide`."""
-    kernels = (
-        "take_edges_kernel",
-        "compare_kernel",
-        "lower_triangles_kernel",
-        "longest_kernel",
-        "top_kernel",
-        "shorten_kernel",
-    )
-    return Unit("customize", kernels, (("SSSP_WIDE", int(wide)),))
+    names = "take_edges", "compare", "lower_triangles", "longest", "top", "shorten"
+    return Unit("customize", tuple(f"{name}_kernel" for name in names), (("SSSP_WIDE", int(wide)),))
 
 
 def matrices_unit(*, wide: bool) -> Unit:
@@ -79,6 +72,23 @@ class HostHierarchy:
         return np.argsort(small, kind="stable").astype(np.uint32), np.append(0, np.cumsum(counts))
 
     @cached_property
+    def n_tiles(self) -> np.ndarray:
+        """(C,) int64."""
+        return -(-np.diff(self.chunks.first_places).astype(np.int64) // int(TILE))
+
+    @cached_property
+    def words_before(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many words the matrices of earlier chunks have; each (C+1,) uint64.
+
+        The first counts the matrices from boundaries, the second those from own vertices.
+        """
+        offsets = self.chunks.first_places, self.chunks.boundary_offsets
+        n_own, n_boundary = (np.diff(begins).astype(np.uint64) for begins in offsets)
+        n_words = np.zeros((2, len(n_own) + 1), np.uint64)
+        np.cumsum([self.n_tiles.astype(np.uint64) * TILE * n_boundary, n_own**2], axis=1, out=n_words[:, 1:])
+        return n_words[0], n_words[1]
+
+    @cached_property
     def shapes(self) -> np.ndarray:
         """(C,) of `Chunk`."""
         chunks = self.chunks
@@ -87,37 +97,19 @@ class HostHierarchy:
         shapes["n_own"] = np.diff(chunks.first_places)
         shapes["first_boundary"] = chunks.boundary_offsets[:-1]
         shapes["n_boundary"] = np.diff(chunks.boundary_offsets)
-        n_own, n_boundary = (shapes[name].astype(np.uint64) for name in ("n_own", "n_boundary"))
-        n_tiles = -(-shapes["n_own"].astype(np.int64) // int(TILE))
-        for name, words in (
-            ("boundary_words", n_tiles.astype(np.uint64) * TILE * n_boundary),
-            ("own_words", n_own**2),
-        ):
-            shapes[name][1:] = np.cumsum(words)[:-1]
+        shapes["boundary_words"], shapes["own_words"] = (words[:-1] for words in self.words_before)
         return shapes
-
-    @property
-    def n_words(self) -> tuple[int, int]:
-        """How many words the matrices from boundaries and those from own vertices have, of all chunks."""
-        last = self.shapes[-1]
-        n_tiles = -(-int(last["n_own"]) // int(TILE))
-        return (
-            int(last["boundary_words"]) + n_tiles * int(TILE) * int(last["n_boundary"]),
-            int(last["own_words"]) + int(last["n_own"]) ** 2,
-        )
 
     @cached_property
     def tiles(self) -> tuple[np.ndarray, list[tuple[int, int]]]:
         """The tiles of all chunks, of `Tile`, and the first and the end of the tiles of each band."""
-        shapes = self.shapes
-        n_tiles = -(-shapes["n_own"].astype(np.int64) // int(TILE))
+        shapes, n_tiles = self.shapes, self.n_tiles
         ends = np.cumsum(n_tiles)
         of = np.repeat(np.arange(len(shapes)), n_tiles)
         inside = np.arange(len(of)) - (ends - n_tiles)[of]
         tiles = np.zeros(len(of), _TILE)
-        tiles["matrix"] = shapes["boundary_words"][of] + (
-            inside * int(TILE) * shapes["n_boundary"][of].astype(np.int64)
-        ).astype(np.uint64)
+        inside_words = inside * int(TILE) * shapes["n_boundary"][of].astype(np.int64)
+        tiles["matrix"] = shapes["boundary_words"][of] + inside_words.astype(np.uint64)
         tiles["first_boundary"], tiles["n_boundary"] = shapes["first_boundary"][of], shapes["n_boundary"][of]
         tiles["chunk"] = of
         tiles["first_place"] = shapes["first_place"][of] + inside * int(TILE)
@@ -235,11 +227,8 @@ def _make(
         down = up
     longest = cupy.zeros(2 * n_vertices + 1, np.uint64)
     longest_up, longest_down = longest[:n_vertices], longest[n_vertices:]
-    _lower_triangles(
-        kernels["lower_triangles_kernel"],
-        host,
-        (arc_offsets, heads, up, down, longest_up, longest_down, flags),
-    )
+    args = (arc_offsets, heads, up, down, longest_up, longest_down, flags)
+    _lower_triangles(kernels["lower_triangles_kernel"], host, args)
     of_all = cupy.zeros(1, np.uint64)
     kernels["longest_kernel"](*_grid(n_vertices), (longest_up, longest_down, np.uint32(n_vertices), of_all))
     bound = None if flags.get()[0] else int(of_all.get()[0])
@@ -251,37 +240,24 @@ def _make(
     at_places = np.empty(n_vertices, np.uint32)
     at_places[chunks.places] = np.arange(n_vertices, dtype=np.uint32)
     ranks_at, local_heads = _sent(at_places), _sent(chunks.local_heads)
-    n_from_boundary, n_from_own = host.n_words
+    n_from_boundary, n_from_own = (int(words[-1]) for words in host.words_before)
     from_boundary, from_own = cupy.empty(n_from_boundary, word), cupy.empty(n_from_own, word)
     n_top = int(shapes["n_own"][0])
     top = from_own[: n_top**2]
     top.fill(infinity)
     if n_top:
-        kernels["top_kernel"](
-            n_top, _BLOCK, (ranks_at, np.uint32(n_top), arc_offsets, local_heads, up, down, top)
-        )
+        args = (ranks_at, np.uint32(n_top), arc_offsets, local_heads, up, down, top)
+        kernels["top_kernel"](n_top, _BLOCK, args)
         for middle in range(n_top):
             kernels["shorten_kernel"](*_grid(n_top**2), (top, np.uint32(n_top), np.uint32(middle)))
     on_shapes = _sent(shapes.view(np.uint8))
     to_boundary = from_boundary if down is up else cupy.empty(n_from_boundary, word)
     if len(shapes) > 1:
-        load_kernels(matrices_unit(wide=wide), on_device.dtype)["matrices_kernel"](
-            len(shapes) - 1,
-            _TRIANGLES_BLOCK,
-            (
-                on_shapes,
-                np.uint32(1),
-                np.uint32(len(shapes)),
-                ranks_at,
-                arc_offsets,
-                local_heads,
-                up,
-                down,
-                from_boundary,
-                to_boundary,
-                from_own,
-            ),
-        )
+        kernel = load_kernels(matrices_unit(wide=wide), on_device.dtype)["matrices_kernel"]
+        arcs = ranks_at, arc_offsets, local_heads, up, down
+        matrices = from_boundary, to_boundary, from_own
+        args = (on_shapes, np.uint32(1), np.uint32(len(shapes)), *arcs, *matrices)
+        kernel(len(shapes) - 1, _TRIANGLES_BLOCK, args)
     places_of_vertices = chunks.places[completion.ranks]
     degrees = np.empty(n_vertices, np.int64)
     degrees[places_of_vertices] = np.diff(on_device.row_offsets.get().astype(np.int64))

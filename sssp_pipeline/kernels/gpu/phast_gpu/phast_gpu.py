@@ -287,10 +287,7 @@ class _Sweep(BatchSearch):
         """Launch the kernels of a batch."""
         hierarchy = self._hierarchy
         self._kernels["climb_kernel"](
-            n_sources,
-            1024 if n_sources <= _FEW else 256,
-            (self._bytes,),
-            shared_bytes=self._shared_bytes,
+            n_sources, 1024 if n_sources <= _FEW else 256, (self._bytes,), shared_bytes=self._shared_bytes
         )
         self._kernels["seed_kernel"](
             n_sources * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)

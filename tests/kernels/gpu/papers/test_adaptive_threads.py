@@ -30,10 +30,6 @@ WAYS = {
 EVERY_WAY = pytest.mark.parametrize(("solver", "switches"), WAYS.values(), ids=WAYS)
 
 
-def made(edges, dtype="uint32"):
-    return csr_from_edges(edges.src, edges.dst, edges.weights.astype(dtype), edges.n_vertices)
-
-
 def joined(n_vertices, edges, dtype="uint32"):
     src, dst, weights = np.array(edges, np.int64).reshape(-1, 3).T
     return csr_from_edges(src, dst, weights.astype(dtype), n_vertices)
@@ -48,8 +44,8 @@ def awkward(dtype):
         joined(40, [(0, 1 + i % 39, 1000 - i) for i in range(999)], dtype),
         joined(60, [(i, j, 4 * (j - i) ** 2) for i in range(60) for j in range(i + 1, 60)], dtype),
         joined(700, [(i, i + 1, 1 + i % 7) for i in range(699)] + [(699, 0, 1)], dtype),
-        made(grid(60, 60, keep=0.8), dtype),
-        made(rmat(scale=12), dtype),
+        grid(60, 60, keep=0.8).graph(dtype),
+        rmat(scale=12).graph(dtype),
         joined(10**6, [(0, 10**6 - 1, 3), (10**6 - 1, 5, 4), *((5, i, i) for i in range(9, 4009))], dtype),
     ]
     return [(graph, by_dijkstra(graph), work_of(graph, 0)) for graph in graphs]
@@ -116,7 +112,7 @@ def test_every_way_takes_the_same_steps_to_the_same_distances(solver, switches, 
 @pytest.mark.gpu
 @EVERY_WAY
 def test_how_often_it_switches(solver, switches):
-    graph = made(grid(60, 60, keep=0.8))
+    graph = grid(60, 60, keep=0.8).graph()
     search, row = searching(solver, graph)
     search.launch(row, 0)
     counts, state = search.finish(), search.state()
@@ -142,7 +138,7 @@ def searching(solver, graph):
 @EVERY_WAY
 @pytest.mark.parametrize("supersteps", [1, 2, 7])
 def test_a_search_goes_on_after_a_pause(solver, switches, supersteps):
-    graph = made(grid(20, 20, keep=0.8))
+    graph = grid(20, 20, keep=0.8).graph()
     search, row = searching(solver, graph)
     for _ in range(2):
         search.begin(row, 0)
@@ -185,7 +181,7 @@ def test_negative_weights_on_paths_longer_than_the_first_pause(solver, switches,
     ("block_size", "most_blocks"), [(64, 1), (64, None), (96, 7), (1024, 2), (1024, None)]
 )
 def test_any_shape_of_the_launch(mode, block_size, most_blocks):
-    graph = made(rmat(scale=13), "float32")
+    graph = rmat(scale=13).graph("float32")
     solver = AdaptiveThreads(mode=mode, block_size=block_size, most_blocks=most_blocks)
     sources = np.argsort(np.diff(graph.row_offsets))[-3:]
     expected = SOLVERS["dijkstra"].solve(graph, sources, ANY).distances
@@ -194,7 +190,7 @@ def test_any_shape_of_the_launch(mode, block_size, most_blocks):
 
 @pytest.mark.gpu
 def test_a_threshold_is_measured_once_for_a_graph_and_shape():
-    graph = made(grid(40, 40))
+    graph = grid(40, 40).graph()
     first, _ = searching(AdaptiveThreads(), graph)
     assert first.threshold_ns == 0
     AdaptiveThreads().solve(graph, np.array([0]), ANY)

@@ -43,10 +43,6 @@ def graph_of(edges, n_vertices, dtype="uint32"):
     return csr_from_edges(src, dst, weights.astype(dtype), n_vertices)
 
 
-def made_graph(made, dtype):
-    return csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
-
-
 def random_edges(n_vertices, n_edges, seed):
     """Edges with ties, zeros, loops and parallels; the last tenth of the vertices is on none."""
     rng = np.random.default_rng(seed)
@@ -101,7 +97,7 @@ def test_every_shape_of_the_launch(solver, shape):
     options = {t.name: getattr(solver, t.name) for t in solver.tunables}
     shaped = type(solver)(**options | {"block_size": shape[0], "block_count": shape[1]})
     for made, dtype in ((rmat(scale=11), "uint32"), (grid(40, 40, keep=0.8), "float32")):
-        graph = made_graph(made, dtype)
+        graph = made.graph(dtype)
         source = int(np.argmax(np.diff(graph.row_offsets)))
         found = shaped.solve(graph, np.array([source]), ANY)
         assert_array_equal(found.distances, by_dijkstra(graph, source))
@@ -128,7 +124,7 @@ def test_negative_weights_over_many_pauses(solver, dtype):
 @EVERY_VARIANT
 @pytest.mark.parametrize("dtype", ["int32", "float64"])
 def test_64_bit_row_offsets_give_the_same(solver, dtype, monkeypatch):
-    graph = made_graph(rmat(scale=11), dtype)
+    graph = rmat(scale=11).graph(dtype)
     monkeypatch.setattr(device_graphs, "MOST_EDGES_IN_32_BITS", 0)
     assert device_graph(graph).wide_offsets
     assert_array_equal(solver.solve(graph, np.array([1]), ANY).distances, by_dijkstra(graph, 1))
@@ -173,7 +169,7 @@ def test_the_list_keeps_the_order_of_the_edges(filter):
 def test_edge_lists_hold_both_ends_and_are_made_once(dtype, wide, monkeypatch):
     if wide:
         monkeypatch.setattr(device_graphs, "MOST_EDGES_IN_32_BITS", 0)
-    graph = made_graph(rmat(scale=10), dtype)
+    graph = rmat(scale=10).graph(dtype)
     on_device = device_graph(graph)
     sources = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
     by_source, by_target = edges_by_source(on_device), edges_by_target(on_device)

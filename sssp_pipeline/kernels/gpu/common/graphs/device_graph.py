@@ -61,6 +61,11 @@ class DeviceGraph:
         """The first three arguments of every kernel that walks edges."""
         return self.row_offsets, self.edges, self.weights
 
+    @property
+    def sizes(self) -> tuple[np.generic, np.generic]:
+        """The numbers of vertices and edges as arguments; edges are counted in the type of the row offsets."""
+        return np.uint32(self.n_vertices), self.row_offsets.dtype.type(self.n_edges)
+
 
 #: Copies by graph and device. `_kept` holds the kept ones, the most recently used last. `_alive` finds all.
 _kept: weakref.WeakKeyDictionary[CsrGraph, dict[int, DeviceGraph]] = weakref.WeakKeyDictionary()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,7 @@ def _rows(graph: DeviceGraph) -> Any:
     """Return the row of each edge, (E,) uint32 on the device."""
     kernel = load_kernels(TRANSPOSE, graph.dtype, wide_offsets=graph.wide_offsets)["rows_kernel"]
     rows = cupy_module().empty(graph.n_edges, np.uint32)
-    n_edges = graph.row_offsets.dtype.type(graph.n_edges)
-    args = (*graph.args, np.uint32(graph.n_vertices), n_edges, rows)
-    kernel(kernel.resident_blocks(_BLOCK), _BLOCK, args)
+    kernel(kernel.resident_blocks(_BLOCK), _BLOCK, (*graph.args, *graph.sizes, rows))
     return rows
 
 
@@ -57,16 +55,12 @@ def edges_by_target(graph: DeviceGraph) -> EdgesWithRows:
     offsets = np.zeros(n_vertices + 1, offset_type)
     np.cumsum(in_degrees.get(), out=offsets[1:])
 
-    row_offsets = cupy.empty(len(offsets), offset_type)
+    row_offsets, places = (cupy.empty(len(offsets), offset_type) for _ in range(2))
     row_offsets.set(offsets)
-    places = cupy.empty(len(offsets), offset_type)
     places.set(offsets)
     edges = cupy.empty(graph.edges.size, np.uint32)
     weights = None if graph.weights is None else cupy.empty(n_edges, np.uint64)
     rows = cupy.empty(n_edges, np.uint32)
-    args = (*graph.args, np.uint32(n_vertices), offset_type(n_edges), places, edges, weights, rows)
+    args = (*graph.args, *graph.sizes, places, edges, weights, rows)
     place(place.resident_blocks(_BLOCK), _BLOCK, args)
-    transposed = DeviceGraph(
-        row_offsets, edges, weights, graph.wide_offsets, n_vertices, n_edges, graph.dtype
-    )
-    return EdgesWithRows(transposed, rows)
+    return EdgesWithRows(replace(graph, row_offsets=row_offsets, edges=edges, weights=weights), rows)

@@ -44,30 +44,22 @@ def reduction_on_device(
 
 
 @reduction_on_device.register
-def _(
-    kept: EveryVertex, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
-) -> DeviceReduction:
+def _(kept: EveryVertex, *_: Any) -> DeviceReduction:
     return lambda rows, _: rows
 
 
 @reduction_on_device.register
-def _(
-    kept: Nothing, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
-) -> DeviceReduction:
+def _(kept: Nothing, *_: Any) -> DeviceReduction:
     return lambda rows, _: rows[:, :0]
 
 
 @reduction_on_device.register
-def _(
-    kept: Targets, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
-) -> DeviceReduction:
+def _(kept: Targets, n_rows: int, n_vertices: int, weight_dtype: np.dtype, *_: Any) -> DeviceReduction:
     return Gather(kept.vertices, n_rows, weight_dtype)
 
 
 @reduction_on_device.register
-def _(
-    kept: NearestOfRow, n_rows: int, n_vertices: int, weight_dtype: np.dtype, lane_bits: int = 0
-) -> DeviceReduction:
+def _(kept: NearestOfRow, n_rows: int, n_vertices: int, weight_dtype: np.dtype, *_: Any) -> DeviceReduction:
     return NearestOnDevice(kept.k, kept.targets, n_rows, weight_dtype)
 
 
@@ -78,18 +70,14 @@ def _(
     if kept not in _amounts:
         values = np.empty((0, n_vertices), np.int64) if kept.amounts is None else kept.amounts
         _amounts[kept] = StagedAmounts(values)
+    limits, n_words = kept.limits(weight_dtype), kept.n_columns(n_vertices)
     reduce = ReduceOnDevice(
-        kept.limits(weight_dtype),
-        _amounts[kept],
-        n_rows,
-        kept.n_columns(n_vertices),
-        harmonic=kept.harmonic,
-        lane_bits=lane_bits,
+        limits, _amounts[kept], n_rows, n_words, harmonic=kept.harmonic, lane_bits=lane_bits
     )
     if not kept.bounds and not kept.shares:
         return reduce
-    limits = distribution.limits_of(kept.bounds, weight_dtype)
-    distribute = DistributionOnDevice(limits, distribution.numerators_of(kept.shares), lane_bits)
+    bounds = distribution.limits_of(kept.bounds, weight_dtype)
+    distribute = DistributionOnDevice(bounds, distribution.numerators_of(kept.shares), lane_bits)
 
     def reduce_all(rows: Any, summaries: Any) -> Any:
         words = reduce(rows, summaries)

@@ -40,12 +40,7 @@ class StagedAmounts:
     """
 
     def __init__(self, values: np.ndarray) -> None:
-        self._values = values
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        n_amounts, n_vertices = self._values.shape
-        return n_amounts, n_vertices
+        self._values, self.shape = values, values.shape
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -93,11 +88,9 @@ class ReduceOnDevice:
         units += [harmonic_unit(lane_bits)] if harmonic else []
         loaded = [load_kernels(unit, limits.dtype) for unit in units]
         self._kernels = {name: kernel for kernels in loaded for name, kernel in kernels.items()}
-        self._blocks = {
-            name: sizes[lane_bits > 0] for name, sizes in _BLOCKS.items() if name in self._kernels
-        }
+        self._blocks = {name: _BLOCKS[name][lane_bits > 0] for name in _BLOCKS.keys() & self._kernels.keys()}
         self._resident = {
-            name: self._kernels[name].resident_blocks(block) for name, (block, _) in self._blocks.items()
+            name: self._kernels[name].resident_blocks(of[0]) for name, of in self._blocks.items()
         }
         self._reads_rows = len(limits) > 0
         self._limits, self._amounts, self._are_sent = Sent(limits), amounts, False

@@ -23,12 +23,7 @@ from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import facts_bytes
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device
 from sssp_pipeline.kernels.gpu.common.solvers.batch_pipeline import Buffer, WordsOfParts, solve_batches
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
-from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
-    GPU_LOCK,
-    GpuSolver,
-    Holding,
-    graph_on_device,
-)
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK, GpuSolver, Holding, graph_on_device
 from sssp_pipeline.kernels.host.solver import accumulator_of
 
 #: A call takes at most 1 / `_SHARE` of the free memory, since another thread may call too. A call that does not fit

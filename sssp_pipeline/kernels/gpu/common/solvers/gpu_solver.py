@@ -17,16 +17,8 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
-from sssp_pipeline.kernels.contract.solver import (
-    SolveOptions,
-    SourceMetrics,
-)
-from sssp_pipeline.kernels.gpu.common.cuda.compile import (
-    Kernel,
-    Unit,
-    cupy_module,
-    gpu_missing,
-)
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, gpu_missing
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import (
     DeviceGraph,
     device_graph,

@@ -127,20 +127,11 @@ class _AdaptiveSearch(PausingSearch[AdaptiveThreads]):
         return round(1e3 * self._solver.threshold_us)
 
     def arguments(self, until: int) -> tuple[Any, ...]:
-        return (
-            *self._on_device.args,
-            np.uint32(self._on_device.n_vertices),
-            np.uint32(self._source),
-            self._limit,
-            np.uint32(_MODES[self._solver.mode]),
-            np.uint64(self.threshold_ns),
-            np.uint32(until),
-            self._distances,
-            self._tentative,
-            self._marks,
-            self._lists,
-            *self.state_arguments,
-        )
+        source, n_vertices = np.uint32(self._source), np.uint32(self._on_device.n_vertices)
+        mode, threshold_ns = np.uint32(_MODES[self._solver.mode]), np.uint64(self.threshold_ns)
+        of_search = source, self._limit, mode, threshold_ns, np.uint32(until)
+        memory = self._distances, self._tentative, self._marks, self._lists
+        return (*self._on_device.args, n_vertices, *of_search, *memory, *self.state_arguments)
 
     def is_over(self) -> bool:
         state = self.state()

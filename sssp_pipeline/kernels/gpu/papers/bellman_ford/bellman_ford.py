@@ -8,14 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.contract.forecast import (
-    LAUNCH_S,
-    Forecast,
-    one_source_s,
-    skew,
-)
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit
@@ -50,15 +44,10 @@ class BellmanFord(EdgeParallelSolver):
 
     name = "bellman-ford"
     summary = "Every edge in every superstep, divided evenly among warps; one source over a whole GPU; negative weights"
-    is_exhibit = True
+    fitted = 0.16, 0.44, -0.15, -0.34
     tunables = (
         SYNC,
-        Tunable(
-            "order",
-            "source",
-            "The end by which the edges are ordered.",
-            ("source", "destination"),
-        ),
+        Tunable("order", "source", "The end by which the edges are ordered.", ("source", "destination")),
         Tunable(
             "segment_minimum",
             False,
@@ -83,14 +72,6 @@ class BellmanFord(EdgeParallelSolver):
         macros = (("SSSP_THREADS", self.block_size),)
         return Unit("bellman_ford", (_SEARCH, _SEGMENTS), macros, cooperative=True), TRANSPOSE
 
-    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        del n_sources
-        n_vertices, n_edges = max(traits.n_vertices, 1), max(traits.n_edges, 1)
-        times = 0.16 * n_vertices**0.44 * n_edges**-0.15 * skew(traits) ** -0.34
-        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-        source_s = max(times * one_source_s(traits), LAUNCH_S + 25e-12 * traits.n_edges)
-        return Forecast(source_s, row_bytes, fixed_bytes=4 * traits.n_edges)
-
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _BellmanFordSearch(self, graph, on_device, options)
 
@@ -106,15 +87,8 @@ class _BellmanFordSearch(EdgeParallelSearch):
         self._list = edges_by_target(on_device) if self._by_target else edges_by_source(on_device)
 
     def first_arguments(self) -> tuple[Any, ...]:
-        graph = self._list.graph
-        return (
-            *graph.args,
-            self._list.rows,
-            np.uint32(self._by_target),
-            np.uint32(graph.n_vertices),
-            graph.row_offsets.dtype.type(graph.n_edges),
-            *self.row_arguments,
-        )
+        graph, by_target = self._list.graph, np.uint32(self._by_target)
+        return (*graph.args, self._list.rows, by_target, *graph.sizes, *self.row_arguments)
 
     def counts(self, state: np.void) -> SearchCounts:
         supersteps = int(state["supersteps"])

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.contract.forecast import (
-    LAUNCH_S,
-    MOST_EDGES_IN_32_BITS,
-    Forecast,
-    one_source_s,
-    skew,
-)
+from sssp_pipeline.kernels.contract.forecast import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
@@ -46,7 +40,7 @@ class WorkEfficient(EdgeParallelSolver):
         "Edges of the vertices that the last superstep changed, listed by a prefix sum, then divided evenly; "
         "one source over a whole GPU; negative weights"
     )
-    is_exhibit = True
+    fitted = 0.17, 0.39, -0.11, -0.31
     tunables = (
         SYNC,
         Tunable(
@@ -64,15 +58,9 @@ class WorkEfficient(EdgeParallelSolver):
         macros = (("SSSP_THREADS", self.block_size),)
         return Unit("work_efficient", tuple(_KERNELS.values()), macros, cooperative=True), TRANSPOSE
 
-    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        del n_sources
-        n_vertices, n_edges = max(traits.n_vertices, 1), max(traits.n_edges, 1)
-        times = 0.17 * n_vertices**0.39 * n_edges**-0.11 * skew(traits) ** -0.31
+    def scratch_bytes(self, traits: GraphTraits) -> int:
         per_offset = 4 if traits.n_edges <= MOST_EDGES_IN_32_BITS else 8
-        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-        scratch = 4 * traits.n_vertices + per_offset * traits.n_edges
-        source_s = max(times * one_source_s(traits), LAUNCH_S + 25e-12 * traits.n_edges)
-        return Forecast(source_s, row_bytes + scratch, fixed_bytes=4 * traits.n_edges)
+        return 4 * traits.n_vertices + per_offset * traits.n_edges
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _WorkEfficientSearch(self, graph, on_device, options)
@@ -98,18 +86,8 @@ class _WorkEfficientSearch(EdgeParallelSearch):
 
     def first_arguments(self) -> tuple[Any, ...]:
         graph = self._list.graph
-        return (
-            *graph.args,
-            self._list.rows,
-            np.uint32(graph.n_vertices),
-            graph.row_offsets.dtype.type(graph.n_edges),
-            *self.row_arguments,
-            self._stamps,
-            self._to_process,
-            self._changed_vertices,
-            self._first_places,
-            self._block_sums,
-        )
+        memory = self._stamps, self._to_process, self._changed_vertices, self._first_places, self._block_sums
+        return (*graph.args, self._list.rows, *graph.sizes, *self.row_arguments, *memory)
 
     def counts(self, state: np.void) -> SearchCounts:
         return replace(super().counts(state), filter_s=float(state["filter_ns"]) / 1e9)

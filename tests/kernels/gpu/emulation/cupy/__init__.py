@@ -11,8 +11,8 @@ import os
 import re
 import subprocess
 import threading
-import types
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -32,10 +32,8 @@ _libc.free.argtypes = [ctypes.c_void_p]
 
 class _Block:
     def __init__(self, n):
-        self.ptr = _libc.malloc(max(n, 1) if n else 16)
-        if n:
-            ctypes.memset(self.ptr, 0xCD, n)
-        self.n = n
+        self.ptr = _libc.malloc(n or 16)
+        ctypes.memset(self.ptr, 0xCD, n)
 
     def __del__(self):
         _libc.free(self.ptr)
@@ -44,101 +42,86 @@ class _Block:
 class _Memory:
     """MemoryPointer."""
 
-    def __init__(self, array):
-        self._array = array
-
-    @property
-    def ptr(self):
-        return self._array._a.ctypes.data if self._array._a.size else 0
-
-    @property
-    def device(self):
-        return _device
+    def __init__(self, values):
+        self._values, self.ptr = values, values.ctypes.data if values.size else 0
 
     def _check(self, n):
-        assert 0 <= n <= self._array._room(), (n, self._array._room())
+        base = self._values
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        room = base.ctypes.data + base.nbytes - self._values.ctypes.data
+        assert 0 <= n <= room, (n, room)
 
-    def memset_async(self, value, n, stream=None):
+    def memset_async(self, value, n):
         self._check(n)
         if n:
             ctypes.memset(self.ptr, value, n)
 
-    memset = memset_async
-
-    def copy_from_host_async(self, ptr, n, stream=None):
+    def copy_from_host_async(self, ptr, n):
         self._check(n)
-        ctypes.memmove(self.ptr, int(getattr(ptr, "value", ptr)), n)
+        ctypes.memmove(self.ptr, ptr, n)
 
     def copy_from_device_async(self, other, n, stream=None):
         self._check(n)
         ctypes.memmove(self.ptr, other.ptr, n)
 
-    copy_from_device = copy_from_device_async
-
 
 def _wrap(x):
     if isinstance(x, np.ndarray):
-        return ndarray(x, None)
-    if isinstance(x, np.generic):
-        return ndarray(_own(np.asarray(x)), None)
-    return x
-
-
-def _own(values):
-    made = empty(values.shape, values.dtype)
-    made._a[...] = values
-    return made._a
+        return ndarray(x)
+    return asarray(x) if isinstance(x, np.generic) else x
 
 
 def _raw(x):
-    if isinstance(x, ndarray):
-        return x._a
     if isinstance(x, tuple):
-        return tuple(_raw(i) for i in x)
-    return x
+        return tuple(map(_raw, x))
+    return x._a if isinstance(x, ndarray) else x
 
 
-class ndarray:
-    __array_ufunc__ = None
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
+    device = SimpleNamespace(id=0)
 
-    def __init__(self, a, block):
-        self._a, self._block = a, block
+    def __init__(self, values):
+        self._a = values
 
     def __array__(self, *_, **__):
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
 
-    shape = property(lambda s: s._a.shape)
-    dtype = property(lambda s: s._a.dtype)
-    size = property(lambda s: s._a.size)
-    nbytes = property(lambda s: s._a.nbytes)
-    itemsize = property(lambda s: s._a.itemsize)
-    ndim = property(lambda s: s._a.ndim)
-    strides = property(lambda s: s._a.strides)
-    flags = property(lambda s: s._a.flags)
-    device = property(lambda s: _device)
-    data = property(lambda s: _Memory(s))
-    T = property(lambda s: _wrap(s._a.T))
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        assert not any(isinstance(x, np.ndarray) and x.ndim for x in inputs)
+        return _wrap(getattr(ufunc, method)(*map(_raw, inputs), **options))
+
+    def __getattr__(self, name):
+        """Return an attribute of the array of NumPy, but none by which NumPy would convert this one."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self._a, name)
+        return (lambda *args, **options: _wrap(found(*args, **options))) if callable(found) else found
 
     @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.data.ptr, False),
-            "version": 3,
-            "strides": None,
-        }
-
-    def _room(self):
-        base = self._a
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        return base.ctypes.data + base.nbytes - self._a.ctypes.data
+    def data(self):
+        return _Memory(self._a)
 
     def __len__(self):
         return len(self._a)
 
-    def get(self, stream=None, order="C", out=None, blocking=True):
+    def __int__(self):
+        return int(self._a)
+
+    def __float__(self):
+        return float(self._a)
+
+    def __bool__(self):
+        return bool(self._a)
+
+    def __getitem__(self, k):
+        return _wrap(self._a[_raw(k)])
+
+    def __setitem__(self, k, v):
+        assert not isinstance(v, np.ndarray) or v.ndim == 0
+        self._a[_raw(k)] = _raw(v)
+
+    def get(self, stream=None, out=None, blocking=True):
         if out is None:
             return np.array(self._a, order="C")
         assert (out.shape, out.dtype) == (self.shape, self.dtype)
@@ -150,161 +133,35 @@ class ndarray:
         assert (arr.shape, arr.dtype) == (self.shape, self.dtype)
         self._a[...] = arr
 
-    def fill(self, v):
-        self._a.fill(_raw(v))
 
-    def __getitem__(self, k):
-        return _wrap(self._a[_raw(k)])
-
-    def __setitem__(self, k, v):
-        assert not isinstance(v, np.ndarray) or v.ndim == 0
-        self._a[_raw(k)] = _raw(v)
-
-    def view(self, *a):
-        return _wrap(self._a.view(*a))
-
-    def __iter__(self):
-        return (_wrap(x) for x in self._a)
-
-    def __int__(self):
-        return int(self._a)
-
-    def __float__(self):
-        return float(self._a)
-
-    def __bool__(self):
-        return bool(self._a)
-
-    def __index__(self):
-        return int(self._a)
-
-    def item(self, *a):
-        return self._a.item(*a)
-
-    def tolist(self):
-        return self._a.tolist()
-
-    def copy(self):
-        return ndarray(_own(self._a), None)
-
-    def __del__(self):
-        pass
-
-
-def _method(name):
-    def f(self, *a, **k):
-        return _wrap(getattr(self._a, name)(*map(_raw, a), **{i: _raw(v) for i, v in k.items()}))
-
-    return f
-
-
-for _n in (
-    "astype",
-    "reshape",
-    "ravel",
-    "all",
-    "any",
-    "min",
-    "max",
-    "mean",
-    "sum",
-    "argmax",
-    "argmin",
-    "cumsum",
-    "repeat",
-    "squeeze",
-    "transpose",
-    "__eq__",
-    "__ne__",
-    "__lt__",
-    "__le__",
-    "__gt__",
-    "__ge__",
-    "__add__",
-    "__sub__",
-    "__mul__",
-    "__truediv__",
-    "__floordiv__",
-    "__mod__",
-    "__lshift__",
-    "__rshift__",
-    "__and__",
-    "__or__",
-    "__xor__",
-    "__invert__",
-    "__neg__",
-    "__radd__",
-    "__rsub__",
-    "__rmul__",
-):
-    setattr(ndarray, _n, _method(_n))
-
-
-def empty(shape, dtype=float, order="C"):
+def empty(shape, dtype=float):
     dtype = np.dtype(dtype)
-    shape = tuple(int(i) for i in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
     n = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if n > 8 * 2**30:
         raise cuda.memory.OutOfMemoryError("too much")
     block = _Block(n)
     buffer = (ctypes.c_ubyte * max(n, 1)).from_address(block.ptr)
     buffer._block = block  # kept by the array's base
-    a = np.frombuffer(buffer, np.uint8, n).view(dtype).reshape(shape) if n else np.empty(shape, dtype)
-    return ndarray(a, block)
+    return ndarray(
+        np.frombuffer(buffer, np.uint8, n).view(dtype).reshape(shape) if n else np.empty(shape, dtype)
+    )
 
 
 def zeros(shape, dtype=float):
     made = empty(shape, dtype)
-    made._a.fill(0)
-    return made
-
-
-def ones(shape, dtype=float):
-    made = empty(shape, dtype)
-    made._a.fill(1)
-    return made
-
-
-def full(shape, v, dtype=None):
-    made = empty(shape, dtype or np.asarray(v).dtype)
-    made._a.fill(v)
+    made.fill(0)
     return made
 
 
 def asarray(x, dtype=None):
     if isinstance(x, ndarray):
-        return x if dtype is None or x.dtype == dtype else x.astype(dtype)
-    return ndarray(_own(np.asarray(x, dtype)), None)
+        return x
+    values = np.asarray(x, dtype)
+    made = empty(values.shape, values.dtype)
+    made.set(values)
+    return made
 
-
-array = asarray
-
-
-def asnumpy(x):
-    return x.get() if isinstance(x, ndarray) else np.asarray(x)
-
-
-def empty_like(x):
-    return empty(x.shape, x.dtype)
-
-
-def concatenate(arrays, axis=0):
-    return _wrap(np.concatenate([_raw(a) for a in arrays], axis))
-
-
-def arange(*a, **k):
-    return _wrap(np.arange(*a, **k))
-
-
-uint32, uint64, int32, int64, float32, float64, uint8 = (
-    np.uint32,
-    np.uint64,
-    np.int32,
-    np.int64,
-    np.float32,
-    np.float64,
-    np.uint8,
-)
 
 ASM = [
     (
@@ -346,11 +203,6 @@ def _translated(text):
     return text
 
 
-@contextlib.contextmanager
-def _nothing():
-    yield
-
-
 def _headers(options):
     """Translate the include folders once."""
     new = []
@@ -374,26 +226,13 @@ def _headers(options):
 
 
 class RawModule:
-    def __init__(self, code=None, options=(), **_):
+    def __init__(self, code, options, **_):
         self._code, self._options = code, options
 
     def compile(self, log_stream=None):
         macros = [o for o in self._options if o.startswith("-D") and not o.startswith("-DSSSP_DIGEST")]
         code = f'#include "{_SHIM}"\n{_translated(self._code)}\n'
-        flags = [
-            *(
-                "-x",
-                "c++",
-                "-std=c++17",
-                "-O1",
-                "-w",
-                "-fpermissive",
-                "-ffp-contract=off",
-                "-fno-strict-aliasing",
-            ),
-            *_headers(self._options),
-            *macros,
-        ]
+        flags = [*_CPLUSPLUS, "-fno-strict-aliasing", *_headers(self._options), *macros]
         key = hashlib.sha256(repr((code, flags, _SHIM.read_text())).encode()).hexdigest()[:20]
         library = CACHE / f"{key}.so"
         if not library.exists():
@@ -402,18 +241,7 @@ class RawModule:
             names = re.findall(_KERNEL, _compiled([*flags, "-E", str(source)]))
             source.write_text(code + "".join(f"EMU_KERNEL({name})\n" for name in names))
             made = source.with_suffix(".so")
-            _compiled(
-                [
-                    *flags,
-                    "-fPIC",
-                    "-shared",
-                    "-fvisibility=hidden",
-                    "-fno-gnu-unique",
-                    str(source),
-                    "-o",
-                    str(made),
-                ]
-            )
+            _compiled([*flags, *_LIBRARY, str(source), "-o", str(made)])
             made.rename(library)
         self._library = ctypes.CDLL(str(library))
 
@@ -421,6 +249,8 @@ class RawModule:
         return _Function(name, getattr(self._library, f"emu_run_{name}"))
 
 
+_CPLUSPLUS = ["-x", "c++", "-std=c++17", "-O1", "-w", "-fpermissive", "-ffp-contract=off"]
+_LIBRARY = ["-fPIC", "-shared", "-fvisibility=hidden", "-fno-gnu-unique"]
 #: A kernel after the preprocessor.
 _KERNEL = r'extern "C" __attribute__\(\(visibility\("default"\)\)\) void\s+(\w+)\('
 
@@ -438,25 +268,26 @@ class _Function:
 
     def __init__(self, name, run):
         self.name, self._run = name, run
+        sizes, pointers = ctypes.c_size_t, ctypes.c_void_p
         run.restype = ctypes.c_int
         run.argtypes = [
             ctypes.c_uint,
             ctypes.c_uint,
-            ctypes.c_size_t,
-            ctypes.c_void_p,
-            ctypes.c_void_p,
-            ctypes.c_size_t,
+            sizes,
+            pointers,
+            pointers,
+            sizes,
             ctypes.c_int,
             ctypes.c_ulonglong,
         ]
-        self.kernel = types.SimpleNamespace(ptr=name)
+        self.kernel = SimpleNamespace(ptr=name)
 
     def __call__(self, grid, block, args, shared_mem=0):
         global _n_launches
         values, sizes = [], []
         for a in args:
             if isinstance(a, ndarray):
-                assert a._a.flags.c_contiguous
+                assert a.flags.c_contiguous
                 b = np.uint64(a.data.ptr).tobytes()
             elif isinstance(a, (np.ndarray, np.generic)):
                 b = a.tobytes()
@@ -476,56 +307,36 @@ class _Function:
         with _lock:
             _n_launches += 1
             order = _n_launches % 3
-            rc = self._run(
-                int(grid[0]),
-                int(block[0]),
-                int(shared_mem),
-                pointers,
-                n_bytes,
-                len(values),
-                order,
-                _n_launches,
-            )
+            rc = self._run(*grid, *block, shared_mem, pointers, n_bytes, len(values), order, _n_launches)
         if rc:
             raise AssertionError(f"EMU {self.name}{grid}{block}: code {rc} for argument sizes {sizes}")
 
 
-class _Device:
+class _Device(contextlib.nullcontext):
     id = 0
-    mem_info = (4 * 2**30, 8 * 2**30)
-    compute_capability = "90"
 
-    def __init__(self, id=0):
+
+class _Event:
+    def __init__(self, **_):
         pass
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *a):
+    def record(self, stream=None):
         pass
 
     def synchronize(self):
         pass
 
-    def use(self):
-        pass
 
-
-_device = _Device()
-
-
-class _Stream:
-    null = None
+class _Stream(contextlib.nullcontext):
     ptr = 0
-
-    def __init__(self, *a, **k):
-        pass
-
-    def synchronize(self):
-        pass
-
     #: The launches of the graph that is recorded.
     recorded = None
+
+    def __init__(self, non_blocking=False):
+        super().__init__()
+
+    def synchronize(self):
+        pass
 
     def begin_capture(self):
         _Stream.recorded = []
@@ -537,16 +348,8 @@ class _Stream:
     def record(self, event=None):
         return event or _Event()
 
-    def wait_event(self, e):
+    def wait_event(self, event):
         pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *a):
-        pass
-
-    done = True
 
 
 class _Graph:
@@ -556,22 +359,6 @@ class _Graph:
     def launch(self):
         for kernel, *arguments in self._launches:
             kernel(*arguments)
-
-
-_stream = _Stream()
-
-
-class _Event:
-    def __init__(self, *a, **k):
-        pass
-
-    def record(self, stream=None):
-        pass
-
-    def synchronize(self):
-        pass
-
-    done = True
 
 
 class CUDARuntimeError(RuntimeError):
@@ -586,21 +373,8 @@ class CompileException(Exception):
     pass
 
 
-class _Pinned:
-    def __new__(cls, n):
-        return (ctypes.c_ubyte * n)()
-
-
-class PinnedMemoryPointer:
-    pass
-
-
-class _PinnedPool:
-    def __init__(self, allocator=None):
-        pass
-
-    def malloc(self, n):
-        return (ctypes.c_ubyte * n)()
+def _pinned(n):
+    return (ctypes.c_ubyte * n)()
 
 
 def _memcpy2d(dst, dpitch, src, spitch, width, height, kind, stream):
@@ -608,64 +382,28 @@ def _memcpy2d(dst, dpitch, src, spitch, width, height, kind, stream):
         ctypes.memmove(dst + i * dpitch, src + i * spitch, width)
 
 
-class _Pool:
-    def __init__(self, *a):
-        pass
-
-    def free_bytes(self):
-        return 0
-
-    def used_bytes(self):
-        return 0
-
-    def free_all_blocks(self):
-        pass
-
-
 def get_default_memory_pool():
-    return _Pool()
+    return SimpleNamespace(free_bytes=lambda: 0)
 
 
-def get_default_pinned_memory_pool():
-    return _Pool()
-
-
-runtime = types.SimpleNamespace(
-    CUDARuntimeError=CUDARuntimeError,
-    free=lambda p: None,
-    getDeviceCount=lambda: 1,
-    memGetInfo=lambda: _Device.mem_info,
-    deviceGetAttribute=lambda a, d: _MULTIPROCESSORS,
-    memcpyDeviceToHost=2,
-    memcpy2DAsync=_memcpy2d,
-    hostRegister=lambda *a: None,
-    hostUnregister=lambda *a: None,
-    hostAllocPortable=1,
-    getDeviceProperties=lambda d: {
-        "name": b"emulated",
-        "totalGlobalMem": 8 * 2**30,
-        "multiProcessorCount": _MULTIPROCESSORS,
-    },
-    runtimeGetVersion=lambda: 12090,
-    driverGetVersion=lambda: 12090,
-)
-cuda = types.SimpleNamespace(
-    runtime=runtime,
+cuda = SimpleNamespace(
+    runtime=SimpleNamespace(
+        CUDARuntimeError=CUDARuntimeError,
+        free=lambda p: None,
+        getDeviceCount=lambda: 1,
+        memGetInfo=lambda: (4 * 2**30, 8 * 2**30),
+        deviceGetAttribute=lambda a, d: _MULTIPROCESSORS,
+        memcpyDeviceToHost=2,
+        memcpy2DAsync=_memcpy2d,
+    ),
     Device=_Device,
     Stream=_Stream,
     Event=_Event,
-    get_current_stream=lambda: _stream,
+    get_current_stream=_Stream,
     get_elapsed_time=lambda a, b: 0.001,
-    alloc_pinned_memory=lambda n: (ctypes.c_ubyte * n)(),
-    PinnedMemoryPool=_PinnedPool,
-    PinnedMemoryPointer=PinnedMemoryPointer,
-    MemoryPool=_Pool,
-    using_allocator=lambda a: _nothing(),
-    compiler=types.SimpleNamespace(CompileException=CompileException),
-    memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
-    driver=types.SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda f, b, s: 1),
-    nvrtc=types.SimpleNamespace(getVersion=lambda: (12, 9), getSupportedArchs=lambda: [90]),
-    is_available=lambda: True,
+    alloc_pinned_memory=_pinned,
+    PinnedMemoryPool=lambda allocator: SimpleNamespace(malloc=_pinned),
+    compiler=SimpleNamespace(CompileException=CompileException),
+    memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+    driver=SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda f, b, s: 1),
 )
-_Stream.null = _stream
-__version__ = "13.0.0"
