@@ -29,23 +29,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: The module of each name.
-_MODULES = {
-    "Distances": "api.distances",
-    "InputError": "base.errors",
-    "SsspError": "base.errors",
-    "StoredRun": "api.stored_run",
-    "dijkstra": "api.like_scipy",
-    "ingest": "api.workflows",
-    "nearest": "api.answers",
-    "open_run": "api.stored_run",
-    "open_store": "api.graphs",
-    "reduce": "api.answers",
-    "reduce_per_vertex": "api.answers",
-    "run": "api.workflows",
-    "run_each": "api.workflows",
-    "solve": "api.solving",
+#: The names that each module gives.
+_NAMES = {
+    "api.answers": ("nearest", "reduce", "reduce_per_vertex"),
+    "api.distances": ("Distances",),
+    "api.graphs": ("open_store",),
+    "api.like_scipy": ("dijkstra",),
+    "api.solving": ("solve",),
+    "api.stored_run": ("StoredRun", "open_run"),
+    "api.workflows": ("ingest", "run", "run_each"),
+    "base.errors": ("InputError", "SsspError"),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

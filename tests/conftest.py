@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,6 +24,15 @@ DATA = Path(os.environ.get("SSSP_TEST_DATA", Path(__file__).parents[1].parent / 
 
 #: Dask's workers that the tests start: see docs/guides/clusters.md. Dask reads it when it is imported.
 os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
+
+
+def helper(name: str) -> ModuleType:
+    """Return a module of tests/ that holds no tests."""
+    path = Path(__file__).parent / f"{name}.py"
+    spec = spec_from_file_location(path.stem, path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,6 +112,12 @@ def _no_waiting_for_the_disk():
 
 
 @pytest.fixture(scope="session")
+def entry_points() -> ModuleType:
+    """Give the module that writes the entry points of pyproject.toml."""
+    return helper("entry_points")
+
+
+@pytest.fixture(scope="session")
 def wait_until():
     """Give a function that returns the value of a condition as soon as it is true, and fails if that takes too long."""
 
@@ -131,9 +147,7 @@ def data_file():
 @pytest.fixture(scope="session")
 def slurm():
     """Give the environment of a SLURM of one node that runs on this machine; skipped where there is none to start."""
-    spec = spec_from_file_location("local_slurm", Path(__file__).parent / "deploy" / "local_slurm.py")
-    local_slurm = module_from_spec(spec)
-    spec.loader.exec_module(local_slurm)
+    local_slurm = helper("deploy/local_slurm")
     if reason := local_slurm.slurm_missing():
         pytest.skip(reason)
     # Not pytest's folder, whose path is too long for a socket.
@@ -151,19 +165,13 @@ def benchmark_module(monkeypatch):
 @pytest.fixture(scope="session")
 def numpy_answers():
     """Give the module that makes reductions and nearest vertices of whole rows with NumPy."""
-    spec = spec_from_file_location("numpy_answers", Path(__file__).with_name("numpy_answers.py"))
-    answers = module_from_spec(spec)
-    spec.loader.exec_module(answers)
-    return answers
+    return helper("numpy_answers")
 
 
 @pytest.fixture(scope="session")
 def screen():
     """Give the function that returns what a terminal shows."""
-    spec = spec_from_file_location("terminal", Path(__file__).with_name("terminal.py"))
-    terminal = module_from_spec(spec)
-    spec.loader.exec_module(terminal)
-    return terminal.screen
+    return helper("terminal").screen
 
 
 @pytest.fixture(scope="session")

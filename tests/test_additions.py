@@ -184,14 +184,8 @@ def toys(tmp_path, monkeypatch):
 
     def run(*words: str) -> tuple[int, str, str]:
         command = [sys.executable, "program.py", *words]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env=os.environ | {"NO_COLOR": "1", "COLUMNS": "400"},
-        )
+        plain = os.environ | {"NO_COLOR": "1", "COLUMNS": "400"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=plain)
         return done.returncode, done.stdout, done.stderr
 
     return run
@@ -224,9 +218,8 @@ def test_a_toy_format_solver_and_output_run_end_to_end(toys, recorded_anew):
 
     (file, *_) = sorted(Path("run/distances").iterdir())
     table = pq.ParquetFile(file).read()
-    pq.write_table(
-        table.set_column(1, "nearby", pa.array([c + 1 for c in table["nearby"].to_pylist()])), file
-    )
+    others = pa.array([count + 1 for count in table["nearby"].to_pylist()])
+    pq.write_table(table.set_column(1, "nearby", others), file)
     recorded_anew(RunFolder("run"))
     first = true_counts()[0]
     code, _, told = toys("verify", "run")

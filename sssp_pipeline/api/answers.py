@@ -29,6 +29,7 @@ from sssp_pipeline.workflow.reduce import ReducedValue, VertexValue, reduce_cont
 #: What others call some of the values.
 _OTHER_NAMES = {"eccentricity": "max_distance"}
 _OTHERS = "cutoff, solver, weight, columns, directed and dtype"
+_RADIUS = "a radius is a distance of zero or more"
 #: The column of `amounts` that has ids.
 _VERTEX = "vertex"
 
@@ -93,18 +94,19 @@ def reduce(
     bounds = None if histogram is None else _numbers(histogram)
     shares = None if quantiles is None else _numbers(quantiles)
     with naming_for(graph):
-        _check(asked, radii, amounts, bounds, shares, options.get("cutoff"))
+        _check_names(asked, ReducedValue)
+        _check_numbers("within", radii, math.inf, _RADIUS)
+        _check_numbers("histogram", bounds or (), math.inf, "a bound is a distance of zero or more")
+        _check_numbers("quantiles", shares or (), 1, "a share is a number from 0 to 1")
+        lists = {"values": asked, "within": radii, "histogram": bounds, "quantiles": shares}
+        _check_together({**lists, "amounts": amounts if amounts is None else {}}, options.get("cutoff"))
         named = _named(graph, options)
         found = VertexAmounts(np.empty((0, 0), np.int64), ())
         names: list[str] = []
         if amounts is not None:
             names, found = _amounts_of(amounts, named.ids, named.graph.n_vertices)
-        input_words = found.words() if names else None
         output = Reduced(
-            _form(named),
-            None if input_words is None else digest_of(input_words),
-            input_words,
-            named.graph.weight_dtype.name,
+            *_common(named, found.words() if names else None),
             tuple(asked),
             tuple(radii),
             tuple(names),
@@ -151,12 +153,12 @@ def reduce_per_vertex(
     radii = _numbers(within)
     with naming_for(graph):
         _check_names(asked, VertexValue)
-        _check_numbers("within", radii, math.inf, "a radius is a distance of zero or more")
+        _check_numbers("within", radii, math.inf, _RADIUS)
         _check_together({"per_vertex": {"values": asked, "within": radii}}, options.get("cutoff"))
         named = _named(graph, options)
-        per_vertex = PerVertex(_form(named), tuple(asked), tuple(radii))
-        weights = named.graph.weight_dtype.name
-        output = Reduced(_form(named), weights=weights, values=("reached",), per_vertex=per_vertex)
+        common = _common(named, None)
+        per_vertex = PerVertex(common[0], tuple(asked), tuple(radii))
+        output = Reduced(*common, values=("reached",), per_vertex=per_vertex)
         over = per_vertex.over
         words = over.none(named.graph.weight_dtype, named.graph.n_vertices)
         merging = threading.Lock()
@@ -198,20 +200,23 @@ def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options:
     with naming_for(graph):
         named = _named(graph, options)
         input_words = None if targets is None else np.unique(vertices_of(targets, named.ids, "target"))
-        digest = None if input_words is None else digest_of(input_words)
-        output = NearestVertices(_form(named), digest, input_words, named.graph.weight_dtype.name, k)
-        return _answer(named, sources, output, options)
+        return _answer(named, sources, NearestVertices(*_common(named, input_words), k), options)
 
 
 def _named(graph: Any, options: Options) -> NamedGraph:
     if unknown := [name for name in options if name not in Options.__annotations__]:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; the others are {_OTHERS}")
-    of_graph = {name: options.get(name) for name in ("columns", "directed", "dtype")}
-    return graph_of(graph, options.get("weight", "auto"), **of_graph)  # type: ignore[arg-type]
+    of_graph: Any = {name: value for name, value in options.items() if name not in ("cutoff", "solver")}
+    return graph_of(graph, **of_graph)
 
 
-def _form(named: NamedGraph) -> DistanceFormat:
-    return DistanceFormat("long", None, "none", predecessors=False, scale=named.scale)
+def _common(
+    named: NamedGraph, input_words: np.ndarray | None
+) -> tuple[DistanceFormat, str | None, np.ndarray | None, str]:
+    """Return the first fields of a `TableOutput`."""
+    form = DistanceFormat("long", None, "none", predecessors=False, scale=named.scale)
+    digest = None if input_words is None else digest_of(input_words)
+    return form, digest, input_words, named.graph.weight_dtype.name
 
 
 def _answer(named: NamedGraph, sources: Any, output: TableOutput, options: Options) -> pa.Table:
@@ -223,13 +228,7 @@ def _answer(named: NamedGraph, sources: Any, output: TableOutput, options: Optio
     return output.table(named.ids.originals(of_sources), words, named.ids, n_vertices)
 
 
-def _solve(
-    named: NamedGraph,
-    sources: np.ndarray,
-    output: TableOutput,
-    options: Options,
-    take: Take,
-) -> None:
+def _solve(named: NamedGraph, sources: np.ndarray, output: TableOutput, options: Options, take: Take) -> None:
     """Solve `sources` (S,) and give `take` what `output` needs. It raises the errors of `solve`."""
     kept = output.kept.checked(named.graph.n_vertices)
     cutoff = scaled_limit(options.get("cutoff"), named.scale)
@@ -243,37 +242,13 @@ def _numbers(given: Sequence[float] | float) -> list[Any]:
     return [number.item() if isinstance(number, np.generic) else number for number in numbers]
 
 
-def _check(
-    values: list[str],
-    radii: list[Any],
-    amounts: Any,
-    bounds: list[Any] | None,
-    shares: list[Any] | None,
-    cutoff: float | None,
-) -> None:
-    """Raise `InputError` for the first argument of `reduce` that cannot be used."""
-    _check_names(values, ReducedValue)
-    for name, numbers, most, hint in (
-        ("within", radii, math.inf, "a radius is a distance of zero or more"),
-        ("histogram", bounds or (), math.inf, "a bound is a distance of zero or more"),
-        ("quantiles", shares or (), 1, "a share is a number from 0 to 1"),
-    ):
-        _check_numbers(name, numbers, most, hint)
-    lists = {"histogram": bounds, "quantiles": shares}
-    reduce: dict[str, Any] = {"values": values, "within": radii, **lists}
-    reduce["amounts"] = amounts if amounts is None else {}
-    _check_together(reduce, cutoff)
-
-
 def _check_names(values: list[str], kind: Any) -> None:
     """Raise `InputError` for the first of `values` that is not of the literal `kind`."""
     known = list(get_args(kind))
     if unknown := [value for value in values if value not in known]:
+        close = did_you_mean(_OTHER_NAMES.get(str(unknown[0]), str(unknown[0])), known)
         raise InputError(
-            f"`values` has {listed(unknown)}, which is unknown",
-            hint=did_you_mean(_OTHER_NAMES.get(str(unknown[0]), str(unknown[0])), known)
-            + "Values: "
-            + ", ".join(known),
+            f"`values` has {listed(unknown)}, which is unknown", hint=f"{close}Values: {', '.join(known)}"
         )
 
 

@@ -37,11 +37,7 @@ Take = Callable[[int, Solution], None]
 
 
 def solve_sources(
-    graph: CsrGraph,
-    sources: np.ndarray,
-    options: SolveOptions,
-    solver: str,
-    take: Take,
+    graph: CsrGraph, sources: np.ndarray, options: SolveOptions, solver: str, take: Take
 ) -> list[SourceMetrics]:
     """Return the metrics of all `sources` (S,), in their order.
 
@@ -75,9 +71,8 @@ def solve_sources(
 
     def solve_part(first: int) -> list[SourceMetrics]:
         some = sources[first : first + size]
-        of_part = options
-        if options.into is not None:
-            of_part = replace(options, into=options.into[first : first + size])
+        into = options.into
+        of_part = options if into is None else replace(options, into=into[first : first + size])
         metrics: list[SourceMetrics] = []
         # The rows of a GPU come in batches, so that little pinned memory is taken.
         ends = [*range(batch, len(some), batch), len(some)] if chosen.device == "gpu" else [len(some)]
@@ -97,8 +92,8 @@ def solve_sources(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def filling(*arrays: tuple[Any, Callable[[Solution], Any]]) -> Take:
-    """Return what fills whole arrays (S, …) part by part.
+def filling(*arrays: tuple[Any, Callable[[Any], Any]]) -> Take:
+    """Return what fills whole arrays (S, …) part by part; an array that is None is not wanted.
 
     With each array is given what makes the rows of a part from its solution.
     """
@@ -106,7 +101,8 @@ def filling(*arrays: tuple[Any, Callable[[Solution], Any]]) -> Take:
     def take(first: int, solution: Solution) -> None:
         part = slice(first, first + len(solution.distances))
         for whole, rows_of in arrays:
-            whole[part] = rows_of(solution)
+            if whole is not None:
+                whole[part] = rows_of(solution)
 
     return take
 

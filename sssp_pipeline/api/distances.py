@@ -86,8 +86,7 @@ class Distances:
     @cached_property
     def _rows(self) -> np.ndarray:
         """The distances in host memory."""
-        rows: np.ndarray = self._made if isinstance(self._made, np.ndarray) else self._made.get()
-        return rows
+        return self._made if isinstance(self._made, np.ndarray) else self._made.get()
 
     @cached_property
     def sources(self) -> pa.Array:
@@ -156,8 +155,7 @@ class Distances:
         """Return the distances as a data frame of pandas, with the types of Arrow: integers stay integers."""
         import pandas as pd
 
-        frame: pandas.DataFrame = self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
-        return frame
+        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
 
     def to_polars(self) -> polars.DataFrame:
         """Return the distances as a data frame of Polars."""
@@ -225,8 +223,7 @@ class Distances:
     def _labels(self, vertices: np.ndarray) -> np.ndarray:
         if isinstance(self._ids, ObjectIds):
             return self._ids.labels(vertices)
-        labels: np.ndarray = self._ids.originals(vertices).to_numpy(zero_copy_only=False)
-        return labels
+        return self._ids.originals(vertices).to_numpy(zero_copy_only=False)
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for place, row in enumerate(self._rows):
@@ -295,7 +292,7 @@ class Distances:
             raise without_coordinates()
         solved = self._rows if self._scale is None else self._solution.distances
         rows = partial(zip, self.sources.to_pylist(), solved, strict=True)
-        found = Isochrones(
+        return Isochrones(
             self._graph(),
             rows,
             self.sources,
@@ -303,8 +300,7 @@ class Distances:
             self._cutoff,
             buffer_m=buffer_m,
             coordinates=coordinates,
-        )
-        return found.table()
+        ).table()
 
     def _not_solved(self, what: str, vertex_id: Any, solved: np.ndarray) -> InputError:
         some = [self._ids.original(vertex) for vertex in solved[:MAX_LISTED].tolist()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,14 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sssp_pipeline.api.argument_names import naming, of_solve, of_store
-from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.calls import Take, solve_sources
 from sssp_pipeline.api.ids import Ids
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix, is_of_cupy
 from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
 from sssp_pipeline.base.csr import WEIGHT_DTYPES, CsrGraph
 from sssp_pipeline.base.errors import InputError, SsspError
-from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds, error_in_ids
-from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import callers_graph
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
@@ -48,11 +48,7 @@ class NamedGraph:
     stored: StoredGraph | None = None
 
     def solve(
-        self,
-        sources: np.ndarray,
-        options: SolveOptions,
-        solver: str,
-        take: Callable[[int, Solution], None],
+        self, sources: np.ndarray, options: SolveOptions, solver: str, take: Take
     ) -> list[SourceMetrics]:
         """Return what `solve_sources` returns. Errors have the ids and the unit of the caller."""
         try:
@@ -65,10 +61,10 @@ class NamedGraph:
 
 def graph_of(
     graph: Any,
-    weight: str | None,
-    columns: tuple[str, str] | None,
-    directed: bool | None,
-    dtype: npt.DTypeLike | None,
+    weight: str | None = "auto",
+    columns: tuple[str, str] | None = None,
+    directed: bool | None = None,
+    dtype: npt.DTypeLike | None = None,
 ) -> NamedGraph:
     """Return `graph` for a call of `solve`, which describes the parameters.
 
@@ -77,15 +73,11 @@ def graph_of(
     InputError
         The object is no graph, its weights or ids cannot be used, or a parameter does not belong to this kind of graph.
     """
-    given = {
-        "weight": weight is None,
-        "columns": columns is not None,
-        "directed": directed is not None,
-        "dtype": dtype is not None,
-    }
+    others = {"columns": columns, "directed": directed, "dtype": dtype}
+    given = ["weight"] * (weight is None) + [name for name, value in others.items() if value is not None]
 
     def refuse(kind: str, *names: str) -> None:
-        if name := next((name for name in names if given[name]), None):
+        if name := next((name for name in given if name in names), None):
             raise InputError(f"`{name}` cannot be set for {kind}", hint=f"leave out `{name}`")
 
     if is_stored(graph):
@@ -214,7 +206,7 @@ def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None)
         shape = 2 * (len(matrix.indptr) - 1,)
         found = callers_graph(matrix.indptr, matrix.indices, matrix.data) if shape == matrix.shape else None
         if found is not None:
-            return NamedGraph(found, _row_numbers(found))
+            return NamedGraph(found, VertexIds.numbered(found.n_vertices))
     row_offsets, col_indices, values = edges_of_matrix(matrix)
     graph = CsrGraph(row_offsets, col_indices, _ones(len(col_indices), dtype))
     if not unweighted:
@@ -225,11 +217,7 @@ def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None)
         n_edges, is_same = graph.n_edges, graph.weight_dtype == matrix.data.dtype and not unweighted
         weights = matrix.data[:n_edges] if is_same else graph.weights
         set_origin(graph, matrix.indptr, matrix.indices[:n_edges], weights)
-    return NamedGraph(csr_with_reverses(graph) if mirror else graph, _row_numbers(graph))
-
-
-def _row_numbers(graph: CsrGraph) -> VertexIds:
-    return VertexIds(IdMapping(kind="offset", type="int64"), None, graph.n_vertices)
+    return NamedGraph(csr_with_reverses(graph) if mirror else graph, VertexIds.numbered(graph.n_vertices))
 
 
 def _of_objects(edges: ObjectEdges, dtype: Dtype | None) -> NamedGraph:

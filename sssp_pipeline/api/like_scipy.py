@@ -84,10 +84,11 @@ def dijkstra(
     shape = len(sources.ravel()), graph.n_vertices
     distances = np.empty(shape)
     predecessors = np.empty(shape, np.int32) if return_predecessors else None
-    filled: list[Any] = [(distances, lambda part: _as_float(part.distances))]
-    if predecessors is not None:
-        filled.append((predecessors, lambda part: _as_signed(part.predecessors)))
-    solve_sources(graph, sources.ravel(), options, "auto", filling(*filled))
+    take = filling(
+        (distances, lambda part: _as_float(part.distances)),
+        (predecessors, lambda part: _as_signed(part.predecessors)),
+    )
+    solve_sources(graph, sources.ravel(), options, "auto", take)
     shape = (*sources.shape, graph.n_vertices)
     if predecessors is None:
         return distances.reshape(shape)

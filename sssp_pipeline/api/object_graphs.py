@@ -120,7 +120,7 @@ def _of_networkx(graph: Any, weight: str | None) -> ObjectEdges:
 
 def _of_igraph(graph: Any, weight: str | None) -> ObjectEdges:
     n_vertices = graph.vcount()
-    ids: Ids = _numbered(n_vertices)
+    ids: Ids = VertexIds.numbered(n_vertices)
     if graph.is_named():
         ids = named = ObjectIds(graph.vs["name"])
         if len(named) < n_vertices:
@@ -139,7 +139,7 @@ def _of_igraph(graph: Any, weight: str | None) -> ObjectEdges:
 def _of_rustworkx(graph: Any, weight: str | None) -> ObjectEdges:
     indices = np.asarray(graph.node_indices(), np.int64)  # ascending; removed nodes leave holes
     n_vertices = len(indices)
-    ids = _numbered(n_vertices)
+    ids = VertexIds.numbered(n_vertices)
     ends = np.asarray(graph.edge_list(), np.int64)
     if n_vertices and indices[-1] >= n_vertices:
         ids = VertexIds(IdMapping(kind="table", type="int64"), pa.array(indices), n_vertices)
@@ -177,7 +177,3 @@ def _attribute(weight: str | None, names: Callable[[], Iterable[Any]]) -> str | 
             hint=f"name the weight with `weight=`; {_COUNTS_EDGES}",
         )
     return "weight" if there else None
-
-
-def _numbered(n_vertices: int) -> VertexIds:
-    return VertexIds(IdMapping(kind="offset", type="int64"), None, n_vertices)

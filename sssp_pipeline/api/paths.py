@@ -128,12 +128,7 @@ class Path(list[Any]):
             found |= {"cost": self._cost_on(stored), "cost_unit": stored.manifest.weights.unit}
         return {**found, "edges": max(len(self) - 1, 0), "ids": list(self)}
 
-    def geojson(
-        self,
-        cost: Store | None = None,
-        *,
-        coordinates: str = "auto",
-    ) -> dict[str, Any]:
+    def geojson(self, cost: Store | None = None, *, coordinates: str = "auto") -> dict[str, Any]:
         """Return the path as a Feature of GeoJSON (RFC 7946): a line, or a point if the path is one vertex.
 
         A line across the meridian at 180 degrees is cut there, into a MultiLineString (section 3.1.9).

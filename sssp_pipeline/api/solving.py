@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,27 +107,25 @@ def solve(
         # A path leads through other vertices than the targets. So predecessors need whole rows, which are cut below.
         kept = EveryVertex() if predecessors else wanted
         limit = scaled_limit(cutoff, named.scale)
-        options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
         shape = len(of_sources), wanted.n_columns(csr.n_vertices)
-        rows: Any
+        into: Any = None
         if _stays_on_device(on_device, graph, named, solver, predecessors):
-            rows = rows_on_device(csr, shape, csr.weight_dtype)
-            options = replace(options, into=rows)
-        else:
-            rows = np.empty(shape, csr.weight_dtype)
+            into = rows_on_device(csr, shape, csr.weight_dtype)
+        options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics, into=into)
+        rows = np.empty(shape, csr.weight_dtype) if into is None else into
         before = np.empty(shape, np.uint32) if predecessors else None
         trees = [PathTree(None, row) for row in before] if before is not None else []
-        kept_columns: Any = slice(None) if before is None or of_targets is None else of_targets
-        filled: list[Any] = []
-        if options.into is None:  # otherwise the solver writes there
-            filled.append((rows, lambda part: part.distances[:, kept_columns]))
-        if before is not None:
-            filled.append((before, lambda part: part.predecessors[:, kept_columns]))
-            if of_targets is not None:
-                filled.append(
-                    (trees, lambda part: [PathTree.to_targets(row, of_targets) for row in part.predecessors])
-                )
-        of_each = named.solve(of_sources, options, solver, filling(*filled))
+        cuts = predecessors and of_targets is not None
+        cut: Any = of_targets if cuts else slice(None)
+        take = filling(
+            (rows if into is None else None, lambda part: part.distances[:, cut]),
+            (before, lambda part: part.predecessors[:, cut]),
+            (
+                trees if cuts else None,
+                lambda part: [PathTree.to_targets(row, cut) for row in part.predecessors],
+            ),
+        )
+        of_each = named.solve(of_sources, options, solver, take)
         solution = Solution(rows, before, of_each if metrics else [])
         return Distances(named, of_sources, of_targets, solution, trees, cutoff)
 

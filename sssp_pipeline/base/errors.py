@@ -5,6 +5,7 @@ Dask sends these errors between processes, so they can be pickled. `cli.py` prin
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Sequence
 
 from sssp_pipeline.base.error_text import Either, Keys, Text, key
@@ -27,6 +28,10 @@ class SsspError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple:
+        # Without a call of `__init__`, whose parameters differ from class to class.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class InputError(SsspError):
@@ -65,12 +70,8 @@ class PathTooLongError(UnsolvableError):
             else f"scale the weights down{', or set a cutoff' * self.cutoff_helps}",
         )
         self.source, self.vertex, self.dtype, self.wider = source, vertex, dtype, wider
-        self.scale = scale
 
     beyond, cutoff_helps = "longer", True
-
-    def __reduce__(self) -> tuple:
-        return type(self), (self.source, self.vertex, self.dtype, self.wider, self.scale)
 
 
 class ScaledTooLongError(UnsolvableError):
@@ -97,10 +98,6 @@ class ScaledTooLongError(UnsolvableError):
                 " to compute with float64",
             ),
         )
-        self.distance = distance
-
-    def __reduce__(self) -> tuple:
-        return type(self), (self.distance,)
 
 
 class PathTooShortError(PathTooLongError):
@@ -140,9 +137,6 @@ class NegativeCycleError(UnsolvableError):
         )
         self.source, self.cycle, self.length = source, tuple(cycle), length
 
-    def __reduce__(self) -> tuple:
-        return type(self), (self.source, self.cycle, self.length)
-
 
 class DiskFullError(SsspError):
     """A disk or a quota is full; exit code 1. The same command goes on when there is room. No retry helps before."""
@@ -181,9 +175,6 @@ class DeadlineError(SsspError):
             ),
         )
         self.solver, self.source, self.deadline_s, self.state = solver, source, deadline_s, state
-
-    def __reduce__(self) -> tuple:
-        return type(self), (self.solver, self.source, self.deadline_s, self.state)
 
 
 class RefutedError(SsspError):

@@ -65,8 +65,7 @@ def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:
     n_cols = math.isqrt(vertices - 1) + 1
     vertex = np.arange(vertices, dtype=np.int64)
     row, col = vertex // n_cols, vertex % n_cols
-    east = BLOCK_M * (col + JITTER * (_uniform(vertices, seed, 0) - 0.5))
-    north = BLOCK_M * (JITTER * (_uniform(vertices, seed, 1) - 0.5) - row)
+    crossings = _crossings(vertices, n_cols, seed)
 
     goes_north = (row > 0) & ((col == 0) | (_uniform(vertices, seed, 2) < 0.5))
     extra = _uniform(vertices, seed, 3) < EXTRA_STREETS
@@ -80,11 +79,10 @@ def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:
         [northward - n_cols, westward - 1, far_north - MOTORWAY_SPACING * n_cols, far_west - MOTORWAY_SPACING]
     )
 
-    straight = np.sqrt((east[src] - east[dst]) ** 2 + (north[src] - north[dst]) ** 2)
     longer = 1 + DETOUR * _uniform(len(src), seed, 4)
     longer[len(northward) + len(westward) :] = 1
-    lengths = np.maximum(1, np.rint(straight * longer)).astype(np.uint32)
-    return _both_ways(src, dst, lengths, vertices, (east, north))
+    lengths = np.maximum(1, np.rint(_straight(crossings, src, dst) * longer)).astype(np.uint32)
+    return _both_ways(src, dst, lengths, vertices, crossings)
 
 
 def grid(rows: int = 512, cols: int = 512, keep: float = 1.0, seed: int = 7) -> GeneratedEdges:
@@ -95,16 +93,14 @@ def grid(rows: int = 512, cols: int = 512, keep: float = 1.0, seed: int = 7) -> 
     InputError
         `rows` or `cols` is not a positive integer, or `keep` is not between 0 and 1.
     """
-    _check_whole("grid", "rows", rows, 1, MAX_VERTICES)
-    _check_whole("grid", "cols", cols, 1, MAX_VERTICES // rows)
+    at = _lattice("grid", rows, cols)
     if not 0 <= keep <= 1:
         raise InputError(f"generator `grid`: keep is {keep}", hint="keep is a probability, from 0 to 1")
-    vertex = np.arange(rows * cols, dtype=np.int64).reshape(rows, cols)
-    src = np.concatenate([vertex[:, 1:].ravel(), vertex[1:].ravel()])
-    dst = np.concatenate([vertex[:, :-1].ravel(), vertex[:-1].ravel()])
+    src = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
+    dst = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
     kept = _uniform(len(src), seed, 0) < keep
     src, dst = src[kept], dst[kept]
-    return _both_ways(src, dst, _between(1, 1000, len(src), seed, 1), rows * cols, None)
+    return _both_ways(src, dst, _between(1, 1000, len(src), seed, 1), at.size)
 
 
 def rmat(scale: int = 16, edge_factor: int = 16, seed: int = 7) -> GeneratedEdges:
@@ -184,7 +180,7 @@ def small_world(vertices: int = 65_536, near: int = 5, far: float = 0.05, seed: 
     dst = (src + np.tile(np.arange(1, near + 1), vertices)) % vertices
     anywhere = _between(0, vertices - 1, len(dst), seed, 1)
     dst = np.where(_uniform(len(dst), seed, 0) < far, anywhere, dst)
-    return _both_ways(src, dst, _between(1, 1000, len(dst), seed, 2), vertices, None)
+    return _both_ways(src, dst, _between(1, 1000, len(dst), seed, 2), vertices)
 
 
 def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
@@ -198,23 +194,15 @@ def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
     InputError
         `rows` or `cols` is not a positive integer.
     """
-    _check_whole("mesh", "rows", rows, 1, MAX_VERTICES)
-    _check_whole("mesh", "cols", cols, 1, MAX_VERTICES // rows)
-    vertex = np.arange(rows * cols, dtype=np.int64)
-    east = BLOCK_M * (vertex % cols + JITTER * (_uniform(len(vertex), seed, 0) - 0.5))
-    north = BLOCK_M * (JITTER * (_uniform(len(vertex), seed, 1) - 0.5) - vertex // cols)
-
-    def length(src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-        return np.sqrt((east[src] - east[dst]) ** 2 + (north[src] - north[dst]) ** 2)
-
-    at = vertex.reshape(rows, cols)
+    at = _lattice("mesh", rows, cols)
+    crossings = _crossings(at.size, cols, seed)
     falling = at[1:, 1:].ravel(), at[:-1, :-1].ravel()
     rising = at[1:, :-1].ravel(), at[:-1, 1:].ravel()
-    falls = length(*falling) <= length(*rising)
+    falls = _straight(crossings, *falling) <= _straight(crossings, *rising)
     src = np.concatenate([at[:, 1:].ravel(), at[1:].ravel(), np.where(falls, falling[0], rising[0])])
     dst = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel(), np.where(falls, falling[1], rising[1])])
-    lengths = np.rint(100 * length(src, dst)).astype(np.uint32)
-    return _both_ways(src, dst, lengths, len(vertex), (east, north))
+    lengths = np.rint(100 * _straight(crossings, src, dst)).astype(np.uint32)
+    return _both_ways(src, dst, lengths, at.size, crossings)
 
 
 def path(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
@@ -227,7 +215,7 @@ def path(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
     """
     _check_whole("path", "vertices", vertices, 1, MAX_VERTICES)
     vertex = np.arange(vertices, dtype=np.int64)
-    return _both_ways(vertex[:-1], vertex[1:], _between(1, 1000, vertices - 1, seed, 0), vertices, None)
+    return _both_ways(vertex[:-1], vertex[1:], _between(1, 1000, vertices - 1, seed, 0), vertices)
 
 
 def star(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
@@ -240,7 +228,7 @@ def star(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
     """
     _check_whole("star", "vertices", vertices, 1, MAX_VERTICES)
     leaf = np.arange(1, vertices, dtype=np.int64)
-    return _both_ways(leaf, np.zeros_like(leaf), _between(1, 1000, len(leaf), seed, 0), vertices, None)
+    return _both_ways(leaf, np.zeros_like(leaf), _between(1, 1000, len(leaf), seed, 0), vertices)
 
 
 def dense(vertices: int = 512, seed: int = 7) -> GeneratedEdges:
@@ -284,15 +272,31 @@ def _both_ways(
     dst: np.ndarray,
     weights: np.ndarray,
     n_vertices: int,
-    coordinates: tuple[np.ndarray, np.ndarray] | None,
+    coordinates: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> GeneratedEdges:
-    return GeneratedEdges(
-        np.concatenate([src, dst]).astype(np.uint32),
-        np.concatenate([dst, src]).astype(np.uint32),
-        np.concatenate([weights, weights]),
-        n_vertices,
-        coordinates,
-    )
+    starts, ends = (np.concatenate(both).astype(np.uint32) for both in ((src, dst), (dst, src)))
+    return GeneratedEdges(starts, ends, np.concatenate([weights, weights]), n_vertices, coordinates)
+
+
+def _lattice(generator: str, rows: int, cols: int) -> np.ndarray:
+    """Return the vertices (rows, cols) int64 of a lattice; raise `InputError` if it cannot have this size."""
+    _check_whole(generator, "rows", rows, 1, MAX_VERTICES)
+    _check_whole(generator, "cols", cols, 1, MAX_VERTICES // rows)
+    return np.arange(rows * cols, dtype=np.int64).reshape(rows, cols)
+
+
+def _crossings(n_vertices: int, n_cols: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the metres east and north (V,) of the vertices of a lattice, each moved a little at random."""
+    vertex = np.arange(n_vertices, dtype=np.int64)
+    east = BLOCK_M * (vertex % n_cols + JITTER * (_uniform(n_vertices, seed, 0) - 0.5))
+    north = BLOCK_M * (JITTER * (_uniform(n_vertices, seed, 1) - 0.5) - vertex // n_cols)
+    return east, north
+
+
+def _straight(crossings: tuple[np.ndarray, np.ndarray], src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """Return the metres (E,) from each of `src` to its `dst` in a straight line."""
+    east, north = crossings
+    return np.sqrt((east[src] - east[dst]) ** 2 + (north[src] - north[dst]) ** 2)
 
 
 def _random_bits(count: int, seed: int, stream: int, first: int = 0) -> np.ndarray:

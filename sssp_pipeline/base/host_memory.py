@@ -15,9 +15,8 @@ def memory_bytes() -> int:
     with suppress(ImportError):  # not Windows
         import resource
 
-        limits.append(
-            resource.getrlimit(resource.RLIMIT_RSS)[1]
-        )  # Dask applies this limit to its workers as well
+        # Dask applies this limit to its workers as well.
+        limits.append(resource.getrlimit(resource.RLIMIT_RSS)[1])
     return min(limit for limit in limits if limit > 0)
 
 

@@ -32,18 +32,9 @@ from numba.core.runtime import rtsys
 #: The modules from which kernels of other modules take functions or constants.
 HELPERS = (
     "base/csr.py",
-    *(
-        f"kernels/{name}.py"
-        for name in (
-            "cpu/buckets",
-            "cpu/delta_stepping",
-            "gpu/common/cuda/struct_types",
-            "host/numba_tools",
-            "host/kernel_threads",
-            "host/search_graph",
-            "host/xxh64",
-        )
-    ),
+    *(f"kernels/cpu/{name}.py" for name in ("buckets", "delta_stepping")),
+    "kernels/gpu/common/cuda/struct_types.py",
+    *(f"kernels/host/{name}.py" for name in ("numba_tools", "kernel_threads", "search_graph", "xxh64")),
     *(f"kernels/hierarchy/{name}.py" for name in ("lanes", "subtrees", "tiles")),
     *(
         f"pipeline/formats/parsing/{name}.py"

@@ -76,6 +76,11 @@ class VertexIds:
     source_points: NamedPoints | None = None
     target_points: NamedPoints | None = None
 
+    @classmethod
+    def numbered(cls, n_vertices: int, first_id: int = 0) -> VertexIds:
+        """Return the ids of vertices that are numbered from `first_id`."""
+        return cls(IdMapping(kind="offset", type="int64", first_id=first_id), None, n_vertices)
+
     def column(self) -> pa.Array:
         """Return the ids of all vertices in vertex order, (V,) int64 or large_string."""
         if self.table is not None:
@@ -113,8 +118,7 @@ class VertexIds:
     def names(self, vertices: np.ndarray) -> list[int] | list[str]:
         """Return the ids of `vertices` (n,), which are few, as Python's own values."""
         if self.table is not None:
-            names: list[str] = self.originals(vertices).to_pylist()
-            return names
+            return self.originals(vertices).to_pylist()
         return [vertex + self.mapping.first_id for vertex in vertices.tolist()]
 
     def original(self, vertex: int) -> int | str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, cast
 
 import networkx as nx
@@ -24,7 +24,7 @@ from sssp_pipeline.networkx_backend.info import NAME
 _WHOLE = frozenset({int, bool, np.int64})
 _DECIMAL = frozenset({float, np.float64})
 #: Integers up to here are exact as float64.
-_EXACT = 2**53
+EXACT = 2**53
 
 #: An attribute of edges, a function of both ends and the attributes, or None for a weight of 1.
 Weight = Hashable | Callable[[Any, Any, Any], Any] | None
@@ -121,9 +121,9 @@ class BackendGraph:
     def for_dijkstra(self, weight: Weight, *, inward: bool = False) -> WeightedGraph:
         """Return `weighted`; raises `NotImplementedError` also if a weight is negative."""
         found = self.weighted(weight, inward=inward)
-        if found.graph.traits.min_weight < 0:
+        if (least := found.graph.traits.min_weight) < 0:
             raise NotImplementedError(
-                f"an edge has the weight {found.graph.traits.min_weight}, and Dijkstra's algorithm takes none below 0"
+                f"an edge has the weight {least}, and Dijkstra's algorithm takes none below 0"
             )
         return found
 
@@ -137,12 +137,10 @@ class BackendGraph:
         return found
 
     def _made(self, weight: Weight, inward: bool) -> WeightedGraph:
-        if weight is None:
-            ones = np.ones(len(self._col_indices), np.uint32)
-            values, is_float, is_edge = ones, False, None
-        else:
-            values, is_float, is_edge = _as_array(self._values(weight, inward), len(self))
         offsets, ends = self._row_offsets, self._col_indices
+        values, is_float, is_edge = np.ones(len(ends), np.uint32), False, None
+        if weight is not None:
+            values, is_float, is_edge = _as_array(self._values(weight, inward), len(self))
         if is_edge is not None:
             offsets = np.concatenate([[0], np.cumsum(is_edge)])[offsets]
             ends, values = ends[is_edge], values[is_edge]
@@ -154,10 +152,8 @@ class BackendGraph:
         try:
             if callable(weight):
                 function = weight if not inward else lambda u, v, found: weight(v, u, found)
-                starts = chain.from_iterable(
-                    [node] * degree
-                    for node, degree in zip(self.nodes, np.diff(self._row_offsets), strict=True)
-                )
+                degrees = np.diff(self._row_offsets)
+                starts = chain.from_iterable(map(repeat, self.nodes, degrees.tolist()))
                 ends = map(self.nodes.__getitem__, self._col_indices.tolist())
                 return list(map(function, starts, ends, self._attributes))
             if self.is_multigraph():
@@ -190,7 +186,7 @@ def _as_array(values: list[Any], n_vertices: int) -> tuple[np.ndarray, bool, np.
     except OverflowError:
         raise _UnusableError("a weight is an integer of more than 64 bits") from None
     longest = n_vertices * max(int(np.max(integers, initial=0)), -int(np.min(integers, initial=0)))
-    if longest >= (_EXACT if is_float else 2**62):
+    if longest >= (EXACT if is_float else 2**62):
         kind = "beside floats " if is_float else ""
         raise _UnusableError(f"integers {kind}may add up to {longest}, which is not exact")
     if not is_float:

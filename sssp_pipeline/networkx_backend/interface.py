@@ -21,12 +21,10 @@ from sssp_pipeline.networkx_backend.info import FUNCTIONS, NAME
 #: need few rows. A graph of an earlier call is converted already. `benchmarks/networkx_backend.py` measures them.
 _LEAST_NODES = {"all rows": 200, "few rows": 2000, "few rows, converted": 300}
 #: The arguments that functions of the backend have. A newer NetworkX may have more.
-_ARGUMENTS = frozenset(
-    {
-        *("G", "source", "sources", "target", "cutoff", "weight", "method", "distance", "wf_improved"),
-        *("u", "v", "nbunch", "e", "sp", "usebounds"),
-    }
-)
+_ARGUMENTS = {
+    *("G", "source", "sources", "target", "cutoff", "weight", "method", "distance", "wf_improved"),
+    *("u", "v", "nbunch", "e", "sp", "usebounds"),
+}
 #: Arguments that restrict a call to the rows of some nodes.
 _SOME_NODES = ("source", "sources", "nbunch", "u", "v")
 
@@ -97,11 +95,9 @@ def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     converted = (getattr(graph, "__networkx_cache__", None) or {}).get("backends", {}).get(NAME)
     if converted and kind == "few rows":
         kind = "few rows, converted"
-    if len(graph) < _LEAST_NODES[kind]:
-        return (
-            f"the graph has {len(graph)} nodes, and the backend is faster from {_LEAST_NODES[kind]} ({kind})"
-        )
-    return True
+    least = _LEAST_NODES[kind]
+    is_small = f"the graph has {len(graph)} nodes, and the backend is faster from {least} ({kind})"
+    return len(graph) >= least or is_small
 
 
 @cache

@@ -6,18 +6,16 @@ dropped when it is summed up. Sums of floats have the order of NetworkX, so they
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from sssp_pipeline.networkx_backend.graphs import BackendGraph, Weight
+from sssp_pipeline.networkx_backend.graphs import EXACT, BackendGraph, Weight
 from sssp_pipeline.networkx_backend.rows import Row, rows_from
-
-#: Integers up to here are exact as float64.
-_EXACT = 2**53
 
 # ---- eccentricity, and what follows from it ----
 
@@ -32,47 +30,34 @@ def eccentricity(G: BackendGraph, v: Any = None, sp: Any = None, weight: Weight 
     return found[v] if v in G else found
 
 
-def diameter(
-    G: BackendGraph, e: dict[Any, Any] | None = None, usebounds: bool = False, weight: Weight = None
-) -> Any:
-    """Return the largest eccentricity."""
-    return max(_eccentricities(G, e, weight).values())
+def _of_eccentricities(part: Callable[[dict[Any, Any]], Any]) -> Callable[..., Any]:
+    """Return the function that returns `part` of the eccentricities of all nodes."""
+
+    def run(G: BackendGraph, e: Any = None, usebounds: bool = False, weight: Weight = None) -> Any:
+        return part(eccentricity(G, weight=weight) if e is None else e)
+
+    return run
 
 
-def radius(
-    G: BackendGraph, e: dict[Any, Any] | None = None, usebounds: bool = False, weight: Weight = None
-) -> Any:
-    """Return the smallest eccentricity."""
-    return min(_eccentricities(G, e, weight).values())
+def _nodes_with(choose: Callable[..., Any], found: dict[Any, Any]) -> list[Any]:
+    """Return the nodes whose eccentricity is the one that `choose` chooses of all."""
+    chosen = choose(found.values())
+    return [node for node in found if found[node] == chosen]
 
 
-def periphery(
-    G: BackendGraph, e: dict[Any, Any] | None = None, usebounds: bool = False, weight: Weight = None
-) -> list[Any]:
-    """Return the nodes whose eccentricity is the diameter."""
-    found = _eccentricities(G, e, weight)
-    largest = max(found.values())
-    return [node for node in found if found[node] == largest]
+diameter = _of_eccentricities(lambda found: max(found.values()))
+radius = _of_eccentricities(lambda found: min(found.values()))
+periphery = _of_eccentricities(partial(_nodes_with, max))
 
 
-def center(
-    G: BackendGraph, e: dict[Any, Any] | None = None, usebounds: bool = False, weight: Weight = None
-) -> list[Any]:
+def center(G: BackendGraph, e: Any = None, usebounds: bool = False, weight: Weight = None) -> list[Any]:
     """Return the nodes whose eccentricity is the radius."""
     may_be_tree = not G.is_directed() and G.original.number_of_edges() == len(G) - 1
     if e is None and weight is None and (may_be_tree or len(G) == 0):
         # NetworkX finds the center of a tree without shortest paths, and lists two nodes in another order. It refuses
         # an empty graph.
-        result: list[Any] = nx.center.orig_func(G.original)
-        return result
-    found = _eccentricities(G, e, weight)
-    smallest = min(found.values())
-    return [node for node in found if found[node] == smallest]
-
-
-def _eccentricities(G: BackendGraph, given: Any, weight: Weight) -> dict[Any, Any]:
-    found: dict[Any, Any] = eccentricity(G, weight=weight) if given is None else given
-    return found
+        return nx.center.orig_func(G.original)
+    return _nodes_with(min, eccentricity(G, weight=weight) if e is None else e)
 
 
 def _of_rows(G: BackendGraph, nodes: list[Any], weight: Weight) -> Iterator[int | float]:
@@ -167,9 +152,9 @@ def _vertices(G: BackendGraph, nodes: list[Any]) -> np.ndarray:
 def _inverses(distances: np.ndarray, row: Row) -> np.ndarray:
     """Return 1 / distance for `distances` (n,) of a row, and 0 where it is 0 or unreached."""
     counts = (distances != 0) & (distances != row.unreached)
-    if distances.dtype.kind != "f" and distances.max(where=counts, initial=0) > _EXACT:
+    if distances.dtype.kind != "f" and distances.max(where=counts, initial=0) > EXACT:
         raise NotImplementedError(
-            f"a length is an integer beyond {_EXACT}, which NumPy rounds before it divides"
+            f"a length is an integer beyond {EXACT}, which NumPy rounds before it divides"
         )
     return np.divide(1.0, distances, out=np.zeros(len(distances)), where=counts)
 
@@ -180,17 +165,14 @@ def average_shortest_path_length(
     """Return the mean length over all pairs of different nodes. `method` names no algorithm on a matrix."""
     n_nodes = len(G)
     if n_nodes == 0:
-        raise nx.NetworkXPointlessConcept(
-            "the null graph has no paths, thus there is no average shortest path length"
-        )
+        message = "the null graph has no paths, thus there is no average shortest path length"
+        raise nx.NetworkXPointlessConcept(message)
     if n_nodes == 1:
         return 0
-    of_hops = G.weighted(None), G.weighted(None, inward=True)
-    if any(
-        next(rows_from(G, weighted, [0])).n_reached != n_nodes for weighted in of_hops[: 1 + G.is_directed()]
-    ):
-        kind = "strongly connected" if G.is_directed() else "connected"
-        raise nx.NetworkXError(f"Graph is not {kind}.")
+    for inward in (False, True)[: 1 + G.is_directed()]:
+        if next(rows_from(G, G.weighted(None, inward=inward), [0])).n_reached != n_nodes:
+            kind = "strongly connected" if G.is_directed() else "connected"
+            raise nx.NetworkXError(f"Graph is not {kind}.")
     if method == "unweighted" or (method is None and weight is None):
         weight = None
     is_bellman_ford = method == "bellman-ford"

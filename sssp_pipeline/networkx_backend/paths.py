@@ -15,6 +15,7 @@ from sssp_pipeline.networkx_backend.graphs import BackendGraph, Weight
 from sssp_pipeline.networkx_backend.rows import Row, row_from_nearest, rows_from
 
 Cutoff = float | None
+Pairs = Iterator[tuple[Any, Any]]
 
 
 def _both(row: Row) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -84,10 +85,10 @@ def dijkstra_path_length(G: BackendGraph, source: Any, target: Any, weight: Weig
     return row.length(_reached(row, target, f"Node {target} not reachable from {source}"))
 
 
-def _all_pairs(part: Callable[[Row], Any]) -> Callable[..., Iterator[tuple[Any, Any]]]:
+def _all_pairs(part: Callable[[Row], Any]) -> Callable[..., Pairs]:
     """Return the function that returns an iterator of each node and `part` of its row."""
 
-    def run(G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight") -> Iterator[tuple[Any, Any]]:
+    def run(G: BackendGraph, cutoff: Cutoff = None, weight: Weight = "weight") -> Pairs:
         # Outside of the iterator, so that a call which cannot be run is refused before NetworkX has an iterator.
         weighted = G.for_dijkstra(weight)
         rows = rows_from(G, weighted, range(len(G)), cutoff=cutoff)
@@ -125,7 +126,7 @@ def single_source_bellman_ford(
         if source not in G:
             raise nx.NodeNotFound(f"Node {source} is not found in the graph")
         return 0, [source]
-    row = _by_bellman_ford(G, source, weight, predecessors=True)
+    row = _by_bellman_ford(G, source, weight)
     if target is None:
         return _both(row)
     vertex = _reached(row, target, f"Target {target} cannot be reached from given sources")
@@ -134,7 +135,7 @@ def single_source_bellman_ford(
 
 def single_source_bellman_ford_path(G: BackendGraph, source: Any, weight: Weight = "weight") -> Any:
     """Return paths."""
-    return _by_bellman_ford(G, source, weight, predecessors=True).paths()
+    return _by_bellman_ford(G, source, weight).paths()
 
 
 def single_source_bellman_ford_path_length(G: BackendGraph, source: Any, weight: Weight = "weight") -> Any:
@@ -156,30 +157,28 @@ def bellman_ford_path_length(G: BackendGraph, source: Any, target: Any, weight: 
     return row.length(_reached(row, target, f"node {target} not reachable from {source}"))
 
 
-def all_pairs_bellman_ford_path(
-    G: BackendGraph, weight: Weight = "weight"
-) -> Iterator[tuple[Any, dict[Any, Any]]]:
-    """Return an iterator of each node with its paths."""
-    rows = _rows_by_bellman_ford(G, range(len(G)), weight, predecessors=True)
-    return ((node, row.paths()) for node, row in zip(G.nodes, rows, strict=True))
+def _all_pairs_by_bellman_ford(part: Callable[[Row], Any], *, predecessors: bool) -> Callable[..., Pairs]:
+    """Return the function that returns an iterator of each node and `part` of its row."""
+
+    def run(G: BackendGraph, weight: Weight = "weight") -> Pairs:
+        rows = _rows_by_bellman_ford(G, range(len(G)), weight, predecessors)
+        return ((node, part(row)) for node, row in zip(G.nodes, rows, strict=True))
+
+    return run
 
 
-def all_pairs_bellman_ford_path_length(
-    G: BackendGraph, weight: Weight = "weight"
-) -> Iterator[tuple[Any, dict[Any, Any]]]:
-    """Return an iterator of each node with its lengths."""
-    rows = _rows_by_bellman_ford(G, range(len(G)), weight, predecessors=False)
-    return ((node, row.lengths()) for node, row in zip(G.nodes, rows, strict=True))
+all_pairs_bellman_ford_path = _all_pairs_by_bellman_ford(Row.paths, predecessors=True)
+all_pairs_bellman_ford_path_length = _all_pairs_by_bellman_ford(Row.lengths, predecessors=False)
 
 
-def _by_bellman_ford(G: BackendGraph, source: Any, weight: Weight, *, predecessors: bool) -> Row:
+def _by_bellman_ford(G: BackendGraph, source: Any, weight: Weight, *, predecessors: bool = True) -> Row:
     if source not in G:
         raise nx.NodeNotFound(f"Source {source} not in G")
-    return next(_rows_by_bellman_ford(G, [G.vertex_of[source]], weight, predecessors=predecessors))
+    return next(_rows_by_bellman_ford(G, [G.vertex_of[source]], weight, predecessors))
 
 
 def _rows_by_bellman_ford(
-    G: BackendGraph, sources: Sequence[int], weight: Weight, *, predecessors: bool
+    G: BackendGraph, sources: Sequence[int], weight: Weight, predecessors: bool
 ) -> Iterator[Row]:
     weighted = G.for_bellman_ford(weight)
     return rows_from(G, weighted, sources, bellman_ford=True, predecessors=predecessors)

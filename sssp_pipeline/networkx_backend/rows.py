@@ -50,8 +50,7 @@ class Row:
 
     @cached_property
     def _unreached_item(self) -> int | float:
-        result: int | float = self.unreached.item()
-        return result
+        return self.unreached.item()
 
     @cached_property
     def _source_set(self) -> set[int]:
@@ -85,8 +84,7 @@ class Row:
     def lengths(self) -> dict[Any, int | float]:
         """Return the distance of each reached node, in the order of the search."""
         # The order of a search by Dijkstra's algorithm is by distance, so sorting is enough.
-        by_distance = self.is_dijkstra
-        found = self.ascending_lengths() if by_distance else self._numbers(self.distances[self.order])
+        found = self.ascending_lengths() if self.is_dijkstra else self._numbers(self.distances[self.order])
         if self.weighted.is_float:
             found[: len(self.sources)] = [0] * len(self.sources)
         return dict(zip(map(self.of.nodes.__getitem__, self.order.tolist()), found, strict=True))
@@ -184,12 +182,10 @@ def _solved(
     shape = len(sources), graph.n_vertices
     distances = np.empty(shape, graph.weight_dtype)
     before = np.empty(shape, np.uint32) if options.predecessors else None
-    filled: list[Any] = [(distances, lambda part: part.distances)]
-    if before is not None:
-        filled.append((before, lambda part: part.predecessors))
+    take = filling((distances, lambda part: part.distances), (before, lambda part: part.predecessors))
     try:
         with naming(of_solve):
-            solve_sources(graph, sources, options, "auto", filling(*filled))
+            solve_sources(graph, sources, options, "auto", take)
     except NegativeCycleError:
         # Not from the error, which names vertices by their numbers here.
         raise nx.NetworkXUnbounded("Negative cycle detected.") from None

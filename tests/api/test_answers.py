@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -35,13 +37,12 @@ def test_values_are_those_of_the_distances(numpy_answers):
 def test_histogram_and_quantiles(numpy_answers):
     row = sp.solve(MATRIX, 0).numpy()[0]
     found = sp.reduce(MATRIX, 0, histogram=np.array([0, 1.5, 3]), quantiles=0.5).to_pydict()
-    counts = numpy_answers.histogram_of(row, [0, 1.5, 3])
-    assert found == {
-        "source": [0],
-        "from_0.0_to_1.5": counts[:1],
-        "from_1.5_to_3.0": counts[1:],
-        "quantile_0.5": numpy_answers.quantiles_of(row, [0.5]),
-    }
+    (low, high), [median] = (
+        numpy_answers.histogram_of(row, [0, 1.5, 3]),
+        numpy_answers.quantiles_of(row, [0.5]),
+    )
+    named = {"from_0.0_to_1.5": [low], "from_1.5_to_3.0": [high], "quantile_0.5": [median]}
+    assert found == {"source": [0], **named}
 
 
 def test_each_vertex_has_numbers_over_all_sources():
@@ -93,85 +94,55 @@ def test_graphs_of_objects_and_graph_stores(tmp_path):
     assert sp.nearest(store, "Ayr", 2)["distance"].to_pylist() == [0.0, 4.0]
 
 
-#: Arguments of `reduce` that cannot be used, the message and the hint.
-REDUCE = [
-    ({}, "`reduce` asks for no value and no radius", "give `values`"),
-    ({"values": "closenes"}, "`values` has `closenes`", "did you mean `closeness`?"),
-    ({"within": -1}, "`within` has -1", "a radius is a distance of zero or more"),
-    ({"within": [np.inf]}, "`within` has inf", "a radius is a distance"),
-    ({"within": [1, 1]}, "`within` has `1` twice", "name it once"),
-    ({"histogram": []}, "`histogram` has 0 bounds", "give 2 to 1,025 rising bounds"),
-    ({"histogram": 3}, "`histogram` has 1 bound", "give 2 to 1,025 rising bounds"),
-    (
-        {"histogram": [0, 9, 5]},
-        "the bounds in `histogram` do not rise: `5` comes after `9`",
-        "in rising order",
-    ),
-    ({"histogram": [-1, 5]}, "`histogram` has -1", "a distance of zero or more"),
-    ({"histogram": [0, np.nan]}, "`histogram` has nan", "a bound is a distance"),
-    (
-        {"histogram": [0, 9], "cutoff": 3},
-        "the bound `9` is beyond `cutoff`, which is `3`",
-        "raise the cutoff",
-    ),
-    ({"quantiles": []}, "`quantiles` has 0 shares", "give 1 to 32 shares"),
-    ({"quantiles": 50}, "`quantiles` has 50", "a number from 0 to 1"),
-    ({"quantiles": np.nan}, "`quantiles` has nan", "a number from 0 to 1"),
-    ({"quantiles": [0.5, 0.5]}, "`quantiles` has `0.5` twice", "name it once"),
-    ({"quantiles": 1.5e-18}, "more than 18 decimals", "round it"),
-    ({"within": 9, "cutoff": 3}, "beyond `cutoff`, which is `3`", "raise the cutoff"),
-    ({"within": range(200)}, "ask for 200 columns", "ask for at most 128"),
-    (
-        {"values": "reached", "amounts": {"vertex": [], "x": []}},
-        "`amounts` are summed within radii",
-        "add `within`",
-    ),
-    ({"within": 1, "amounts": 5}, "`amounts` is of type int", "give a dictionary"),
-    ({"within": 1, "amounts": {"x": [1]}}, "has the columns `x`", "a column `vertex`"),
-    (
-        {"within": 1, "amounts": {"vertex": ["Ayr", "Ayr"], "x": [1, 2]}},
-        "`amounts` names vertex `Ayr` more than once",
-        "add up its rows",
-    ),
-    (
-        {"within": 1, "amounts": {"vertex": ["Ayr"], "x": [None]}},
-        "column `x` of `amounts` has no finite number for each vertex",
-        "give a number",
-    ),
-    (
-        {"within": 1, "amounts": {"vertex": ["Aye"], "x": [1]}},
-        "vertex `Aye` is not in the graph",
-        "the 4 ids",
-    ),
-    ({"sources": "Aye", "values": "reached"}, "source `Aye` is not in the graph", "the 4 ids"),
-]
-#: Arguments of `reduce_per_vertex` that cannot be used, the message and the hint.
-PER_VERTEX = [
-    ({}, "`reduce_per_vertex` asks for no value and no radius", "give `values`, such as [nearest_source]"),
-    ({"values": "nearest"}, "`values` has `nearest`, which is unknown", "did you mean `nearest_source`?"),
-    ({"within": [np.nan]}, "`within` has nan", "a radius is a distance"),
-    ({"within": [2, 2]}, "`within` has `2` twice", "name it once"),
-    ({"within": 9, "cutoff": 3}, "the radius `9` is beyond `cutoff`, which is `3`", "raise the cutoff"),
-]
-#: Arguments of `nearest` that cannot be used, the message and the hint.
-NEAREST = [
-    ({"k": 0}, "k is 0", "ask for 1 to 1,024 nearest vertices"),
-    ({"k": 1, "targets": "X"}, "target `X` is not in the graph", "the 4 ids"),
-]
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "message", "hint"),
-    [
-        *((sp.reduce, *case) for case in REDUCE),
-        *((sp.reduce_per_vertex, *case) for case in PER_VERTEX),
-        *((sp.nearest, *case) for case in NEAREST),
+#: Arguments that cannot be used, the message and the hint.
+WRONG = {
+    sp.reduce: [
+        ({}, "`reduce` asks for no value and no radius", "give `values`"),
+        ({"values": "closenes"}, "`values` has `closenes`", "did you mean `closeness`?"),
+        ({"values": "eccentricity"}, "`values` has `eccentricity`", "did you mean `max_distance`?"),
+        ({"within": -1}, "`within` has -1", "a radius is a distance of zero or more"),
+        ({"within": [np.inf]}, "`within` has inf", "a radius is a distance"),
+        ({"within": [1, 1]}, "`within` has `1` twice", "name it once"),
+        ({"histogram": 3}, "`histogram` has 1 bound", "give 2 to 1,025 rising bounds"),
+        ({"histogram": [0, 9, 5]}, "the bounds in `histogram` do not rise: `5`", "in rising order"),
+        ({"histogram": [0, np.nan]}, "`histogram` has nan", "a bound is a distance of zero or more"),
+        ({"histogram": [0, 9], "cutoff": 3}, "the bound `9` is beyond `cutoff`", "raise the cutoff"),
+        ({"quantiles": []}, "`quantiles` has 0 shares", "give 1 to 32 shares"),
+        ({"quantiles": 50}, "`quantiles` has 50", "a number from 0 to 1"),
+        ({"within": range(200)}, "`within` and `amounts` ask for 200 columns", "ask for at most 128"),
+        ({"values": "reached", "amounts": {}}, "`amounts` are summed within radii", "add `within`"),
+        ({"within": 1, "amounts": 5}, "`amounts` is of type int", "give a dictionary"),
+        ({"within": 1, "amounts": {"x": [1]}}, "has the columns `x`", "a column `vertex`"),
+        ({"within": 1, "amounts": {"vertex": ["Ayr"] * 2, "x": [1, 2]}}, "`Ayr` more than once", "add up"),
+        ({"within": 1, "amounts": {"vertex": ["Ayr"], "x": [None]}}, "has no finite number", "a number"),
+        ({"within": 1, "amounts": {"vertex": ["Aye"], "x": [1]}}, "vertex `Aye` is not in", "the 4 ids"),
+        ({"sources": "Aye", "values": "reached"}, "source `Aye` is not in the graph", "the 4 ids"),
+        ({"sources": None, "values": "reached"}, "source is None", "`store.ids.column()` has all ids"),
     ],
-    ids=lambda value: None,
-)
-def test_what_cannot_be_is_one_clear_error(function, arguments, message, hint):
-    with pytest.raises(sp.InputError) as caught:
-        function(ROADS, **{"sources": "Ayr"} | arguments)
-    assert message in caught.value.message
-    assert hint in caught.value.hint
-    assert "output." not in caught.value.message + caught.value.hint
+    sp.reduce_per_vertex: [
+        ({}, "`reduce_per_vertex` asks for no value and no radius", "such as [nearest_source]"),
+        ({"values": "nearest"}, "`values` has `nearest`, which is unknown", "did you mean `nearest_source`?"),
+        ({"within": [np.nan]}, "`within` has nan", "a radius is a distance"),
+        ({"within": [2, 2]}, "`within` has `2` twice", "name it once"),
+        ({"within": 9, "cutoff": 3}, "the radius `9` is beyond `cutoff`, which is `3`", "raise the cutoff"),
+    ],
+    sp.nearest: [
+        ({"k": 0}, "k is 0", "ask for 1 to 1,024 nearest vertices"),
+        ({"k": 1, "targets": "X"}, "target `X` is not in the graph", "the 4 ids"),
+    ],
+}
+
+
+@pytest.mark.parametrize("function", WRONG, ids=lambda function: function.__name__)
+def test_what_cannot_be_is_one_clear_error(function, error_of):
+    for arguments, message, hint in WRONG[function]:
+        found = error_of(function, ROADS, **{"sources": "Ayr"} | arguments)
+        assert message in found.message
+        assert hint in found.hint
+        assert "output." not in found.message + found.hint
+
+
+@pytest.mark.parametrize("call", [partial(sp.nearest, k=2), partial(sp.reduce, values="closeness")])
+def test_an_unknown_argument_is_not_ignored(call):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'of'; the others are cutoff, "):
+        call(ROADS, "Ayr", of=[3])

@@ -36,10 +36,6 @@ def test_xarray_has_ids_as_coordinates():
     np.testing.assert_array_equal(whole, [[np.nan, np.nan, np.nan, 0], [0, 1, 2, 2]])
     assert sp.solve(MATRIX, [0], dtype="float32").to_xarray().dtype == np.float32
     assert sp.solve(MATRIX, []).to_xarray().shape == (0, 4)
-
-
-def test_xarray_with_nodes_of_networkx():
-    pytest.importorskip("xarray")
     grid = sp.solve(nx.grid_2d_graph(2, 2), [(0, 1)]).to_xarray()
     assert grid["vertex"].values.tolist() == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert sp.solve(nx.path_graph(3), 2).to_xarray().sel(vertex=0).values.tolist() == [2]
@@ -49,7 +45,7 @@ def test_xarray_does_not_round():
     pytest.importorskip("xarray")
     for weight, dtype in ((2**53 + 1, np.int64), (-(2**53) - 1, np.int64), (2**63 + 1, np.uint64)):
         long = ss.csr_array((np.array([weight], dtype), ([0], [1])), (2, 2))
-        with pytest.raises(InputError, match=f"a distance is {weight}, which float64 may not hold exactly"):
+        with pytest.raises(InputError, match=f"a distance is {weight}, which"):
             sp.solve(long, 0).to_xarray()
     assert sp.solve(ss.csr_array(([2**53], ([0], [1])), (3, 3)), 0).to_xarray()[0, 1] == 2**53
 
@@ -68,15 +64,16 @@ def test_dlpack_shares_the_array():
 # ---- CuPy ----
 
 
-def test_cupy_without_a_gpu_is_an_error_that_says_why(monkeypatch):
-    missing = cupy_setup.Finding(
-        "gpu", "absent", "no NVIDIA driver (libcuda.so.1)", "a GPU needs NVIDIA's driver"
-    )
-    found = sp.solve(MATRIX, 0)
-    monkeypatch.setattr(cupy_setup, "_fault", lambda: missing)
-    with pytest.raises(SsspError) as caught:
-        found.cupy()
-    assert (caught.value.message, caught.value.hint) == (missing.detail, missing.hint)
+@pytest.mark.parametrize(
+    "call",
+    [lambda: sp.solve(MATRIX, 0).cupy(), lambda: sp.solve(MATRIX, 0, on_device=True)],
+    ids=["cupy", "solve"],
+)
+def test_a_missing_gpu_is_an_error_that_says_why(call, monkeypatch, error_of):
+    driver = "no NVIDIA driver (libcuda.so.1)", "a GPU needs NVIDIA's driver"
+    monkeypatch.setattr(cupy_setup, "_fault", lambda: cupy_setup.Finding("gpu", "absent", *driver))
+    found = error_of(call)
+    assert (found.message, found.hint) == driver
 
 
 def test_a_matrix_of_cupy_is_copied():
@@ -149,27 +146,17 @@ NEGATIVE = ss.csr_array((np.array([-1]), ([0], [1])), (2, 2))
     ],
     ids=["predecessors", "cpu", "negative"],
 )
-def test_distances_that_cannot_stay_on_a_gpu_are_refused(matrix, options, reason):
-    with pytest.raises(InputError) as caught:
-        sp.solve(matrix, 0, on_device=True, **options)
-    assert caught.value.message == f"the distances cannot stay on the GPU: {reason}"
-    assert "`on_device=True`" in caught.value.hint
+def test_distances_that_cannot_stay_on_a_gpu_are_refused(matrix, options, reason, error_of):
+    found = error_of(sp.solve, matrix, 0, on_device=True, **options)
+    assert found.message == f"the distances cannot stay on the GPU: {reason}"
+    assert "`on_device=True`" in found.hint
     assert sp.solve(matrix, 0, on_device=False, **options).numpy()[0, 0] == 0
 
 
-def test_distances_of_a_store_with_a_scale_cannot_stay_on_a_gpu(tmp_path):
+def test_distances_of_a_store_with_a_scale_cannot_stay_on_a_gpu(tmp_path, error_of):
     (tmp_path / "edges.csv").write_text("from,to,km\n1,2,0.5\n")
     store = sp.ingest(tmp_path / "edges.csv", tmp_path / "store", weights={"scale": 10})
-    with pytest.raises(InputError, match="a store with a scale"):
-        sp.solve(store, 1, on_device=True)
-
-
-def test_distances_cannot_stay_on_a_gpu_that_is_missing(monkeypatch):
-    missing = cupy_setup.Finding("gpu", "absent", "no NVIDIA driver", "a GPU needs NVIDIA's driver")
-    monkeypatch.setattr(cupy_setup, "_fault", lambda: missing)
-    with pytest.raises(SsspError) as caught:
-        sp.solve(MATRIX, 0, on_device=True)
-    assert (caught.value.message, caught.value.hint) == (missing.detail, missing.hint)
+    assert "a store with a scale" in error_of(sp.solve, store, 1, on_device=True).message
 
 
 @pytest.mark.gpu

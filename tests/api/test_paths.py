@@ -61,12 +61,8 @@ def run(tmp_path):
 def minutes(tmp_path):
     """Give the graph store of the same roads with their minutes."""
     (tmp_path / "roads.csv").write_text(ROADS)
-    return sp.ingest(
-        tmp_path / "roads.csv",
-        tmp_path / "minutes",
-        weights={"column": "minutes", "unit": "min"},
-        duplicates="keep-all",
-    )
+    weights = {"column": "minutes", "unit": "min"}
+    return sp.ingest(tmp_path / "roads.csv", tmp_path / "minutes", weights=weights, duplicates="keep-all")
 
 
 @pytest.mark.parametrize(("solve", "output"), OUTPUTS.values(), ids=OUTPUTS)
@@ -93,30 +89,21 @@ def test_a_cutoff_of_the_run_holds_for_its_paths(run):
 
 
 def test_more_paths_from_a_source_need_no_search(run, monkeypatch):
-    found = run()
-    solved = []
-    original = stored_run.solve
+    found, solved, solve = run(), [], stored_run.solve
     monkeypatch.setattr(
-        stored_run,
-        "solve",
-        lambda graph, source, **more: solved.append(source) or original(graph, source, **more),
+        stored_run, "solve", lambda graph, s, **more: solved.append(s) or solve(graph, s, **more)
     )
     assert [found.path(s, t).length for s, t in ((1, 2), (1, 5), (9, 5), (9, 6))] == [4, 7, 8, 10.5]
     assert solved == [1, 9]
 
 
-def test_a_path_is_pickled_without_its_graph(run):
-    path = run().path(1, 6)
-    again = pickle.loads(pickle.dumps(path))
-    assert (again, again.length, again.unit) == ([1, 2, 5, 6], 9.5, "km")
-
-
-def test_distances_on_a_store_are_pickled_without_its_graph(run):
-    found = sp.solve(run().graph(), 1, targets=[6], predecessors=True)
-    again = pickle.loads(pickle.dumps(found))
-    assert (again.numpy().tolist(), again.path(1, 6), again.path(1, 6).length) == ([[9.5]], [1, 2, 5, 6], 9.5)
-    with pytest.raises(InputError, match="the graph has no coordinates"):
-        again.path(1, 6).geojson()
+def test_paths_and_distances_are_pickled_without_their_graph(run, error_of):
+    made = run()
+    solved = pickle.loads(pickle.dumps(sp.solve(made.graph(), 1, targets=[6], predecessors=True)))
+    assert solved.numpy().tolist() == [[9.5]]
+    for path in (pickle.loads(pickle.dumps(made.path(1, 6))), solved.path(1, 6)):
+        assert (path, path.length, path.unit) == ([1, 2, 5, 6], 9.5, "km")
+        assert error_of(path.geojson).message.startswith("the graph has no coordinates")
 
 
 # ---- other costs ----
@@ -141,53 +128,43 @@ def test_costs_of_floats_are_added_exactly(tmp_path):
     assert sp.solve(store, 0, predecessors=True).path(0, 10).cost(store) == 1.0
 
 
-def test_a_cost_that_cannot_be_added_up(run, tmp_path):
-    path = run().path(1, 6)
-    for edges, message in (
-        ("1 2 1\n2 5 1\n5 4 1\n4 6 1\n", "has no edge from `5` to `6`, which are neighbours on the path"),
-        ("1 2 1\n2 6 1\n", ": vertex `5` is not in the graph"),
-        ("a b 1\n", ": 4 of 4 vertices are not in the graph"),
+def test_a_cost_that_cannot_be_added_up(run, tmp_path, error_of):
+    path, neighbours = run().path(1, 6), "which are neighbours on the path"
+    for name, edges, message in (
+        ("a", "1 2 1\n2 5 1\n5 4 1\n4 6 1\n", f" has no edge from `5` to `6`, {neighbours}"),
+        ("b", "1 2 1\n2 6 1\n", ": vertex `5` is not in the graph"),
+        ("c", "7 8 1\n", ": 4 of 4 vertices are not in the graph: `1`, `2`, `5`, `6`"),
     ):
-        (tmp_path / "other.txt").write_text(edges)
-        shutil.rmtree(tmp_path / "other", ignore_errors=True)
-        store = sp.ingest(tmp_path / "other.txt", tmp_path / "other")
-        with pytest.raises(InputError) as caught:
-            path.cost(store)
-        assert caught.value.message.startswith(f"`{store.store}`")
-        if "a b" not in edges:
-            assert caught.value.message.endswith(message)
-        assert caught.value.hint
-    with pytest.raises(InputError, match="is not a graph store"):
-        path.cost(tmp_path)
+        (tmp_path / f"{name}.txt").write_text(edges)
+        store = sp.ingest(tmp_path / f"{name}.txt", tmp_path / name)
+        assert error_of(path.cost, store).message == f"`{store.store}`{message}"
+    assert "is not a graph store" in error_of(path.cost, tmp_path).message
 
 
 # ---- the graph store of a run ----
 
 
-def test_the_graph_store_of_a_run_may_have_moved(run, tmp_path):
+def test_the_graph_store_of_a_run_may_have_moved(run, tmp_path, error_of):
     run(name="a")
     with_predecessors = run({"predecessors": True}, name="b")
     (tmp_path / "a-store").rename(tmp_path / "moved")
     shutil.rmtree(tmp_path / "b-store")
     found = sp.open_run(tmp_path / "a")
-    with pytest.raises(InputError, match="is not a graph store") as caught:
-        found.path(1, 6)
-    assert caught.value.hint == "name the run's graph store: `--store URL`, in Python `store=URL`"
+    gone = error_of(found.path, 1, 6)
+    assert "is not a graph store" in gone.message
+    assert gone.hint == "name the run's graph store: `--store URL`, in Python `store=URL`"
     assert found.path(1, 6, store=tmp_path / "moved") == [1, 2, 5, 6]
     assert found.path(1, 6, store=sp.open_store(tmp_path / "moved")).length == 9.5
     assert with_predecessors.path(1, 6) == [1, 2, 5, 6]
-    with pytest.raises(InputError, match="is not a graph store"):
-        with_predecessors.path(1, 6).geojson()
-    with pytest.raises(InputError, match="has no coordinates"):
-        with_predecessors.path(1, 6, store=tmp_path / "moved").geojson()
+    assert "is not a graph store" in error_of(with_predecessors.path(1, 6).geojson).message
+    moved = with_predecessors.path(1, 6, store=tmp_path / "moved")
+    assert "has no coordinates" in error_of(moved.geojson).message
 
 
-def test_a_store_of_another_graph_is_refused(run, minutes):
+def test_a_store_of_another_graph_is_refused(run, minutes, error_of):
     found = run()
-    with pytest.raises(InputError, match="does not hold the graph of the run"):
-        found.path(1, 6, store=minutes)
-    with pytest.raises(InputError, match="holds no version of the graph"):
-        found.path(1, 6, store=minutes.store)
+    assert "does not hold the graph of the run" in error_of(found.path, 1, 6, store=minutes).message
+    assert "holds no version of the graph" in error_of(found.path, 1, 6, store=minutes.store).message
 
 
 def test_a_run_keeps_its_version_of_the_graph(run, tmp_path):
@@ -264,11 +241,8 @@ def test_a_line_is_cut_at_the_180th_meridian(drawn, positions, parts):
 
 def test_a_run_with_coordinates_is_drawn(drawn, tmp_path):
     drawn()
-    graph = {
-        "input": str(tmp_path / "g.gr"),
-        "coordinates": str(tmp_path / "g.co"),
-        "store": str(tmp_path / "g"),
-    }
+    files = {"input": str(tmp_path / "g.gr"), "coordinates": str(tmp_path / "g.co")}
+    graph = {**files, "store": str(tmp_path / "g")}
     found = sp.run({"graph": graph, "sources": {"ids": [1]}, "output": {"path": str(tmp_path / "r")}})
     assert found.path(1, 3).geojson()["geometry"]["coordinates"][2] == [-73.519366, 41.048796]
 
@@ -280,28 +254,16 @@ def test_degrees_are_degrees(drawn):
     assert feature["properties"]["coordinates"] == "degrees"
 
 
-def test_what_cannot_be_drawn(drawn, run):
-    found = sp.solve(drawn(), [1, 3], predecessors=True)
-    for call, message, hint in (
-        (
-            lambda: found.path(3, 1).geojson(),
-            "there is no path to draw",
-            "name two vertices that a path connects",
-        ),
-        (
-            lambda: run().path(1, 6).geojson(),
-            "has no coordinates",
-            "ingest the graph with the positions of its vertices: `coordinates` in the section `graph`",
-        ),
-        (
-            lambda: sp.solve(np.ones((2, 2)), 0, predecessors=True).path(0, 1).geojson(),
-            "the graph has no coordinates: it is not in a graph store",
-            'ingest it with `coordinates="URL"`, and solve on the store',
-        ),
+def test_what_cannot_be_drawn(drawn, run, error_of):
+    stored, in_memory = (sp.solve(graph, [1, 3], predecessors=True) for graph in (drawn(), np.ones((4, 4))))
+    for path, message, hint in (
+        (stored.path(3, 1), "there is no path to draw", "name two vertices that a path connects"),
+        (run().path(1, 6), "has no coordinates", "`coordinates` in the section `graph`"),
+        (in_memory.path(1, 3), "it is not in a graph store", '`coordinates="URL"`, and solve on the store'),
     ):
-        with pytest.raises(InputError, match=message) as caught:
-            call()
-        assert caught.value.hint == hint
+        error = error_of(path.geojson)
+        assert message in error.message
+        assert hint in error.hint
 
 
 def test_a_generated_plane_is_not_the_globe(tmp_path):

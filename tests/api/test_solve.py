@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from itertools import product
 
 import networkx as nx
 import numpy as np
@@ -59,26 +60,17 @@ def test_a_table_of_edges(table):
     assert sp.solve(table, "d", directed=False).numpy().tolist() == [[4, 3.5, 2, 0]]
 
 
-def test_a_table_with_integers_in_several_chunks():
+def test_a_table_with_integers_in_several_chunks(error_of):
     part = pa.table({"u": [70, 7], "v": [7, 9], "minutes": [3, 4], "metres": [1.5, 2.5]})
     table = pa.concat_tables([part, pa.table({"u": [9], "v": [10**12], "minutes": [5], "metres": [1.0]})])
-    with pytest.raises(InputError, match="2 columns could be the weight"):
-        sp.solve(table, 70)
+    assert "2 columns could be the weight" in error_of(sp.solve, table, 70).message
     found = sp.solve(table, np.array([70]), weight="minutes")
     assert found.vertices.to_pylist() == [7, 9, 70, 10**12]
     assert found.numpy().tolist() == [[3, 7, 0, 12]]
     assert sp.solve(table, 70, columns=("v", "u"), weight=None).numpy().tolist() == [[U32, U32, 0, U32]]
-    with pytest.raises(InputError, match="`table` row 4: column `minutes` is null"):
-        sp.solve(
-            pa.concat_tables(
-                [table, pa.table({"u": [1], "v": [2], "minutes": pa.array([None], pa.int64())})],
-                promote_options="default",
-            ).drop_columns("metres"),
-            70,
-        )
-
-
-def test_a_table_without_rows():
+    null = pa.table({"u": [1], "v": [2], "minutes": pa.array([None], pa.int64())})
+    longer = pa.concat_tables([table.drop_columns("metres"), null])
+    assert "`table` row 4: column `minutes` is null" in error_of(sp.solve, longer, 70).message
     empty = ROADS[:0].astype({"from": "str", "to": "str"})
     assert sp.solve(empty, []).numpy().shape == (0, 0)
 
@@ -122,24 +114,32 @@ def test_a_graph_store_keeps_the_unit_of_the_input(store):
 
 @pytest.fixture(scope="module")
 def random_graph():
-    made = rmat(scale=8, edge_factor=4)
+    made = rmat(scale=6, edge_factor=4)
     graph = csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
     matrix = ss.csr_array((graph.weights, graph.col_indices, graph.row_offsets), shape=(made.n_vertices,) * 2)
     return graph, matrix
 
 
-@pytest.mark.parametrize("solver", ["auto", *(s.name for s in SOLVERS.values() if s.device == "cpu")])
-def test_every_solver_gives_the_same_bits(solver, random_graph, monkeypatch):
-    graph, matrix = random_graph
-    monkeypatch.setattr(calls, "_DIRECT_S", 0)  # with threads
+@pytest.fixture
+def several_parts(monkeypatch):
+    """Cut the sources of a call into parts, which threads solve."""
+    monkeypatch.setattr(calls, "_DIRECT_S", 0)
     monkeypatch.setattr(calls, "_PART_S", 1e-4)
-    true = SOLVERS["dijkstra"].solve(graph, np.arange(256), SolveOptions(predecessors=True))
-    found = sp.solve(matrix, range(256), predecessors=True, solver=solver)
+
+
+CPU_SOLVERS = [solver.name for solver in SOLVERS.values() if solver.device == "cpu"]
+
+
+@pytest.mark.parametrize("solver", ["auto", *CPU_SOLVERS])
+def test_every_solver_gives_the_same_bits(solver, random_graph, several_parts):
+    graph, matrix = random_graph
+    true = SOLVERS["dijkstra"].solve(graph, np.arange(64), SolveOptions(predecessors=True))
+    found = sp.solve(matrix, range(64), predecessors=True, solver=solver)
     np.testing.assert_array_equal(found.numpy(), true.distances)
-    assert [m["source"] for m in found.metrics.to_pylist()] == list(range(256))
+    assert [m["source"] for m in found.metrics.to_pylist()] == list(range(64))
     assert found.metrics["reached"].to_pylist() == [m.reached for m in true.metrics]
-    some = sp.solve(matrix, [5, 9], targets=[7, 250, 7], solver=solver).numpy()
-    np.testing.assert_array_equal(some, true.distances[[5, 9]][:, [7, 250, 7]])
+    some = sp.solve(matrix, [5, 9], targets=[7, 50, 7], solver=solver).numpy()
+    np.testing.assert_array_equal(some, true.distances[[5, 9]][:, [7, 50, 7]])
 
 
 def test_a_cutoff_includes_its_value(store):
@@ -181,15 +181,11 @@ def test_columns_and_the_index_of_pandas():
 
 # ---- forms ----
 
+#: What `sp.solve(MATRIX, [0, 3], predecessors=True)` finds.
+DISTANCES, BEFORE = [0, 1, 2, 2, None, None, None, 0], [None, 0, 0, 1, None, None, None, None]
 ROWS = [
-    {"source": 0, "vertex": 0, "distance": 0, "predecessor": None},
-    {"source": 0, "vertex": 1, "distance": 1, "predecessor": 0},
-    {"source": 0, "vertex": 2, "distance": 2, "predecessor": 0},
-    {"source": 0, "vertex": 3, "distance": 2, "predecessor": 1},
-    {"source": 3, "vertex": 0, "distance": None, "predecessor": None},
-    {"source": 3, "vertex": 1, "distance": None, "predecessor": None},
-    {"source": 3, "vertex": 2, "distance": None, "predecessor": None},
-    {"source": 3, "vertex": 3, "distance": 0, "predecessor": None},
+    {"source": source, "vertex": vertex, "distance": DISTANCES[row], "predecessor": BEFORE[row]}
+    for row, (source, vertex) in enumerate(product([0, 3], range(4)))
 ]
 
 
@@ -203,48 +199,37 @@ def test_tables():
     assert frame["distance"].tolist() == [0, 1, 2, 2, pd.NA, pd.NA, pd.NA, 0]
     assert repr(found) == "<Distances: 2 sources, 4 vertices, uint32>"
     assert sp.solve(MATRIX, []).to_arrow().num_rows == 0
-
-
-def test_reached_pairs():
-    found = sp.solve(MATRIX, [0, 3]).to_scipy()
-    assert (found.shape, found.nnz) == ((2, 4), 5)
-    np.testing.assert_array_equal(found.toarray(), [[0, 1, 2, 2], [0, 0, 0, 0]])
-
-
-def test_metrics():
-    (row,) = sp.solve(MATRIX, 0).metrics.to_pylist()
+    pairs = found.to_scipy()
+    assert (pairs.shape, pairs.nnz) == ((2, 4), 5)
+    np.testing.assert_array_equal(pairs.toarray(), [[0, 1, 2, 2], [0, 0, 0, 0]])
+    row = found.metrics.to_pylist()[0]
     assert (row["source"], row["reached"], row["max_distance"], row["mean_distance"]) == (0, 4, 2.0, 1.25)
     assert row["solver"] in SOLVERS
 
 
-def test_without_metrics_distances_are_the_same():
+def test_without_metrics_distances_are_the_same(error_of):
     solver = "auto" if metis_processes.missing() else "phast"
     for targets in (None, [2, 0, 2]):
         found = sp.solve(MATRIX, [0, 3], targets=targets, metrics=False, solver=solver)
         np.testing.assert_array_equal(found.numpy(), sp.solve(MATRIX, [0, 3], targets=targets).numpy())
-        with pytest.raises(InputError, match="these distances have no metrics") as caught:
-            _ = found.metrics
-        assert caught.value.hint == "call `solve` without `metrics=False`"
+        error = error_of(getattr, found, "metrics")
+        assert error.message == "these distances have no metrics"
+        assert error.hint == "call `solve` without `metrics=False`"
     assert sp.solve(MATRIX, [], metrics=False).metrics.num_rows == 0
 
 
-@pytest.mark.parametrize("solver", [s.name for s in SOLVERS.values() if s.device == "cpu"])
-def test_paths_to_targets_are_those_among_all_paths(solver, random_graph, monkeypatch):
+@pytest.mark.parametrize("solver", CPU_SOLVERS)
+def test_paths_to_targets_are_those_among_all_paths(solver, random_graph, several_parts):
     _, matrix = random_graph
-    monkeypatch.setattr(calls, "_DIRECT_S", 0)
-    monkeypatch.setattr(calls, "_PART_S", 1e-4)  # several parts
-    sources, targets = range(0, 256, 9), [7, 250, 7, 0, 255]
+    sources, targets = range(0, 64, 5), [7, 58, 7, 0, 63]
     whole = sp.solve(matrix, sources, predecessors=True, solver=solver)
     found = sp.solve(matrix, sources, predecessors=True, solver=solver, targets=targets)
     np.testing.assert_array_equal(found.numpy(), whole.numpy()[:, targets])
     paths = [[found.path(source, target) for target in targets] for source in sources]
     assert paths == [[whole.path(source, target) for target in targets] for source in sources]
-    assert any(len(path) > 3 for of_source in paths for path in of_source)
-    assert [] in paths[1]
+    assert {True, False} <= {len(path) > 2 for of_source in paths for path in of_source}
     rows = whole.to_arrow().to_pylist()
-    assert found.to_arrow().to_pylist() == [
-        rows[256 * i + target] for i in range(len(sources)) for target in targets
-    ]
+    assert found.to_arrow().to_pylist() == [rows[64 * i + v] for i in range(len(sources)) for v in targets]
 
 
 def test_paths_to_targets_by_name():
@@ -263,60 +248,55 @@ def test_paths_to_targets_by_name():
 
 # ---- errors ----
 
+PATH = nx.path_graph(2)
+NOT_FINITE = "weight nan is not a finite number"
+WITHOUT = "no predecessors were asked for"
+
+
+def held():
+    return sp.solve(MATRIX, 0, predecessors=True, targets=[1])
+
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: sp.solve(3, 0), "`int` is not a graph that `solve` takes"),
         (lambda: sp.solve(MATRIX, 9), "source `9` is not in the graph"),
-        (lambda: sp.solve(MATRIX, [0], targets=[4, 5]), "2 of 2 targets are not in the graph: `4`, `5`"),
+        (lambda: sp.solve(MATRIX, 0, targets=[4, 5]), "2 of 2 targets are not in the graph: `4`, `5`"),
         (lambda: sp.solve(MATRIX, "x"), "source `x` is not in the graph, whose ids are integers"),
-        (lambda: sp.solve(MATRIX, 0, weight="km"), "`weight` is 'km', and a matrix has one value for each edge"),
+        (lambda: sp.solve(MATRIX, 1.0), "source `1.0` is not in the graph, whose ids are integers"),
+        (lambda: sp.solve(PATH, 5), "source `5` is not in the graph"),
+        (lambda: sp.solve(PATH, [[0]]), "source `[0]` is not in the graph"),
+        (
+            lambda: sp.solve(MATRIX, 0, weight="k"),
+            "`weight` is 'k', and a matrix has one value for each edge",
+        ),
         (lambda: sp.solve(MATRIX, 0, columns=("a", "b")), "`columns` cannot be set for a matrix"),
+        (lambda: sp.solve(PATH, 0, directed=True), "`directed` cannot be set for a graph of NetworkX"),
+        (lambda: sp.solve(ROADS, "a", columns="from"), "`columns` is 'from'"),
         (lambda: sp.solve(MATRIX, 0, solver="dikstra"), "unknown solver `dikstra`"),
         (lambda: sp.solve(MATRIX, 0, cutoff=-1), "cutoff is -1"),
-        (lambda: sp.solve(MATRIX, 0).path(0, 1), "a path from `0` is asked for, and no predecessors were asked for"),
-        (lambda: sp.solve(MATRIX, 0, predecessors=True).path(1, 2), "source `1` was not solved"),
-        (
-            lambda: sp.solve(MATRIX, 0, predecessors=True, targets=[1]).path(0, 2),
-            "target `2` was not solved",
-        ),
-        (
-            lambda: sp.solve(MATRIX * np.nan, 0),
-            "the matrix: edge 1, from `0` to `1`: weight nan is not a finite number",
-        ),
-        (lambda: sp.solve("nowhere", 0), "`nowhere` is not a graph store: it has no manifest.json"),
-        (lambda: sp.solve(ROADS, "a", weight="length"), "`table`: unknown column `length` in `weight`"),
-        (lambda: sp.solve(nx.path_graph(2), 5), "source `5` is not in the graph"),
-        (lambda: sp.solve(nx.path_graph(2), [[0]]), "source `[0]` is not in the graph"),
-        (lambda: sp.solve(MATRIX, 1.0), "source `1.0` is not in the graph, whose ids are integers"),
         (lambda: sp.solve(MATRIX, 0, dtype="int8"), "`dtype` is int8"),
         (lambda: sp.solve(MATRIX, 0, dtype="integer"), "`dtype` is integer"),
-        (lambda: sp.solve(ROADS, "a", columns="from"), "`columns` is 'from'"),
-        (
-            lambda: sp.solve(nx.path_graph(2), 0, directed=True),
-            "`directed` cannot be set for a graph of NetworkX",
-        ),
-        (
-            lambda: sp.solve(nx.path_graph(2), 0, weight="km"),
-            "edge from `0` to `1`: `km` is None",
-        ),
+        (lambda: sp.solve(MATRIX, 0).path(0, 1), f"a path from `0` is asked for, and {WITHOUT}"),
+        (lambda: held().path(1, 2), "source `1` was not solved"),
+        (lambda: held().path(0, 2), "target `2` was not solved"),
+        (lambda: sp.solve(MATRIX * np.nan, 0), f"the matrix: edge 1, from `0` to `1`: {NOT_FINITE}"),
+        (lambda: sp.solve("nowhere", 0), "`nowhere` is not a graph store: it has no manifest.json"),
+        (lambda: sp.solve(ROADS, "a", weight="length"), "`table`: unknown column `length` in `weight`"),
+        (lambda: sp.solve(PATH, 0, weight="km"), "edge from `0` to `1`: `km` is None"),
     ],
-)  # fmt: skip
-def test_errors(call, message):
-    with pytest.raises(InputError) as caught:
-        call()
-    assert caught.value.message == message
-    assert caught.value.hint
+)
+def test_errors(call, message, error_of):
+    assert error_of(call).message == message
 
 
-def test_more_errors_of_networkx_and_stores(store):
-    with pytest.raises(InputError, match=r"edges have no attribute `weight`, they have `km`"):
-        sp.solve(nx.Graph([("a", "b", {"km": 1})]), "a")
-    with pytest.raises(InputError, match="`dtype` cannot be set for a graph store"):
-        sp.solve(store, "a", dtype="uint64")
-    with pytest.raises(InputError, match="do not fit one column of Arrow"):
-        sp.solve(nx.Graph([("a", 1)]), "a").to_arrow()
+def test_more_errors_of_networkx_and_stores(store, error_of):
+    graph = nx.Graph([("a", 1, {"km": 1})])
+    assert error_of(sp.solve, graph, "a").message == "edges have no attribute `weight`, they have `km`"
+    refused = error_of(sp.solve, store, "a", dtype="uint64").message
+    assert refused.startswith("`dtype` cannot be set for a graph store")
+    assert "do not fit one column of Arrow" in error_of(sp.solve(graph, "a", weight="km").to_arrow).message
 
 
 def test_errors_name_the_ids_of_the_caller():

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import dask.system
@@ -23,7 +22,8 @@ from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.planning.machine import hardware
 
 MB = 2**20
-UNLIMITED = {1: "9223372036854771712", 2: "max"}
+#: No limit, in version 1.
+UNLIMITED = "9223372036854771712"
 
 
 @pytest.fixture
@@ -38,14 +38,13 @@ def groups(tmp_path, monkeypatch):
             (root / name).write_text(text + "\n")
 
     def open_made_up(path, *mode):
-        return Path(path.replace("/sys/fs/cgroup", str(root)).replace("/proc/self/cgroup", str(own))).open(
-            *mode
-        )
+        path = path.replace("/sys/fs/cgroup", str(root)).replace("/proc/self/cgroup", str(own))
+        return Path(path).open(*mode)
 
     monkeypatch.setattr(cgroup, "ROOT", root)
     monkeypatch.setattr(cgroup, "OWN", own)
-    monkeypatch.setattr(distributed.system, "open", open_made_up, raising=False)
-    monkeypatch.setattr(dask.system, "open", open_made_up, raising=False)
+    for module in (distributed.system, dask.system):
+        monkeypatch.setattr(module, "open", open_made_up, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda _: list(range(64)))
     memory = psutil.virtual_memory()._replace(total=64 * 1024 * MB, available=60 * 1024 * MB)
@@ -53,20 +52,16 @@ def groups(tmp_path, monkeypatch):
     return make
 
 
-#: The groups of a container, whose root is its own group; the last two are what may be used of 64 GiB and 64 cores.
+GB_64 = 64 * 1024
+#: The groups of a container, whose root is its own group. The numbers are what may be used of 64 GiB, in MiB, and of
+#: 64 cores.
 CONTAINERS = {
-    "version 2": (
-        "0::/",
-        {"memory.max": str(3 * MB), "memory.high": "max", "cpu.max": "250000 100000"},
-        3,
-        3,
-    ),
-    "version 2, no limits": ("0::/", {"memory.max": "max", "cpu.max": "max 100000"}, 64 * 1024, 64),
-    "version 2, to be slowed down above": ("0::/", {"memory.max": "max", "memory.high": str(2 * MB)}, 2, 64),
-    "version 2, reserved": ("0::/", {"memory.max": "max", "memory.low": str(2 * MB)}, 2, 64),
-    "version 2, a part of a core": ("0::/", {"memory.max": "max", "cpu.max": "1000 100000"}, 64 * 1024, 1),
+    "version 2": ({"memory.max": str(3 * MB), "memory.high": "max", "cpu.max": "250000 100000"}, 3, 3),
+    "version 2, no limits": ({"memory.max": "max", "cpu.max": "max 100000"}, GB_64, 64),
+    "version 2, to be slowed down above": ({"memory.max": "max", "memory.high": str(2 * MB)}, 2, 64),
+    "version 2, reserved": ({"memory.max": "max", "memory.low": str(2 * MB)}, 2, 64),
+    "version 2, a part of a core": ({"memory.max": "max", "cpu.max": "1000 100000"}, GB_64, 1),
     "version 1": (
-        "9:memory:/\n5:cpu,cpuacct:/\n1:name=systemd:/",
         {
             "memory/memory.limit_in_bytes": str(5 * MB),
             "cpu,cpuacct/cpu.cfs_quota_us": "400000",
@@ -75,11 +70,9 @@ CONTAINERS = {
         5,
         4,
     ),
-    # The path is that of the host, on which the container cannot look.
     "version 1, as Docker shows it": (
-        "9:cpuacct,cpu:/docker/f00\n4:memory:/docker/f00\n0::/docker/f00",
         {
-            "memory/memory.limit_in_bytes": UNLIMITED[1],
+            "memory/memory.limit_in_bytes": UNLIMITED,
             "memory/memory.soft_limit_in_bytes": str(7 * MB),
             "cpuacct,cpu/cpu.cfs_quota_us": "-1",
             "cpuacct,cpu/cpu.cfs_period_us": "100000",
@@ -88,12 +81,17 @@ CONTAINERS = {
         64,
     ),
 }
+#: The groups of the process. Docker shows the path on the host, on which the container cannot look.
+OWN = {
+    "version 1": "9:memory:/\n5:cpu,cpuacct:/\n1:name=systemd:/",
+    "version 1, as Docker shows it": "9:cpuacct,cpu:/docker/f00\n4:memory:/docker/f00\n0::/docker/f00",
+}
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_in_a_container_it_is_what_dask_takes(groups, container):
-    own, files, memory, cores = CONTAINERS[container]
-    groups(own, files)
+    files, memory, cores = CONTAINERS[container]
+    groups(OWN.get(container, "0::/"), files)
     assert memory_bytes() == distributed.system.memory_limit() == memory * MB
     assert usable_cores() == dask.system.cpu_count() == cores
 
@@ -114,13 +112,11 @@ JOBS = {
     "version 1": (
         "4:memory:/slurm/job_7/step_0\n3:cpuacct,cpu:/slurm/job_7/step_0\n0::/",
         {
-            "memory/memory.limit_in_bytes": UNLIMITED[1],
+            "memory/memory.limit_in_bytes": UNLIMITED,
             "memory/slurm/job_7/memory.limit_in_bytes": str(4 * MB),
             "memory/slurm/job_7/memory.usage_in_bytes": str(3 * MB),
-            "memory/slurm/job_7/memory.stat": (
-                f"active_file 0\ninactive_file 0\ntotal_active_file {MB // 2}\ntotal_inactive_file {MB // 4}"
-            ),
-            "memory/slurm/job_7/step_0/memory.limit_in_bytes": UNLIMITED[1],
+            "memory/slurm/job_7/memory.stat": f"total_active_file {MB // 2}\ntotal_inactive_file {MB // 4}",
+            "memory/slurm/job_7/step_0/memory.limit_in_bytes": UNLIMITED,
             "cpu,cpuacct/slurm/job_7/cpu.cfs_quota_us": "200000",
             "cpu,cpuacct/slurm/job_7/cpu.cfs_period_us": "100000",
         },
@@ -139,11 +135,8 @@ def test_in_a_job_the_groups_above_count_too(groups, job):
 
 def test_without_groups_it_is_the_machine(groups):
     assert (memory_bytes(), free_memory_bytes(), usable_cores()) == (64 * 1024 * MB, 60 * 1024 * MB, 64)
-
-
-def test_ingest_takes_half_of_what_the_group_leaves(groups):
     groups("0::/", {"memory.max": str(100 * MB), "memory.current": str(40 * MB)})
-    assert Memory.of("auto", 2).n_bytes == 30 * MB
+    assert Memory.of("auto", 2).n_bytes == 30 * MB, "ingest takes half of what the group leaves"
     assert Memory.of("16 MB", 2).n_bytes == 16 * 10**6
 
 
@@ -175,8 +168,9 @@ class Group:
         return subprocess.run(["sh", "-c", joined + command], capture_output=True, text=True, check=False)
 
 
-@contextmanager
-def made_group() -> Iterator[Group]:
+@pytest.fixture
+def group() -> Iterator[Group]:
+    """A real group; the test is skipped, with the reason, where none can be made."""
     name = f"sssp-test-{uuid.uuid4().hex[:8]}"
     limits = {1: {}, 2: {cgroup.ROOT / name: {"memory.max": str(2**30), "cpu.max": "100000 100000"}}}
     limits[1][cgroup.ROOT / "memory" / name] = {"memory.limit_in_bytes": str(2**30)}
@@ -196,13 +190,6 @@ def made_group() -> Iterator[Group]:
         for folder in limits[version]:
             if folder.exists():
                 folder.rmdir()
-
-
-@pytest.fixture
-def group():
-    """A real group; the test is skipped, with the reason, where none can be made."""
-    with made_group() as made:
-        yield made
 
 
 def numbers(done: subprocess.CompletedProcess[str]) -> list[int]:
@@ -237,7 +224,5 @@ def test_a_run_in_a_real_group_ends_with_an_error_before_it_is_killed(group, tmp
     words = f"run {edges} --from 1 --out {tmp_path / 'run'}"
     done = group.run(f"exec {sys.executable} -m sssp_pipeline.cli {words}")
     assert done.returncode == 2, done.stderr
-    assert re.search(
-        r"error: 1 worker of .* would take \d\.\d GiB of memory, and this run may use 1\.0 GiB",
-        done.stderr,
-    )
+    told = r"error: 1 worker of .* would take \d\.\d GiB of memory, and this run may use 1\.0 GiB"
+    assert re.search(told, done.stderr)

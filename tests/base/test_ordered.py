@@ -88,7 +88,7 @@ def test_the_collector_of_garbage_may_close_it_at_any_moment(n_threads):
     begun = threading.Event()
 
     def work(i):
-        if i > 3:
+        if i > 2:  # the last item that is taken in advance
             begun.set()
             time.sleep(0.05)
         return i
@@ -96,7 +96,7 @@ def test_the_collector_of_garbage_may_close_it_at_any_moment(n_threads):
     results = map_in_order(work, iter(range(100)), n_threads)
     assert next(results) == 0
     if n_threads > 1:
-        begun.wait(10)
+        assert begun.wait(10)
 
     def close() -> None:
         with threading._shutdown_locks_lock:

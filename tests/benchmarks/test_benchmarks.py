@@ -46,15 +46,8 @@ def test_the_steps_of_an_ingest_are_timed(tmp_path):
 def test_every_program_of_jobs_finds_the_same(benchmark_module, monkeypatch, tmp_path):
     jobs, record = benchmark_module("jobs"), benchmark_module("record")
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    small = [
-        "jobs.py",
-        "--share",
-        "0.01",
-        "--seconds",
-        "0.01",
-        "--with",
-        "sssp-pipeline,scipy,igraph,networkx",
-    ]
+    programs = "sssp-pipeline,scipy,igraph,networkx"
+    small = ["jobs.py", "--share", "0.01", "--seconds", "0.01", "--with", programs]
     monkeypatch.setattr(sys, "argv", small)
     jobs.main()
     lines = [json.loads(line) for line in (tmp_path / "jobs.jsonl").read_text(encoding="utf-8").splitlines()]

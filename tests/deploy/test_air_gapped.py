@@ -91,30 +91,29 @@ def test_the_folder_is_whole_and_installs_without_an_index(made, tmp_path):
     }
     done = run(folder / "install.sh", tmp_path / "venv", environment=environment)
     assert (done.returncode, done.stderr) == (0, "")
-    asked = run(
-        tmp_path / "venv/bin/python", "-c", "import dependency, sssp_pipeline", environment=environment
-    )
+    python = tmp_path / "venv/bin/python"
+    asked = run(python, "-c", "import dependency, sssp_pipeline", environment=environment)
     assert (asked.returncode, asked.stderr) == (0, "")
 
 
-def test_a_wheel_that_was_changed_is_refused_before_anything_is_installed(made, tmp_path):
-    _, folder, environment = made
-    broken = tmp_path / "broken"
-    shutil.copytree(folder, broken)
-    with (broken / "wheels" / "dependency-1.0-py3-none-any.whl").open("ab") as file:
+@pytest.fixture
+def changed(made, tmp_path):
+    """A copy of the folder that was made, to be changed."""
+    return shutil.copytree(made[1], tmp_path / "changed")
+
+
+def test_a_wheel_that_was_changed_is_refused_before_anything_is_installed(made, changed, tmp_path):
+    with (changed / "wheels" / "dependency-1.0-py3-none-any.whl").open("ab") as file:
         file.write(b"more")
-    done = run(broken / "install.sh", tmp_path / "venv", environment=environment)
+    done = run(changed / "install.sh", tmp_path / "venv", environment=made[2])
     assert done.returncode == 1
     assert "./wheels/dependency-1.0-py3-none-any.whl: FAILED" in done.stdout
     assert not (tmp_path / "venv").exists()
 
 
-def test_another_python_is_refused(made, tmp_path):
-    _, folder, environment = made
-    other = tmp_path / "other"
-    shutil.copytree(folder, other)
-    (other / "python-version").write_text("3.99\n")
-    done = run(other / "install.sh", tmp_path / "venv", environment=environment)
+def test_another_python_is_refused(made, changed, tmp_path):
+    (changed / "python-version").write_text("3.99\n")
+    done = run(changed / "install.sh", tmp_path / "venv", environment=made[2])
     found = "{}.{}".format(*sys.version_info)
     assert done.returncode == 2
     assert done.stderr == (

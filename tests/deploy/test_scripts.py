@@ -6,8 +6,6 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted([*(ROOT / "deploy").rglob("*.sh"), *(ROOT / "deploy").rglob("*.sbatch")])
 
@@ -17,23 +15,18 @@ def checked(tool: str, *arguments: str | Path) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_scripts_are_clean(script):
-    done = checked(
-        "shellcheck", "--external-sources", "--enable=quote-safe-variables", script.relative_to(ROOT)
-    )
+def test_scripts_are_clean_and_those_that_are_called_can_be():
+    scripts = [script.relative_to(ROOT) for script in SCRIPTS]
+    done = checked("shellcheck", "--external-sources", "--enable=quote-safe-variables", *scripts)
     assert (done.returncode, done.stdout) == (0, "")
+    for script in SCRIPTS:
+        is_sourced = "# shellcheck shell=" in script.read_text().splitlines()[0]
+        assert bool(script.stat().st_mode & 0o111) != is_sourced, script
 
 
 def test_the_dockerfile_is_clean():
     done = checked("hadolint", "deploy/container/Dockerfile")
     assert (done.returncode, done.stdout) == (0, "")
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_scripts_that_are_called_can_be(script):
-    sourced = "# shellcheck shell=" in script.read_text().splitlines()[0]
-    assert bool(script.stat().st_mode & 0o111) != sourced
 
 
 def test_every_recipe_explains_itself():

@@ -38,20 +38,15 @@ def place(tmp_path):
     ssh = tmp_path / "bin" / "ssh"
     ssh.write_text(SSH.format(calls=tmp_path / "calls", there=tmp_path / "there"))
     ssh.chmod(0o755)
-    scripts = sysconfig.get_path("scripts")
-    return tmp_path, {
-        **os.environ,
-        "PATH": f"{ssh.parent}:{scripts}:{os.environ['PATH']}",
-        "SSSP_HOST": "127.0.0.1",
-    }
+    path = f"{ssh.parent}:{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
+    return tmp_path, {**os.environ, "PATH": path, "SSSP_HOST": "127.0.0.1"}
 
 
 def run(place, *arguments: str) -> subprocess.CompletedProcess[str]:
     folder, environment = place
     command = [DEPLOY / "ssh" / "run.sh", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120, check=False
-    )
+    options = {"cwd": folder, "env": environment, "timeout": 120, "check": False}
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 @pytest.mark.medium
@@ -63,11 +58,8 @@ def test_a_run_on_listed_machines(place):
     assert set((folder / "calls").read_text().split()) == {"second", "user@first"}
     assert pq.read_table(folder / "results" / "distances").num_rows == 2 * 81
     [logs] = folder.glob("sssp-*")
-    assert {path.name for path in logs.iterdir()} == {
-        "scheduler.log",
-        "worker-user@first.log",
-        "worker-second.log",
-    }
+    names = {"scheduler.log", "worker-user@first.log", "worker-second.log"}
+    assert {path.name for path in logs.iterdir()} == names
     assert "Scheduler at:     tls://127.0.0.1:" in (logs / "scheduler.log").read_text()
     assert not list((folder / "there").rglob("*.pem"))  # the certificates went with the workers
 
@@ -112,9 +104,8 @@ def test_certificates_are_strict_and_private(tmp_path):
     command = ["openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.pem", "cert.pem"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.stdout == "cert.pem: OK\n"
-    again = subprocess.run(
-        [DEPLOY / "tls" / "make-certificates.sh", folder], capture_output=True, text=True, check=False
-    )
+    command = [DEPLOY / "tls" / "make-certificates.sh", folder]
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert again.returncode == 2
     assert again.stderr.startswith(f"error: `{folder}` has a key already\n\nhint: ")
 
@@ -143,13 +134,11 @@ def entered(address: str, timeout: str, configuration: Path) -> subprocess.Compl
 @pytest.mark.medium
 def test_only_those_who_hold_a_certificate_are_let_in(tmp_path):
     ours, others = (made(tmp_path / name) and tmp_path / name for name in ("ours", "others"))
+    configuration = yaml.safe_load((ours / "dask.yaml").read_text())
+    kind = {"protocol": "tls", "dashboard_address": "127.0.0.1:0", "n_workers": 1, "processes": False}
     with (
-        dask.config.set(
-            dask.config.merge(dask.config.config, yaml.safe_load((ours / "dask.yaml").read_text()))
-        ),
-        LocalCluster(
-            n_workers=1, processes=False, protocol="tls", security=Security(), dashboard_address="127.0.0.1:0"
-        ) as cluster,
+        dask.config.set(dask.config.merge(dask.config.config, configuration)),
+        LocalCluster(security=Security(), **kind) as cluster,
     ):
         address = cluster.scheduler_address
         assert address.startswith("tls://")

@@ -16,10 +16,7 @@ WORKER = Path(__file__).parents[2] / "deploy" / "worker.sh"
     [
         ("exit 0", "cuda worker --nthreads 3 --death-timeout 60 tls://a:1 --interface ib0"),
         # A driver without a GPU.
-        (
-            "exit 6",
-            "worker --nworkers 1 --death-timeout 60 tls://a:1 --interface ib0",
-        ),
+        ("exit 6", "worker --nworkers 1 --death-timeout 60 tls://a:1 --interface ib0"),
     ],
 )
 def test_a_worker_per_gpu_or_one_for_all_cores(tmp_path, nvidia_smi, called):

@@ -29,6 +29,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from dataclasses import dataclass
@@ -116,7 +117,9 @@ class Examples:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._python: list[str] = []
+        #: The process that runs the Python blocks, and what it writes to standard error.
+        self._python: subprocess.Popen[bytes] | None = None
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # until `close`
         shutil.copytree(ROOT / "workflows", folder / "workflows")
         self._environment = _environment(folder.with_name(f"{folder.name}-commands"))
 
@@ -149,20 +152,29 @@ class Examples:
             assert (exit_code != 0) == ("error: " in expected), f"{where}\nexit code {exit_code}\n{shown}"
 
     def _python_block(self, block: Block) -> None:
-        self._python.append(block.text)
-        runner = Path(__file__).with_name("run_python.py")
-        done = subprocess.run(
-            [sys.executable, str(runner)],
-            input=json.dumps(self._python),
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT_S,
-            check=False,
-        )
-        assert done.returncode == 0, f"{block.where}\n{done.stderr}"
-        for code, expected, value in json.loads(done.stdout):
+        if self._python is None:
+            self._python = subprocess.Popen(
+                [sys.executable, Path(__file__).with_name("run_python.py")],
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+            )
+        self._python.stdin.write(json.dumps(block.text).encode() + b"\n")
+        self._python.stdin.flush()
+        is_done, _, _ = select.select([self._python.stdout], [], [], TIME_LIMIT_S)
+        answer = self._python.stdout.readline() if is_done else b""
+        self._errors.seek(0)
+        assert answer, f"{block.where}\n{self._errors.read().decode()}"
+        for code, expected, value in json.loads(answer):
             assert_same(f"{block.where}: {code}", expected, value)
+
+    def close(self) -> None:
+        """End the process of the Python blocks."""
+        if self._python is not None:
+            with self._python:  # closes its pipes and waits for its end
+                self._python.kill()
+        self._errors.close()
 
     def _sql(self, block: Block) -> None:
         with duckdb.connect() as connection:

@@ -1,7 +1,7 @@
-"""Run the Python blocks of a page, a JSON list on standard input, in one namespace.
+"""Run the Python blocks of a page, a line of JSON each on standard input, in one namespace.
 
-Prints, as JSON, a list of `[code, value in the comment, value]` for the expressions of the last block that have a value
-in a comment: behind them, or on the lines below.
+Prints for each block, as a line of JSON, a list of `[code, value in the comment, value]` for the expressions that have
+a value in a comment: behind them, or on the lines below.
 """
 
 import ast
@@ -43,7 +43,5 @@ def run(code: str, names: dict) -> list[tuple[str, str, str]]:
 
 if __name__ == "__main__":
     names: dict = {"__name__": "__main__"}
-    *before, last = json.load(sys.stdin)
-    for block in before:
-        run(block, names)
-    print(json.dumps(run(last, names)))
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line), names)), flush=True)

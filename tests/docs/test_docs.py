@@ -38,7 +38,6 @@ def test_the_committed_pages_are_fresh():
 
 @pytest.mark.medium
 def test_a_stale_page_is_named_and_written_again(docs):
-    generate(docs)
     page = docs / "reference" / "solvers.md"
     fresh = page.read_text(encoding="utf-8")
     page.write_text(fresh + "more", encoding="utf-8")
@@ -48,7 +47,6 @@ def test_a_stale_page_is_named_and_written_again(docs):
     assert done.stderr == "error: stale in docs/reference: solvers.md, cli.md\n\nhint: run `make docs`\n"
     assert generate(docs).returncode == 0
     assert page.read_text(encoding="utf-8") == fresh
-    assert generate(docs, "--check").returncode == 0
 
 
 def test_another_argument_is_refused(docs):
@@ -73,13 +71,10 @@ def test_every_command_and_option_is_on_its_page():
                 assert parameter.opts[0] in section
 
 
-def test_every_solver_is_on_its_page():
+def test_every_solver_and_section_is_on_its_page():
     page = (ROOT / "docs" / "reference" / "solvers.md").read_text(encoding="utf-8")
     for name, solver in SOLVERS.items():
         assert f"| `{name}` | {solver.device.upper()} | {solver.summary} |" in page
-
-
-def test_the_schema_is_json_and_knows_every_section():
     schema = json.loads((ROOT / "docs" / "reference" / "workflow.schema.json").read_text(encoding="utf-8"))
     assert set(schema["required"]) == {"graph", "sources", "output"}
     assert schema["additionalProperties"] is False
@@ -90,17 +85,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if target.startswith(("http://", "https://")):
-            continue
-        file, _, anchor = target.partition("#")
-        linked = (page.parent / file).resolve() if file else page
-        assert linked.exists(), f"{page.name} links to {target}"
-        if anchor:
-            assert anchor in anchors(linked), f"{page.name} links to {target}"
+def test_links_lead_somewhere():
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+            file, _, anchor = target.partition("#")
+            linked = (page.parent / file).resolve() if file else page
+            assert linked.exists(), f"{page} links to {target}"
+            assert not anchor or anchor in anchors(linked), f"{page} links to {target}"
 
 
 def test_the_index_names_every_page():

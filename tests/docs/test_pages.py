@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ NOT_RUN = {"README.md": 2, "clusters.md": 1, "networkx.md": 1, "operations.md": 
 @pytest.fixture
 def examples(tmp_path):
     (tmp_path / "page").mkdir()
-    return Examples(tmp_path / "page")
+    with closing(Examples(tmp_path / "page")) as made:
+        yield made
 
 
 @pytest.mark.medium
@@ -41,17 +43,11 @@ def first_fault(page: Path, examples: Examples) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_few_blocks_are_not_run(page):
-    assert sum(block.not_run is not None for block in blocks_of(page)) == NOT_RUN.get(page.name, 0)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_fence_belongs_to_a_block(page):
-    fences = [
-        line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("```")
-    ]
-    assert len(fences) == 2 * len(blocks_of(page))
+def test_every_fence_belongs_to_a_block_and_few_blocks_are_not_run():
+    for page in PAGES:
+        blocks, lines = blocks_of(page), page.read_text(encoding="utf-8").splitlines()
+        assert sum(line.lstrip().startswith("```") for line in lines) == 2 * len(blocks), page
+        assert sum(block.not_run is not None for block in blocks) == NOT_RUN.get(page.name, 0), page
 
 
 @pytest.fixture

@@ -6,25 +6,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_spec = spec_from_file_location("entry_points", ROOT / "tests" / "entry_points.py")
-_entry_points = module_from_spec(_spec)
-_spec.loader.exec_module(_entry_points)
 
 
 @pytest.fixture(scope="session")
-def python(tmp_path_factory) -> Callable[..., subprocess.CompletedProcess]:
+def python(tmp_path_factory, entry_points) -> Callable[..., subprocess.CompletedProcess]:
     """Give a function that runs Python where the entry points of pyproject.toml are installed.
 
     The tests' own process may have been installed before the backend was added.
     """
     site = tmp_path_factory.mktemp("python") / "site"
-    _entry_points.install_entry_points(site)
+    entry_points.install_entry_points(site)
 
     def run(*arguments: str, folder: Path = site, **environment: str) -> subprocess.CompletedProcess:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("NETWORKX_")}

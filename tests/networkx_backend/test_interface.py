@@ -29,7 +29,7 @@ def backend_graph(*weights, kind=nx.DiGraph):
     ("name", "kwargs", "reason"),
     [
         ("single_source_dijkstra", {"cutoff": "3"}, "cutoff is '3', not a number"),
-        ("all_pairs_dijkstra", {"cutoff": Decimal(3)}, r"cutoff is Decimal\('3'\), not a number"),
+        ("all_pairs_dijkstra", {"cutoff": Decimal(3)}, "cutoff is Decimal('3'), not a number"),
         ("multi_source_dijkstra", {"sources": iter([0])}, "sources is an iterator"),
         ("diameter", {"usebounds": True}, "usebounds asks for NetworkX's algorithm with bounds"),
         ("average_shortest_path_length", {"method": "floyd-warshall"}, "method is 'floyd-warshall'"),
@@ -40,9 +40,8 @@ def backend_graph(*weights, kind=nx.DiGraph):
 )
 def test_a_call_that_networkx_has_to_run(name, kwargs, reason):
     given = {"source": 0} if name == "single_source_dijkstra" else {}
-    found = interface.can_run(name, (nx.path_graph(3),), given | kwargs)
-    with pytest.raises(ValueError, match=reason):
-        raise ValueError(found)
+    assert reason in interface.can_run(name, (nx.path_graph(3),), given | kwargs)
+    assert interface.can_run("diameter", ([1],), {}) == "`list` is not a graph of NetworkX"
 
 
 @pytest.mark.parametrize("cutoff", [2, 2.0, True, Fraction(5, 2), np.float32(2.5), np.int8(2)])
@@ -60,10 +59,6 @@ def test_a_cutoff_that_no_float_holds(cutoff):
     graph[0][1]["weight"], graph[1][2]["weight"] = 2.0**53, 2.0
     ours = interface.single_source_dijkstra_path_length(interface.convert_from_nx(graph), 0, cutoff)
     assert ours == nx.single_source_dijkstra_path_length(graph, 0, cutoff, backend="networkx")
-
-
-def test_the_reason_for_something_that_is_no_graph():
-    assert interface.can_run("diameter", ([1],), {}) == "`list` is not a graph of NetworkX"
 
 
 def test_an_argument_that_a_newer_networkx_may_have(monkeypatch):
@@ -93,8 +88,8 @@ def test_an_argument_that_a_newer_networkx_may_have(monkeypatch):
         ([np.float32(0.1), Fraction(1, 2)], "weights are of type Fraction, float32, and"),
         (["3", 2], "weights are of type str, and"),
         ([2**64, 1], "a weight is an integer of more than 64 bits"),
-        ([2**62, 1], r"integers may add up to 13835058055282163712, which is not exact"),
-        ([2**52, 0.5], r"integers beside floats may add up to 13510798882111488, which is not exact"),
+        ([2**62, 1], "integers may add up to 13835058055282163712, which is not exact"),
+        ([2**52, 0.5], "integers beside floats may add up to 13510798882111488, which is not exact"),
         ([float("inf"), 1], "a weight is infinite or not a number"),
         ([float("nan"), 1.0], "a weight is infinite or not a number"),
         ([1e308, 1e308], "the longest path may be infinite"),
@@ -108,17 +103,13 @@ def test_weights_that_are_left_to_networkx(weights, reason):
     assert interface.eccentricity(backend_graph(*weights, kind=nx.Graph), 0) == 2  # needs no weights
 
 
-def test_a_weight_function_that_raises_is_left_to_networkx():
-    graph = backend_graph(1, 2)
-    with pytest.raises(NotImplementedError, match="the weight of an edge raises KeyError: 'km'"):
-        interface.dijkstra_path_length(graph, 0, 1, lambda u, v, found: found["km"])
-
-
 def test_a_weight_function_is_called_again_at_each_call():
     graph, factor = backend_graph(1, 2), 1
     assert interface.dijkstra_path_length(graph, 0, 2, lambda u, v, found: factor * found["weight"]) == 3
     factor = 10
     assert interface.dijkstra_path_length(graph, 0, 2, lambda u, v, found: factor * found["weight"]) == 30
+    with pytest.raises(NotImplementedError, match="the weight of an edge raises KeyError: 'km'"):
+        interface.dijkstra_path_length(graph, 0, 1, lambda u, v, found: found["km"])
 
 
 @pytest.mark.parametrize("weights", [[1, None], [1, np.int64(3)], [True, 2], [np.float64(0.5), 1.0]])
@@ -126,12 +117,6 @@ def test_weights_that_are_taken(weights):
     graph = backend_graph(*weights)
     theirs = nx.single_source_dijkstra_path_length(graph.original, 0, backend="networkx")
     assert interface.single_source_dijkstra_path_length(graph, 0) == theirs
-
-
-def test_a_negative_cycle_raises_as_networkx_does():
-    graph = interface.convert_from_nx(nx.Graph([(0, 1, {"weight": -1})]))
-    with pytest.raises(nx.NetworkXUnbounded, match="Negative cycle detected"):
-        interface.single_source_bellman_ford_path_length(graph, 0)
 
 
 def test_rows_before_a_negative_cycle_come_first():
@@ -166,6 +151,8 @@ def test_small_graphs_are_left_to_networkx(name, kwargs, least):
     assert interface.should_run(name, (nx.empty_graph(least),), kwargs) is True
     reason = f"the graph has {least - 1} nodes, and the backend is faster from {least} ({kind})"
     assert interface.should_run(name, (nx.empty_graph(least - 1),), kwargs) == reason
+    reason = interface.should_run("diameter", (nx.empty_graph(5000),), {"e": {0: 1}})
+    assert reason == "the lengths are given, so there is nothing to solve"
 
 
 def test_smaller_graphs_are_taken_once_they_are_converted():
@@ -177,11 +164,6 @@ def test_smaller_graphs_are_taken_once_they_are_converted():
     assert "faster from 2000" in interface.should_run("single_source_dijkstra", (graph, 0), {})
 
 
-def test_nothing_is_solved_if_the_lengths_are_given():
-    reason = interface.should_run("diameter", (nx.empty_graph(5000),), {"e": {0: 1}})
-    assert reason == "the lengths are given, so there is nothing to solve"
-
-
 # ---- graphs ----
 
 
@@ -191,11 +173,7 @@ def test_a_graph_with_its_converted_form_can_be_copied_and_pickled():
     for made in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
         converted = made.__networkx_cache__["backends"][NAME][True, True]
         assert interface.dijkstra_path_length(converted, 0, 3) == 3
-
-
-def test_a_graph_of_the_backend_becomes_that_of_networkx_again():
-    graph = nx.path_graph(4)
-    assert interface.convert_to_nx(interface.convert_from_nx(graph)) is graph
+        assert interface.convert_to_nx(converted) is converted.original
     assert interface.convert_to_nx({1: 2}) == {1: 2}
 
 
@@ -279,10 +257,5 @@ except NotImplementedError as error:
 @pytest.mark.medium
 @pytest.mark.parametrize("program", [LIGHT, DISPATCH], ids=["light", "dispatch"])
 def test_networkx_finds_the_backend(program, python):
-    done = python("-c", program)
+    done = python("-c", program + "\nassert 'sssp_pipeline : Exact shortest' in nx.dijkstra_path.__doc__")
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_backend_is_listed_in_docstrings(python):
-    done = python("-c", "import networkx as nx; print(nx.dijkstra_path.__doc__)")
-    assert "sssp_pipeline : Exact shortest paths" in done.stdout
