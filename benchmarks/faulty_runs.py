@@ -9,7 +9,7 @@
 `--workers 2` worker processes solve, and each kill hits the driver, a worker, or all of them.
 
 The program prints one JSON line: how often each outcome was seen. `wrong` and `traceback` must be 0. The short form is
-`tests/faults/test_faulty_runs.py`.
+`tests/faults/test_random_faults.py`.
 """
 
 from __future__ import annotations

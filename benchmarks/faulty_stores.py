@@ -12,7 +12,7 @@ and `kill` ends ingests by tasks by SIGKILL; then the same command follows. A ki
 not finished.
 
 The damages are those of `faulty_runs.py`. The program prints one JSON line: how often each outcome was seen. `wrong`
-and `traceback` must be 0. The short form is `tests/faults/test_faulty_stores.py`.
+and `traceback` must be 0. The short form is `tests/faults/test_random_faults.py`.
 """
 
 from __future__ import annotations

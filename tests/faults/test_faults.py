@@ -57,9 +57,8 @@ def test_a_frozen_worker_is_done_without_and_does_no_harm_when_it_wakes(runs, ga
     run = runs.start(cluster)
     frozen = psutil.Process(run.stops("solved", 4))
     frozen.suspend()
-    run.until(
-        lambda: all(" T " in stat.read_text() for stat in Path(f"/proc/{frozen.pid}/task").glob("*/stat"))
-    )
+    threads = Path(f"/proc/{frozen.pid}/task")
+    run.until(lambda: all(" T " in stat.read_text() for stat in threads.glob("*/stat")))
     gates.open()
     run.ends(0)
     assert runs.digests() == undisturbed[1]
@@ -89,17 +88,22 @@ def test_workers_that_are_paused_for_lack_of_memory(runs, gates, cluster, undist
     assert runs.digests() == undisturbed[1]
 
 
-def test_the_scheduler_killed(runs, gates, cluster, undisturbed):
+@pytest.fixture
+def orphaned(runs, gates, cluster):
+    """Give a run whose scheduler was killed while it solved, and its workers, before closed gates."""
     workers = cluster.start_workers(3)
     gates.close("solved", *range(4, 15))
     run = runs.start(cluster)
     run.stops("solved", 4)
     cluster.scheduler.kill()
-    said = run.ends(1)
-    assert said.endswith(
-        "\nerror: the Dask scheduler is lost\n\n"
-        "hint: start it again, and run the same command again: it solves only what is missing\n"
-    )
+    cluster.scheduler.wait()
+    return run, workers
+
+
+def test_the_scheduler_killed(orphaned, runs, gates, undisturbed):
+    run, workers = orphaned
+    hint = "start it again, and run the same command again: it solves only what is missing"
+    assert run.ends(1).endswith(f"\nerror: the Dask scheduler is lost\n\nhint: {hint}\n")
     gates.open()
     for worker in workers:
         worker.wait(30)
@@ -108,18 +112,21 @@ def test_the_scheduler_killed(runs, gates, cluster, undisturbed):
     assert runs.digests() == undisturbed[1]
 
 
-def test_the_scheduler_killed_and_started_again(runs, gates, cluster, undisturbed):
-    cluster.start_workers(3)
-    gates.close("solved", *range(4, 15))
-    run = runs.start(cluster)
-    run.stops("solved", 4)
-    cluster.scheduler.kill()
-    cluster.scheduler.wait()
+def test_the_scheduler_killed_and_started_again(orphaned, runs, gates, cluster, undisturbed):
+    run, _ = orphaned
     gates.open()
     cluster.start_scheduler(int(cluster.address.rpartition(":")[2]))
     cluster.start_workers(3)
     run.ends(0)
-    print(run.log())
+    assert runs.digests() == undisturbed[1]
+
+
+def test_an_interrupt_while_the_scheduler_is_looked_for(orphaned, runs, gates, undisturbed):
+    run, _ = orphaned
+    run.process.send_signal(signal.SIGINT)
+    assert "\ninterrupted; what is committed is kept." in run.ends(130)
+    gates.open()
+    runs.here()
     assert runs.digests() == undisturbed[1]
 
 
@@ -133,20 +140,6 @@ def test_a_scheduler_that_does_not_answer_is_waited_for(cluster, monkeypatch):
         assert workers.watch() == ["0 workers: 3 gone"]
         cluster.scheduler.send_signal(signal.SIGCONT)
         assert workers.watch() == ["3 workers: 3 more"]
-
-
-def test_an_interrupt_while_the_scheduler_is_looked_for(runs, gates, cluster, undisturbed):
-    cluster.start_workers(3)
-    gates.close("solved", *range(4, 15))
-    run = runs.start(cluster)
-    run.stops("solved", 4)
-    cluster.scheduler.kill()
-    cluster.scheduler.wait()
-    run.process.send_signal(signal.SIGINT)
-    assert "\ninterrupted; what is committed is kept." in run.ends(130)
-    gates.open()
-    runs.here()
-    assert runs.digests() == undisturbed[1]
 
 
 def test_the_client_killed_and_its_run_begun_again_at_once(runs, gates, cluster, undisturbed):

@@ -86,10 +86,6 @@ def driver():
         each.process.stderr.close()
 
 
-def digests(run: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((run / "distances").iterdir())}
-
-
 def wait_for_a_batch(run: Path, driver: Driver) -> None:
     while not list(run.glob("_run/*.commit")):
         assert driver.process.poll() is None, driver.process.stderr.read()
@@ -97,7 +93,7 @@ def wait_for_a_batch(run: Path, driver: Driver) -> None:
 
 
 @pytest.fixture
-def undisturbed(tmp_path, driver):
+def undisturbed(tmp_path, driver, digests):
     """The files of distances of runs on a disk of one machine, by the seed of the sources."""
     found = {}
     for seed in (1, 2):
@@ -113,12 +109,10 @@ def test_the_machines_do_not_see_the_locks_of_each_other(machines):
         for machine in machines:
             folder = os.open(machine, os.O_RDONLY)
             opened.callback(os.close, folder)
-            assert (
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB) is None
-            )  # the second one raises otherwise
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # otherwise the second one raises
 
 
-def test_a_second_driver_is_refused_and_a_dead_one_replaced(machines, driver, undisturbed):
+def test_a_second_driver_is_refused_and_a_dead_one_replaced(machines, driver, undisturbed, digests):
     one, two = machines
     first = driver(one)
     wait_for_a_batch(one / "run", first)
@@ -134,7 +128,7 @@ def test_a_second_driver_is_refused_and_a_dead_one_replaced(machines, driver, un
     assert not [name for name in files.list_files(str(two / "run")) if name.startswith("_")]
 
 
-def test_drivers_that_start_at_once(machines, driver, undisturbed):
+def test_drivers_that_start_at_once(machines, driver, undisturbed, digests):
     for again in range(4):
         both = [driver(machine) for machine in machines]
         ends = [each.ended() for each in both]
@@ -149,7 +143,9 @@ def test_drivers_that_start_at_once(machines, driver, undisturbed):
             shutil.rmtree(machines[0] / "graph")
 
 
-def test_another_run_that_replaces_the_first_is_refused_while_that_is_alive(machines, driver, undisturbed):
+def test_another_run_that_replaces_the_first_is_refused_while_that_is_alive(
+    machines, driver, undisturbed, digests
+):
     one, two = machines
     first = driver(one)
     wait_for_a_batch(one / "run", first)

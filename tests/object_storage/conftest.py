@@ -116,9 +116,8 @@ def container(connect) -> str:
 def edges() -> bytes:
     """Return an edge list of 2,000 vertices as text."""
     made = road_like(2000, seed=5)
-    return "\n".join(
-        f"{u} {v} {w}" for u, v, w in zip(made.src, made.dst, made.weights, strict=True)
-    ).encode()
+    rows = zip(made.src, made.dst, made.weights, strict=True)
+    return "\n".join(f"{u} {v} {w}" for u, v, w in rows).encode()
 
 
 @pytest.fixture(scope="session")

@@ -106,16 +106,11 @@ class Swift:
         """Start the daemons of these names, or all that do not run, and wait until they answer."""
         for name in names or [n for n in _DAEMONS if n not in self._running]:
             log = (self._folder / f"{name}.log").open("ab")
-            command = [
-                self._bin / "python",
-                "-I",
-                self._bin / f"swift-{name}-server",
-                self._folder / f"{name}.conf",
-            ]
+            program, config = self._bin / f"swift-{name}-server", self._folder / f"{name}.conf"
+            command, env = [self._bin / "python", "-I", program, config], {"SWIFT_DIR": str(self._folder)}
             with log:
-                self._running[name] = subprocess.Popen(
-                    command, stdout=log, stderr=log, env=os.environ | {"SWIFT_DIR": str(self._folder)}
-                )
+                process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | env)
+            self._running[name] = process
         for name, process in self._running.items():
             _wait_for(self._ports[name], process, self._folder / f"{name}.log")
 
@@ -134,23 +129,13 @@ class Azurite:
         (port,) = _free_ports(1)
         self._log = folder / "log"
         command = ["node", environment / "node_modules/azurite/dist/src/blob/main.js", "--location", folder]
-        options = [
-            "--blobHost",
-            "127.0.0.1",
-            "--blobPort",
-            str(port),
-            "--skipApiVersionCheck",
-            "--disableTelemetry",
-        ]
+        options = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
+        options += ["--skipApiVersionCheck", "--disableTelemetry"]
         self.account, self.key = "tests", base64.b64encode(b"the key of the tests").decode()
         self._url = f"http://127.0.0.1:{port}/{self.account}"
+        env = os.environ | {"AZURITE_ACCOUNTS": f"{self.account}:{self.key}"}
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, *options],
-                stdout=log,
-                stderr=log,
-                env=os.environ | {"AZURITE_ACCOUNTS": f"{self.account}:{self.key}"},
-            )
+            self._process = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=env)
         try:
             _wait_for(port, self._process, self._log)
         except BaseException:

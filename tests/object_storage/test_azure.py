@@ -67,9 +67,7 @@ def test_a_wrong_key(place, connect):
 
 
 def test_a_container_that_is_not_there_is_not_made(connect):
-    with pytest.raises(InputError) as caught:
+    message = "^`abfs://nowhere/run` cannot be written: The specified container does not"
+    with pytest.raises(InputError, match=message):
         run(made("abfs://nowhere"), Quiet())
-    assert caught.value.message.startswith(
-        "`abfs://nowhere/run` cannot be written: The specified container does not"
-    )
     assert not files.exists("abfs://nowhere")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from runs import digests
+import runs
 
 from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.base.progress import Quiet
@@ -19,7 +19,6 @@ from sssp_pipeline.workflow.models import Workflow
 pytestmark = pytest.mark.slow
 
 WEIGHTS = ("am", "pm", "cost")
-N_BATCHES = 16
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +35,12 @@ def roads() -> bytes:
 
 def made(place: str, **sections) -> Workflow:
     several = [{"name": "am", "unit": "s"}, {"name": "pm", "unit": "s"}, {"name": "cost"}]
-    data = {
-        "graph": {"input": f"{place}/roads.csv", "store": f"{place}/graph", "weights": {"several": several}},
-        "sources": {"random": {"count": 2 * N_BATCHES, "seed": 1}},
-        "solve": {"batch": 2},
-        "cluster": {},
-        "output": {"path": f"{place}/run"},
-    }
-    return Workflow.model_validate({key: {**value, **sections.get(key, {})} for key, value in data.items()})
+    graph = {"input": f"{place}/roads.csv", "weights": {"several": several}}
+    return runs.made(place, graph=graph, **sections)
 
 
 def digests_of_all(place: str) -> dict[str, dict[str, str]]:
-    return {name: digests(files.join(place, "run", name)) for name in WEIGHTS}
+    return {name: runs.digests(files.join(place, "run", name)) for name in WEIGHTS}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +64,7 @@ def test_each_weight_is_the_same_as_on_local_files(place, undisturbed, cluster):
     done = run_each(made(place, cluster=cluster), Quiet())
     assert list(done) == list(WEIGHTS)
     assert digests_of_all(place) == undisturbed
-    assert {len(of_weight) for of_weight in undisturbed.values()} == {N_BATCHES}
+    assert {len(of_weight) for of_weight in undisturbed.values()} == {runs.N_BATCHES}
     for name, (folder, record) in done.items():
         assert folder.url == f"{place}/run/{name}"
         assert (record["weight"], record["verify"]["refuted"]) == (name, None)

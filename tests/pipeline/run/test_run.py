@@ -690,14 +690,17 @@ def test_a_damaged_record_is_said(tmp_path, damage):
 
 
 @pytest.mark.parametrize("name", ["identity.json", "started.json"])
-@pytest.mark.parametrize("damage", [b"", b"[]", b'{"graph": 1, "solver": 5, "starts": 3, "checksum": "0"}'])
+@pytest.mark.parametrize(
+    "damage", [None, b"", b"[]", b'{"graph": 1, "solver": 5, "starts": 3, "checksum": "0"}']
+)
 def test_damage_in_the_notes_of_an_unfinished_run_costs_no_batch(
     tmp_path, monkeypatch, digests, undisturbed, name, damage
 ):
     with monkeypatch.context() as patched, pytest.raises(RuntimeError):
         patched.setattr(RunFolder, "finish_metrics", _fail)
         run(made(tmp_path), Quiet())
-    (tmp_path / "run" / "_run" / name).write_bytes(damage)
+    note = tmp_path / "run" / "_run" / name
+    note.unlink() if damage is None else note.write_bytes(damage)
     if name == "identity.json":
         other = made(tmp_path, sources={"random": {"count": 30, "seed": 9}})
         with pytest.raises(InputError, match=r"holds another run, whose `_run/identity\.json` is damaged"):

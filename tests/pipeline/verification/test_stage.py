@@ -179,10 +179,9 @@ def test_a_cluster_that_is_gone_can_be_replaced(tmp_path, address, recorded_anew
         run(made(tmp_path, cluster=gone, verify="off"), Quiet())
     verify_here = CliRunner().invoke(app, ["verify", str(tmp_path / "run")])
     assert verify_here.exit_code == 2
-    assert f"the cluster of the run cannot be used: no Dask scheduler answers at `{gone['address']}`" in (
-        " ".join(verify_here.stderr.split())
-    )
-    assert "`--cluster here` verifies with threads of this process" in " ".join(verify_here.stderr.split())
+    told = " ".join(verify_here.stderr.split())
+    assert f"the cluster of the run cannot be used: no Dask scheduler answers at `{gone['address']}`" in told
+    assert "`--cluster here` verifies with threads of this process" in told
     tamper(tmp_path, 0, 5)
     recorded_anew(RunFolder(str(tmp_path / "run")))
     for where in ("here", address["address"]):
