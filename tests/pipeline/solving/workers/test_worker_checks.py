@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import dask
 import pytest
 
-from sssp_pipeline import __version__
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
