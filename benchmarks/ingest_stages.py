@@ -31,7 +31,7 @@ STEPS = {
     "read: streams": f"{_FORMATS}.parsing.file_parts:read_blocks",
     "parse": f"{_FORMATS}.parsing.line_reader:scan_block",
     "parse: control": f"{_FORMATS}.parsing.tokenizer:control_at",
-    "prepare": f"{_INGEST}.reading:_prepared",
+    "prepare": f"{_INGEST}.reading:_kept",
     "prepare: group": f"{_INGEST}.reading:keep_run",
     "number ids": f"{_INGEST}.ids.id_mapping:IntegerIds.finish",
     "limits": f"{_INGEST}.edges:limits_between",

@@ -46,21 +46,26 @@ def cnr_edge_list(path: Path, tmp_path: Path) -> Path:
     return target
 
 
+def large(*values: object):
+    """Return the values of a graph that is left to `make test-slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "graph"),
     [
         ("USA-road-d.NY.gr.gz", {}),
-        ("USA-road-t.NY.gr.gz", {}),
+        large("USA-road-t.NY.gr.gz", {}),
         ("rome99.gr", {"duplicates": "keep-all"}),
-        ("cnr-2000.graph-txt.gz", {}),
-        ("web-NotreDame.txt.gz", {}),
+        large("cnr-2000.graph-txt.gz", {}),
+        large("web-NotreDame.txt.gz", {}),
         ("wiki-Vote.txt", {}),
         ("p2p-Gnutella31.txt", {"self_loops": "keep"}),
         ("Email-Enron.txt", {}),
         ("facebook_combined.txt", {"directed": False}),
         ("wing.graph", {}),
-        ("pace16-NE.gr.xz", {"directed": False}),
+        large("pace16-NE.gr.xz", {"directed": False}),
     ],
 )
 def test_sixteen_sources_equal_the_oracle(tmp_path, data_file, name, graph):
@@ -133,7 +138,10 @@ def test_a_sweep_finds_what_a_search_finds(tmp_path, data_file, name, n_sources)
 @pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
     "name",
-    ["USA-road-t.NY.gr.gz", "rome99.gr", "web-NotreDame.txt.gz", "p2p-Gnutella31.txt", "Email-Enron.txt"],
+    [
+        *(large("USA-road-t.NY.gr.gz"), large("web-NotreDame.txt.gz")),
+        *("rome99.gr", "p2p-Gnutella31.txt", "Email-Enron.txt"),
+    ],
 )
 def test_answers_are_what_numpy_makes_of_whole_rows(tmp_path, data_file, numpy_answers, name, device):
     workflow = Workflow.model_validate(

@@ -36,7 +36,7 @@ expected = (rows <= RADII[-1]) @ jobs["jobs"].to_numpy()
 found = reach.set_index("source")["jobs_within_%s" % RADII[-1]][places]
 np.testing.assert_array_equal(found, expected)
 assert found.max() > 0
-assert (answers["distance_m"] < 50).all()
+assert (snapped["distance_m"] < 50).all()
 assert answers["jobs_within_%s" % RADII[-1]].is_monotonic_decreasing
 """,
     "web-graph": """

@@ -20,9 +20,6 @@ from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
 
-#: Returns the vertices (n,) of points, which are at a key of the workflow.
-Snap = Callable[[Points, str], np.ndarray]
-
 
 @dataclass
 class Skipped:
@@ -62,7 +59,7 @@ class VertexSelection:
     #: Collects the ids that `unknown: skip` leaves out.
     skipped: Skipped = field(default_factory=Skipped)
     #: Finds the vertices of points, and collects what it found. Only points need it.
-    snap: Snap | None = None
+    snap: Callable[[Points, str], np.ndarray] | None = None
 
     def sources(self, spec: Sources) -> np.ndarray:
         """Return the sources (S,) uint32: ascending, or with `order: given` in the order of the workflow or its file.

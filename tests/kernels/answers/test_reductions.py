@@ -60,7 +60,9 @@ def test_every_value_is_that_of_numpy(dtype, data, numpy_answers, distances_of):
 
 @pytest.mark.medium
 @EVERY_DTYPE
-@pytest.mark.parametrize("n_vertices", [1, 31, 1023, 1024, 1025, 40_000, 1024**2 + 1])
+@pytest.mark.parametrize(
+    "n_vertices", [1, 31, 1023, 1024, 1025, pytest.param(1024**2 + 1, marks=pytest.mark.slow)]
+)
 def test_rows_of_every_number_of_segments(dtype, n_vertices, numpy_answers):
     generator = np.random.default_rng(n_vertices)
     row = generator.integers(0, 10**6, n_vertices).astype(dtype)

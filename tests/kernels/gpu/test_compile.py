@@ -88,14 +88,14 @@ def write_down(dtype, arch, result):
 
 
 def combinations():
-    """Return every variant with every architecture. The type that is not left to `make test-slow` rotates."""
+    """Return every variant with every architecture. The types that are not left to `make test-slow` rotate."""
     found = []
     for unit, dtype, signed in VARIANTS:
         types = [other for unit_of, other, signed_of in VARIANTS if (unit_of, signed_of) == (unit, signed)]
         for i, arch in enumerate(ARCHITECTURES):
-            is_picked = dtype == types[(UNITS.index(unit) + i) % len(types)]
-            marks = [] if is_picked and arch == HOPPER else [pytest.mark.medium]
-            if arch != HOPPER and not (is_picked and arch in (OLDEST, NEWEST)):
+            place = (types.index(dtype) - UNITS.index(unit) - i) % len(types)
+            marks = [] if place == 0 and arch == HOPPER else [pytest.mark.medium]
+            if place > (arch == HOPPER) or arch not in (HOPPER, OLDEST, NEWEST):
                 marks = [pytest.mark.slow]
             macros = "".join(f"-{value}" for _, value in unit.macros) if unit in REDUCE else ""
             name = f"{unit.stem}{macros}-{dtype}{'-signed' * signed}-{arch}"

@@ -18,7 +18,13 @@ sys.modules[_spec.name] = model
 _spec.loader.exec_module(model)
 
 
-@pytest.mark.parametrize("name", model.CASES)
+#: Small searches of the model; `make test-slow` makes the others.
+SMALL = {"chains", "rebinning", "F1 dropped", "F5 dropped", "no poison"}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SMALL else pytest.param(name, marks=pytest.mark.slow) for name in model.CASES]
+)
 def test_the_protocol_holds_and_every_mutation_is_found_out(name):
     if (lacks := model.missing()) is not None:
         pytest.skip(lacks)

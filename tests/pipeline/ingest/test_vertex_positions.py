@@ -223,4 +223,4 @@ def test_points_snap_to_vertices_of_a_csv_graph(ingest):
             "output": {"path": "run"},
         }
     )
-    assert run.sources.to_pylist() == ["Cork"]
+    assert run.distances(1, "Cork")["distance"].to_pylist() == [0]

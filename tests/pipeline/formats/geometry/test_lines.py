@@ -541,7 +541,7 @@ def test_a_run(roads, write, ran):
     path, points = roads(ROADS), write("points.csv", "lon,lat\n7.4201,43.7301\n")
     options = ("--set", "graph.directed=false", "--set", "graph.weights.scale=1000")
     ran("run", path.name, "--from", f"points:{points}", "--out", "r", *options)
-    found = json.loads(ran("path", "r", "--from", NAMES[0], "--to", NAMES[3], "--geojson"))
+    found = json.loads(ran("path", "r", "--from", "1", "--to", NAMES[3], "--geojson"))
     assert found["geometry"]["coordinates"] == [list(point) for point in (A, B, C, D)]
     assert found["properties"]["length"] == pytest.approx(sum(row[2] for row in LENGTHS))
     assert found["properties"]["unit"] == "metres"
