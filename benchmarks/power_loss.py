@@ -12,7 +12,8 @@ and syncs. A crash state is what a disk may hold after a power loss at some poin
 This allows more than most filesystems do. Then the same command follows in that state. It must end with the same bytes
 or a clear error. See also Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014.
 
-The program prints one JSON line: how often each outcome was seen. `tests/faults/test_random_faults.py` is the short form.
+The program prints one JSON line: how often each outcome was seen. The short form is in
+`tests/faults/test_random_faults.py`.
 """
 
 from __future__ import annotations

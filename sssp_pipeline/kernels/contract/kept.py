@@ -22,6 +22,8 @@ class KeptOfRow(ABC):
 
     #: Whether every distance is kept. Predecessors and the certificate need all of them.
     is_whole_row: ClassVar[bool] = False
+    #: Seconds of a core to reduce a vertex of a row.
+    reduce_s: ClassVar[float] = 0.0
     #: What is accumulated for each vertex over the sources of a part, in addition to the rows; None for nothing.
     over_sources: OverSources | None = None
 

@@ -87,7 +87,7 @@ class DeltaStepping(CpuSolver):
     summary = "Delta-stepping with a window of buckets; one source a thread; the fast one without a GPU"
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        return Forecast(core_s(8.0, traits))
+        return Forecast(core_s(25.0, 3.0, traits))
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         return _BucketSearch(graph, pick_delta(graph) if options.delta is None else float(options.delta))

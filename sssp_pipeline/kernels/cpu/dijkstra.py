@@ -49,7 +49,7 @@ class Dijkstra(CpuSolver):
     no_delta = "it has no buckets and takes no delta"
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        return Forecast(core_s(25.0, traits))
+        return Forecast(core_s(90.0, 8.0, traits))
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         return _HeapSearch(graph)

@@ -37,7 +37,9 @@ class ParallelDeltaStepping(CpuSolver):
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         # Fitted to six graphs with 16 threads (`benchmarks/results/parallel_cpu.jsonl`).
         barrier_s = 1.7e-6 * depth(traits)
-        return Forecast(core_s(9.5, traits), most_cores=threads_for(traits.n_edges), barrier_s=barrier_s)
+        return Forecast(
+            core_s(30.0, 4.2, traits), most_cores=threads_for(traits.n_edges), barrier_s=barrier_s
+        )
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         delta = DELTA_TIMES * pick_delta(graph) if options.delta is None else float(options.delta)

@@ -20,7 +20,7 @@ class QueueBellmanFord(CpuSolver):
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         # Between roads and R-MAT the time for an edge differs by a factor above 100.
-        return Forecast(core_s(400.0, traits), off_by=30.0)
+        return Forecast(core_s(400.0, 400.0, traits), off_by=30.0)
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         return QueueSearch(graph)

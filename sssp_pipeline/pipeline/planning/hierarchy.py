@@ -21,11 +21,11 @@ from sssp_pipeline.pipeline.planning.work import Work
 
 #: A hierarchy must save this share of the run and these seconds, as forecasts go.
 _LEAST_SHARE, _LEAST_S = 0.1, 0.3
-#: To look at the core may take this share of a run, unless the graph looks like roads. An order may take the second one
-#: if the core does not look as if it had small separators. Both are likely to be for nothing then.
-_CORE_SHARE, _ORDER_SHARE = 0.025, 0.015
-#: The forecasts of a run are up to this much too high on graphs with hubs.
-_MOST_SKEW = 10.0
+#: To look at the core may take this share of a run, unless the graph looks like roads. An order may take the second
+#: one, unless the core looks as if it had small separators. Both are likely to be for nothing then.
+_CORE_SHARE, _ORDER_SHARE = 0.024, 0.02
+#: The first share is divided by the skew of the degrees, up to this: graphs with hubs rarely have small separators.
+_MOST_SKEW = 5.0
 
 
 def why_never(traits: GraphTraits, options: SolveOptions, free_bytes: int) -> str | None:
@@ -77,11 +77,17 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
             f"of which {seconds_text(prepare_s)} make it, and {seconds_text(without_s)} without"
         )
     if traits.hierarchy is None:
-        look_s, share = costs.core_s(traits), _CORE_SHARE / min(traits.degree_skew, _MOST_SKEW)
-        is_likely = costs.looks_like_roads(traits)
+        look_s, share, is_likely = (
+            costs.core_s(traits),
+            _CORE_SHARE / min(traits.degree_skew, _MOST_SKEW),
+            costs.looks_like_roads(traits),
+        )
     else:
-        look_s, share = costs.order_s(traits), _ORDER_SHARE
-        is_likely = costs.may_have_small_separators(traits)
+        look_s, share, is_likely = (
+            costs.order_s(traits),
+            _ORDER_SHARE,
+            costs.may_have_small_separators(traits),
+        )
     if is_likely or look_s <= share * without_s:
         return None
     return (

@@ -169,7 +169,8 @@ class Work:
         if device == "gpu":
             gpus = max(1, min(self.n_batches, machine.n_gpus))
             return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
-        return (source_s if is_shared else source_s / cores) + write_s / cores
+        reduce_s = self.options.kept.reduce_s * self.traits.n_vertices
+        return (source_s if is_shared else source_s / cores) + (write_s + reduce_s) / cores
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""

@@ -11,14 +11,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
-from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, count, fill
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, count, fill
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of, ordered
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -34,6 +37,9 @@ from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Solve
 from sssp_pipeline.workflow.weights import naming_weight
+
+#: A run of at least this many expected seconds measures the pace of searches, with this many sources.
+_LONG_S, _PROBED = 10.0, 8
 
 #: Returns why the next step is not taken, or None. It gets what is known of the graph.
 WhyNot = Callable[[GraphTraits], str | None]
@@ -120,8 +126,19 @@ class _Making:
             assert completion is not None
             shared.share_completion(graph, completion)
             return completion, None
-        self._progress.stage("hierarchy: eliminate low degrees")
         around = neighbours_of(graph)
+        counted, reason = self._counted(around, key)
+        if counted is None:
+            return None, reason
+        completion = fill(*around, counted)
+        shared.share_completion(graph, completion)
+        known = self._record.edges[key]
+        self._note_edges(key, known.model_copy(update={"arrays": writer.write_completion(completion)}))
+        return completion, None
+
+    def _counted(self, around: tuple[np.ndarray, np.ndarray], key: str) -> tuple[Counted | None, str | None]:
+        """Return the counted arcs of a hierarchy, or why none is to be made; `around` are the neighbours."""
+        self._progress.stage("hierarchy: eliminate low degrees")
         core = core_of(*around)
         before = self._record.edges.get(key)
         if before is None or before.n_arcs is None:
@@ -135,14 +152,20 @@ class _Making:
         self._progress.stage("hierarchy: count arcs")
         counted = count(*around, order)
         sizes = {"n_arcs": counted.n_arcs, "n_triangles": counted.n_triangles}
-        known = self._record.edges[key].model_copy(update=sizes)
-        self._note_edges(key, known)
+        self._note_edges(key, self._record.edges[key].model_copy(update=sizes))
         if (reason := self._reason(is_ordered=True)) is not None:
             return None, reason
-        completion = fill(*around, counted)
-        shared.share_completion(graph, completion)
-        self._note_edges(key, known.model_copy(update={"arrays": writer.write_completion(completion)}))
-        return completion, None
+        return counted, None
+
+    def counted_traits(self) -> tuple[GraphTraits, str | None]:
+        """Return what `make` does, but count the arcs only, and write nothing."""
+        if (reason := self._reason()) is None:
+            graph = self._stored.graph()
+            key = self._record.edges_of(self._stored.manifest) or edges_id(graph)
+            known = self._record.edges.get(key)
+            if known is None or known.n_arcs is None:
+                _, reason = self._counted(neighbours_of(graph), key)
+        return self._traits, reason
 
     @property
     def _traits(self) -> GraphTraits:
@@ -232,19 +255,21 @@ def prepare(
             progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
             return known_traits(stored), None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
+    pace = _pace(stored, solve, work, machine)
     try:
-        return make_hierarchy(stored, _why_not(solve, work, machine), progress)
+        traits, reason = make_hierarchy(stored, _why_not(solve, work, machine, pace), progress)
+        return replace(traits, pace=pace), reason
     except SsspError as error:
         if not _is_free(solve):
             raise
         progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
-        return traits, error.message
+        return replace(traits, pace=pace), error.message
 
 
 def planned(
-    stored: StoredGraph, solve: Solve, work: Work, machine: Machine
+    stored: StoredGraph, solve: Solve, work: Work, machine: Machine, progress: Progress
 ) -> tuple[GraphTraits, str | None]:
-    """Return what is known of a graph, and why `prepare` would make no hierarchy of it; None if it would try.
+    """Return what `prepare` would find out about a graph until the arcs are counted. Nothing is written.
 
     Raises
     ------
@@ -253,8 +278,10 @@ def planned(
     """
     if (reason := _not_wanted(solve)) is not None:
         return stored.manifest.traits, reason
-    traits = known_traits(stored)
-    return traits, None if has_hierarchy(traits) else _why_not(solve, work, machine)(traits)
+    pace = _pace(stored, solve, work, machine)
+    making = _Making(stored, _why_not(solve, work, machine, pace), progress, lambda: None)
+    traits, reason = making.counted_traits()
+    return replace(traits, pace=pace), reason
 
 
 def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> None:
@@ -279,11 +306,34 @@ def _is_free(solve: Solve) -> bool:
     return (solve.hierarchy, solve.solver) == ("auto", "auto")
 
 
-def _why_not(solve: Solve, work: Work, machine: Machine) -> WhyNot:
+def _pace(stored: StoredGraph, solve: Solve, work: Work, machine: Machine) -> float:
+    """Return `GraphTraits.pace`, which is measured if a long run on the CPU may make a hierarchy, or else 1."""
+    traits = known_traits(stored)
+    if not _is_free(solve) or has_hierarchy(traits) or machine.gpu_free_bytes is not None:
+        return 1.0
+    solver = SOLVERS["delta-stepping"]
+    expected = solver.forecast(traits, 1).source_s
+    if work.n_sources * expected < _LONG_S or solver.supports(traits, work.options) is not None:
+        return 1.0
+    graph = stored.graph()
+    sources = np.random.default_rng(0).integers(0, graph.n_vertices, 1 + _PROBED, np.uint32)
+    options = SolveOptions(cutoff=work.options.cutoff, kept=Nothing())
+    metrics = solver.solve(graph, sources, options).metrics
+    return (
+        float(np.mean([m.solve_s for m in metrics[1:]])) / expected
+    )  # the first one loads the compiled solver
+
+
+def _why_not(solve: Solve, work: Work, machine: Machine, pace: float) -> WhyNot:
     """Return a function that goes on if the run is expected to gain, or if the workflow asks for a hierarchy."""
     if not _is_free(solve):
         return _required(work.options)
-    return lambda traits: hierarchy.why_not(replace(work, traits=traits), machine, free_memory_bytes())
+
+    def why_not(traits: GraphTraits) -> str | None:
+        at_pace = replace(work, traits=replace(traits, pace=pace))
+        return hierarchy.why_not(at_pace, machine, free_memory_bytes())
+
+    return why_not
 
 
 def _required(options: SolveOptions) -> WhyNot:

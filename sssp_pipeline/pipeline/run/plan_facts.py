@@ -64,7 +64,7 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
     selected = select(workflow, stored, progress)
     batches, output, solve, machine = selected.batches, selected.output, workflow.solve, this_machine()
     work = work_of(stored.manifest.traits, batches, solve, output.kept)
-    known, no_hierarchy = planned(stored, solve, work, machine)
+    known, no_hierarchy = planned(stored, solve, work, machine, progress)
     plan = make_plan(known, batches, solve, output, machine, no_hierarchy)
     traits = stored.manifest.traits
     facts: dict[str, Any] = {

@@ -105,7 +105,7 @@ def test_the_reason_has_the_sources_and_the_times():
     assert reason.endswith(" s without")
     reason = why_not(work(traits("rmat-18"), 1024), TWO_CORES, MUCH)
     assert reason == (
-        "the graph does not look as if it had small separators, and to find out would take 0.3 s of about 37 s"
+        "the graph does not look as if it had small separators, and to find out would take 0.3 s of about 17 s"
     )
 
 
@@ -128,7 +128,7 @@ def test_a_plan_may_count_on_a_hierarchy_that_the_run_will_make():
     planned = replace(work(traits("ny"), 4096), no_hierarchy=None)
     chosen, reason, *_ = choose_solver("auto", planned, TWO_CORES)
     assert chosen.name == "phast"
-    assert "delta-stepping 1" in reason
+    assert ", delta-stepping 21 s" in reason
 
 
 def test_more_cores_need_more_sources():

@@ -15,10 +15,9 @@ import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
-from sssp_pipeline.kernels.hierarchy import costs, metis_processes, shared
+from sssp_pipeline.kernels.hierarchy import metis_processes, shared
 from sssp_pipeline.pipeline.graph_store import hierarchies
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
-from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.run import hierarchy_stage
 from sssp_pipeline.pipeline.run.conductor import run, run_each
@@ -227,12 +226,14 @@ def test_a_plan_shows_whether_a_hierarchy_is_made_and_why(tmp_path, never_made):
         assert facts["why"].startswith(why)
 
 
-def test_a_plan_makes_no_hierarchy_and_says_what_it_takes(tmp_path, pays, never_made):
+def test_a_plan_counts_the_arcs_and_writes_nothing(tmp_path, monkeypatch, pays):
+    monkeypatch.setattr(hierarchy_stage, "fill", lambda *_: pytest.fail("a hierarchy is made"))
     workflow = made(tmp_path)
     facts = describe_plan(workflow, 2, Quiet())
-    assert facts["hierarchy"]["state"] == "would be made, unless the graph has too many arcs"
-    assert facts["hierarchy"]["make_s"] == pytest.approx(costs.left_s(read_manifest(workflow.store).traits))
+    assert facts["hierarchy"]["state"] == "would be made"
+    assert facts["hierarchy"]["arcs"] > 2400
     assert facts["hierarchy"]["make_bytes"] > 10**8
+    assert not read_record(workflow.store).edges
     assert "phast" not in facts["solve_s_per_source"]
 
 
