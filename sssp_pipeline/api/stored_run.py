@@ -250,20 +250,20 @@ class StoredRun:
         Parameters
         ----------
         url
-            A name that ends in `.parquet` (a row for each pair), or in `.npy` or `.zarr` (an array (S, n) of the type
-            of the distances; Zarr has the ids too).
+            A name that ends in `.parquet`, `.csv` or `.csv.gz` (a table: a row for each pair), or in `.npy`, `.zarr` or
+            `.omx` (an array (S, n); Zarr and OMX have the ids too).
         columns
-            Names in a Parquet file: of the source, of the vertex and of the distance.
+            Names in a table: of the source, of the vertex and of the distance.
         sparse
-            Leave out the pairs without a path; only for Parquet.
+            Leave out the pairs without a path; only in a table.
         unreached
-            The number that stands for "no path". Without it a Parquet file has NULL, and an array of floats infinity.
+            The number that stands for "no path". Without it a table has NULL, and an array of floats infinity.
 
         Raises
         ------
         InputError
             The run has no distances, the options contradict each other, the file exists, or an array of integers has
-            a pair without a path and `unreached` is None. Or the package zarr is needed and missing.
+            a pair without a path and `unreached` is None. Or a package for the format is missing.
         """
         export_matrix(
             self._results.folder, os.fspath(url), columns=columns, sparse=sparse, unreached=unreached

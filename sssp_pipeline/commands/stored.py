@@ -73,7 +73,7 @@ def export(
         str,
         typer.Argument(
             metavar="FILE",
-            help="What to write. Of a run: `.parquet`, `.npy` or `.zarr`. Of a graph store: `.mtx`, `.npz`, `.graph`, "
+            help="What to write. Of a run: `.parquet`, `.csv`, `.csv.gz`, `.npy`, `.zarr` or `.omx`. Of a graph store: `.mtx`, `.npz`, `.graph`, "
             "`.metis` or `.parquet`; or `.gr` with --format.",
         ),
     ],
@@ -81,12 +81,12 @@ def export(
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="Names in a Parquet file. Default: source,vertex,distance of a run, source,target,weight of a graph "
-            "store.",
+            help="Names of the columns in a table. Default: source,vertex,distance of a run, source,target,weight of a "
+            "graph store.",
         ),
     ] = None,
     sparse: Annotated[
-        bool, typer.Option("--sparse", help="Of a run: leave out the pairs without a path; only for Parquet.")
+        bool, typer.Option("--sparse", help="Of a run: leave out the pairs without a path; only in a table.")
     ] = False,
     unreached: Annotated[
         float | None,
@@ -214,7 +214,7 @@ def path(
 
 def isochrones(
     run_folder: Run,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The GeoParquet file to write.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What to write: `.parquet` (GeoParquet), `.geojson` or `.gpkg`.")],
     limits: Annotated[
         str, typer.Option(metavar="A,B,…", help="Largest distances, in the unit of the weights.")
     ],
@@ -232,7 +232,7 @@ def isochrones(
     log: Log = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Write the area that is reached within each limit, for each source of a finished run, as GeoParquet."""
+    """Write the area that is reached within each limit, for each source of a finished run."""
     with reporting(log, quiet) as progress:
         prepare_imports()
         from sssp_pipeline.api.of_words import isochrones_of_words
