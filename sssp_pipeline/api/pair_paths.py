@@ -144,9 +144,7 @@ class PairPaths:
     def _blocks(self, progress: Progress) -> Iterator[tuple[slice, list[int], np.ndarray]]:
         """Search all sources. Then yield some pairs, where the paths of each begin, and the vertices of all."""
         with tempfile.SpooledTemporaryFile(_MEMORY_BYTES) as found:
-            place = tempfile.gettempdir()
-            with files.writing(place):
-                self._find(found, progress)
+            self._find(found, progress)
             first, n_pairs = 0, len(self._counts)
             ends = np.cumsum(self._counts)
             while first < n_pairs:
@@ -154,7 +152,7 @@ class PairPaths:
                 end = int(np.searchsorted(ends, before + _BLOCK_VERTICES, side="right"))
                 some = slice(first, min(max(end, first + 1), first + _BLOCK_PAIRS))
                 parts = []
-                with files.reading(place):
+                with files.reading(tempfile.gettempdir()):
                     for start, count in zip(self._starts[some], self._counts[some], strict=True):
                         found.seek(4 * start)
                         parts.append(found.read(4 * count))
@@ -178,7 +176,8 @@ class PairPaths:
             self._counts[pairs], self._lengths[pairs] = counts, distances[targets[pairs]]
             with lock:
                 self._starts[pairs] = n_written + np.cumsum(counts) - counts
-                found.write(vertices.tobytes())
+                with files.writing(tempfile.gettempdir()):
+                    found.write(vertices.tobytes())
                 n_written, done = n_written + len(vertices), done + 1
                 progress.advance(done, len(different), "sources")
 

@@ -218,7 +218,8 @@ def paths(
         str,
         typer.Argument(
             metavar="PAIRS",
-            help="CSV (with a header), Parquet or Arrow file with a column of sources and one of targets.",
+            help="CSV (with a header), Parquet or Arrow file with a column of sources and one of targets. "
+            "`-` is standard input.",
         ),
     ],
     file: Annotated[

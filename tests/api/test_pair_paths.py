@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from typer.testing import CliRunner
 
 import sssp_pipeline as sp
 from sssp_pipeline.api import pair_paths
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import DiskFullError, InputError
 from sssp_pipeline.cli import app
 
 #: A street from a to d, and e and f on both sides of the meridian at 180 degrees.
@@ -77,6 +79,7 @@ def run(made, monkeypatch):
     return sp.open_run("run")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "how",
     [
@@ -157,6 +160,7 @@ def test_pairs_in_python(run, pairs):
     assert run.paths([]).schema == run.paths(pairs).schema
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("predecessors", [False, True])
 def test_points_have_their_own_ids(made, tmp_path, monkeypatch, predecessors):
     """Two homes stand at a, and paths have the ids of the graph."""
@@ -284,3 +288,24 @@ def test_pairs_in_parquet_and_arrow(run, tmp_path, write):
     pq.write_table(with_null, pairs)
     done = invoke("paths", "run", str(pairs), f"{tmp_path}/q.parquet")
     assert "row 2: `source` is null" in done.stderr
+
+
+def test_a_full_disk_for_temporary_files_is_one_error(run, monkeypatch):
+    class Full:
+        def __init__(self, n_bytes):
+            assert n_bytes == 2**26
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *raised):
+            pass
+
+        def write(self, content):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile", Full)
+    with pytest.raises(
+        DiskFullError, match=f"`{tempfile.gettempdir()}` cannot be written: No space left on device"
+    ):
+        run.paths([("a", "d")])
