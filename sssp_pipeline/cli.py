@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (stored.verify, "verify results --certificate"),
     (stored.export, "export results skims.parquet --columns otaz,dtaz,TIME"),
     (stored.path, "path results --from 17 --to 42 --geojson"),
+    (stored.paths, "paths results pairs.csv paths.parquet"),
     (stored.isochrones, "isochrones results areas.parquet --limits 600,1200"),
     (stored.inspect, "inspect results"),
     (first_steps.solvers, "solvers"),

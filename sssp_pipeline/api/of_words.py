@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from sssp_pipeline.api.pair_paths import PairPaths
 from sssp_pipeline.api.paths import Path
 from sssp_pipeline.api.stored_run import StoredRun
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import typed_ids
+from sssp_pipeline.pipeline.formats.vertex_files.pair_files import PairFile
 from sssp_pipeline.pipeline.results.isochrones import Isochrones
 
 
@@ -38,6 +40,27 @@ def isochrones_of_words(
 
 def _typed(words: Sequence[str], kind: pa.DataType) -> Sequence[int | str]:
     return typed_ids(words) if pa.types.is_integer(kind) else words
+
+
+def paths_of_words(run: StoredRun, pairs: str, columns: str | None, store: str | None) -> PairPaths:
+    """Return the paths of `run` between the pairs in the file `pairs`.
+
+    `columns` are the names of its two columns, separated by a comma.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or it is not clear which columns hold the pairs; or as `StoredRun.paths`.
+    """
+    names = None if columns is None else columns.split(",")
+    if names is not None and len(set(names)) != 2:
+        raise InputError(
+            f"`--columns {columns}` does not name two columns",
+            hint="name the columns of source and target: `--columns origin,destination`",
+        )
+    chosen = None if names is None else (names[0], names[1])
+    sources, targets = PairFile(pairs, chosen, (run.sources.type, run.vertex_type)).read()
+    return run.paths_to_write(sources, targets, store)
 
 
 def path_of_words(run: StoredRun, source: str, target: str, store: str | None) -> Path:

@@ -161,10 +161,10 @@ class Path(list[Any]):
             for lon, lat in zip(positions.lon[vertices], positions.lat[vertices], strict=True)
         ]
         properties = {**self.to_dict(cost), "coordinates": positions.unit}
-        return {"type": "Feature", "geometry": _drawn(line), "properties": properties}
+        return {"type": "Feature", "geometry": drawn(line), "properties": properties}
 
 
-def _drawn(line: list[list[float]]) -> dict[str, Any]:
+def drawn(line: list[list[float]]) -> dict[str, Any]:
     """Return the geometry of a line of positions, each a longitude and a latitude."""
     if len(line) == 1:
         return {"type": "Point", "coordinates": line[0]}

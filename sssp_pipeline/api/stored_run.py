@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sssp_pipeline.api.argument_names import naming, of_solve
+from sssp_pipeline.api.pair_paths import PairPaths, Take, ends_of, search_graph
 from sssp_pipeline.api.paths import Path, PathTree, Store
 from sssp_pipeline.api.solving import solve
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
@@ -177,6 +179,82 @@ class StoredRun:
             self._last = key, self._paths_from(source, partial(self.graph, store))
         return self._last[1](self._results.vertex_at(target, "target"))
 
+    def paths(self, pairs: Any, *, store: Store | None = None) -> pa.Table:
+        """Return a shortest path for each of many pairs, with one search for each source.
+
+        Parameters
+        ----------
+        pairs
+            A table with the columns `source` and `target` (of Arrow, pandas, Polars, …), or a sequence of
+            (source, target). The ids are those that `path` takes.
+        store
+            As for `path`.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each pair, in their order: `source`, `target`, `distance`, and `path`, the list of the ids of its
+            vertices, both ends included. Without a path, distance and path are NULL.
+
+        Raises
+        ------
+        InputError
+            As `path`; or `pairs` are no pairs.
+        """
+        return self.paths_to_write(*ends_of(pairs), store).table()
+
+    @naming(str)
+    def paths_to_write(self, sources: Any, targets: Any, store: Store | None) -> PairPaths:
+        """Return what `paths` puts into a table, for a file; raises in the same way."""
+        results = self._results
+        ids = results.typed(sources, self.sources.type), results.typed(targets, self.vertex_type)
+        if any(some.null_count for some in ids):
+            raise InputError("a pair has no source or no target", hint="leave out the rows without an id")
+        results.wanted(ids[0])
+        ends = results.vertices_at(ids[0], "source"), results.vertices_at(ids[1], "target")
+        if not results.output.form.predecessors:
+            stored = self.graph(store)
+            vertices = []
+            for some, what in zip(ends, ("source", "target"), strict=True):
+                encoded = some.dictionary_encode()
+                found = stored.ids.vertices(encoded.dictionary.to_pylist(), what)
+                vertices.append(found[encoded.indices.to_numpy()])
+            search = partial(search_graph, stored, self.record["identity"]["cutoff"])
+            names = stored.ids.column()
+        else:
+            names = self.distances(self.sources[0].as_py())["vertex"].combine_chunks()
+            places = [pc.index_in(some.cast(names.type), value_set=names) for some in ends]
+            if places[1].null_count:
+                unknown = ends[1].filter(places[1].is_null()).unique().to_pylist()
+                raise InputError(
+                    f"target {listed(unknown)} is not in the run `{self.url}`",
+                    hint="name vertices of its graph",
+                )
+            vertices = [some.to_numpy() for some in places]
+            search = partial(
+                self._read_predecessors,
+                names,
+                dict(zip(vertices[0].tolist(), ids[0].to_pylist(), strict=True)),
+            )
+        return PairPaths(
+            ids,
+            (vertices[0], vertices[1]),
+            names,
+            results.dtype,
+            search,
+            lambda unit: self.graph(store).lon_lat(unit),
+        )
+
+    def _read_predecessors(
+        self, names: pa.Array, source_at: dict[int, Any], starts: np.ndarray, take: Take
+    ) -> None:
+        """Give `take` what the run stores of the sources at the vertices `starts`."""
+        for start in starts.tolist():
+            rows = self.distances(source_at[start])
+            before = pc.index_in(rows["predecessor"], value_set=names).fill_null(-1)
+            # -1 becomes `NO_VERTEX`.
+            take(start, rows["distance"].fill_null(0).to_numpy(), before.to_numpy().astype(np.uint32))
+
     @naming(str)
     def graph(self, store: Store | None = None) -> StoredGraph:
         """Return the graph of the run, in the version that the run used. Its edges are loaded on first use.
@@ -250,20 +328,20 @@ class StoredRun:
         Parameters
         ----------
         url
-            A name that ends in `.parquet` (a row for each pair), or in `.npy` or `.zarr` (an array (S, n) of the type
-            of the distances; Zarr has the ids too).
+            A name that ends in `.parquet`, `.csv` or `.csv.gz` (a table: a row for each pair), or in `.npy`, `.zarr` or
+            `.omx` (an array (S, n); Zarr and OMX have the ids too).
         columns
-            Names in a Parquet file: of the source, of the vertex and of the distance.
+            Names in a table: of the source, of the vertex and of the distance.
         sparse
-            Leave out the pairs without a path; only for Parquet.
+            Leave out the pairs without a path; only in a table.
         unreached
-            The number that stands for "no path". Without it a Parquet file has NULL, and an array of floats infinity.
+            The number that stands for "no path". Without it a table has NULL, and an array of floats infinity.
 
         Raises
         ------
         InputError
             The run has no distances, the options contradict each other, the file exists, or an array of integers has
-            a pair without a path and `unreached` is None. Or the package zarr is needed and missing.
+            a pair without a path and `unreached` is None. Or a package for the format is missing.
         """
         export_matrix(
             self._results.folder, os.fspath(url), columns=columns, sparse=sparse, unreached=unreached

@@ -1,4 +1,4 @@
-"""The commands that read what an earlier one wrote: `verify`, `inspect`, `export`, `path` and `isochrones`."""
+"""The commands that read what an earlier one wrote: `verify`, `inspect`, `export`, `path`, `paths`, `isochrones`."""
 
 from __future__ import annotations
 
@@ -73,20 +73,20 @@ def export(
         str,
         typer.Argument(
             metavar="FILE",
-            help="What to write. Of a run: `.parquet`, `.npy` or `.zarr`. Of a graph store: `.mtx`, `.npz`, `.graph`, "
-            "`.metis` or `.parquet`; or `.gr` with --format.",
+            help="What to write. Of a run: `.parquet`, `.csv`, `.csv.gz`, `.npy`, `.zarr` or `.omx`. Of a graph store: "
+            "`.mtx`, `.npz`, `.graph`, `.metis` or `.parquet`; or `.gr` with --format.",
         ),
     ],
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="Names in a Parquet file. Default: source,vertex,distance of a run, source,target,weight of a graph "
-            "store.",
+            help="Names of the columns in a table. Default: source,vertex,distance of a run, source,target,weight of a "
+            "graph store.",
         ),
     ] = None,
     sparse: Annotated[
-        bool, typer.Option("--sparse", help="Of a run: leave out the pairs without a path; only for Parquet.")
+        bool, typer.Option("--sparse", help="Of a run: leave out the pairs without a path; only in a table.")
     ] = False,
     unreached: Annotated[
         float | None,
@@ -212,9 +212,52 @@ def path(
             print_answer(json.dumps(facts) if as_json else path_text(facts))
 
 
+def paths(
+    run_folder: Run,
+    pairs: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAIRS",
+            help="CSV (with a header), Parquet or Arrow file with a column of sources and one of targets. "
+            "`-` is standard input.",
+        ),
+    ],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="What to write: `.parquet`, `.csv`, `.csv.gz` or `.geojson`."),
+    ],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Columns of PAIRS. Default: source and target, from and to, or the like."
+        ),
+    ] = None,
+    store: MovedStore = None,
+    coordinates: Coordinates = "auto",
+    log: Log = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Write a shortest path of a finished run for each pair in a file, with one search for each source."""
+    with reporting(log, quiet) as progress:
+        if coordinates != "auto" and not file.endswith(".geojson"):
+            raise InputError("`--coordinates` goes with a `.geojson` file", hint="leave it out")
+        prepare_imports()
+        from sssp_pipeline.api.of_words import paths_of_words
+        from sssp_pipeline.api.stored_run import open_run
+
+        progress.about(run=redacted(run_folder))
+        progress.stage("find paths")
+        paths_of_words(open_run(run_folder), pairs, columns, store).write(file, progress, coordinates)
+        if not quiet:
+            print_answer(redacted(file))
+
+
 def isochrones(
     run_folder: Run,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The GeoParquet file to write.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="What to write: `.parquet` (GeoParquet), `.geojson` or `.gpkg`."),
+    ],
     limits: Annotated[
         str, typer.Option(metavar="A,B,…", help="Largest distances, in the unit of the weights.")
     ],
@@ -232,7 +275,7 @@ def isochrones(
     log: Log = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Write the area that is reached within each limit, for each source of a finished run, as GeoParquet."""
+    """Write the area that is reached within each limit, for each source of a finished run."""
     with reporting(log, quiet) as progress:
         prepare_imports()
         from sssp_pipeline.api.of_words import isochrones_of_words

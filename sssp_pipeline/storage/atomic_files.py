@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.storage.buffer_file import BufferFile
 from sssp_pipeline.storage.durability import sync, sync_file
 from sssp_pipeline.storage.error_texts import writing
 from sssp_pipeline.storage.filesystems import call, filesystem, is_of_machine, is_s3
 from sssp_pipeline.storage.parts_upload import PartsUpload
+from sssp_pipeline.storage.redaction import redacted
 
 #: Bytes that Arrow collects before it calls Python to write them to an object store.
 _BUFFER_BYTES = 2**22
@@ -120,26 +122,58 @@ def open_atomic(url: str, *, plain: bool = False, synced: bool = False) -> Itera
             whole = b"".join(collected.buffers) if plain else content.getvalue().to_pybytes()
             call(url, fs.pipe_file, path, whole)
             return
-        folder = path.rpartition("/")[0]
-        target = _temporary_name(path)
         opened = _PlainFile if plain else partial(pa.OSFile, mode="wb")
-        try:
+        with _moved_to(path, synced) as target:
             try:
                 file = opened(target)
             except FileNotFoundError:
-                fs.makedirs(folder, exist_ok=True)
+                fs.makedirs(path.rpartition("/")[0], exist_ok=True)
                 file = opened(target)
             with file as handle:
                 yield handle
-            if synced:
-                sync_file(target)
-            os.replace(target, path)  # noqa: PTH105
-            if synced:
-                sync(folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(target)  # noqa: PTH108
-            raise
+
+
+@contextmanager
+def atomic_path(url: str, what: str) -> Iterator[str]:
+    """Give a local path to write, for a library that opens files itself; the file then appears at `url`, synced.
+
+    `what` names the file in a message, such as "a GeoPackage".
+
+    Raises
+    ------
+    InputError
+        `url` is not on this machine, or may not be written.
+    SsspError
+        The disk is full, or fails in another way.
+    """
+    fs, path = filesystem(url)
+    if not is_of_machine(fs):
+        raise InputError(
+            f"`{redacted(url)}` is not on this machine, and {what} can only be written there",
+            hint="write it to a local folder, then copy it",
+        )
+    with writing(url):
+        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with _moved_to(path, synced=True) as target:
+            _PlainFile(target).close()  # here a place that may not be written is an error that says so
+            yield target
+
+
+@contextmanager
+def _moved_to(path: str, synced: bool) -> Iterator[str]:
+    """Give a temporary path in the folder of the local `path`; what is written there is then moved to `path`."""
+    target = _temporary_name(path)
+    try:
+        yield target
+        if synced:
+            sync_file(target)
+        os.replace(target, path)  # noqa: PTH105
+        if synced:
+            sync(path.rpartition("/")[0])
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(target)  # noqa: PTH108
+        raise
 
 
 def create_file(path: str, content: bytes) -> None:

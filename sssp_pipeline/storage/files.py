@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.storage.atomic_files import TEMP_PREFIX as TEMP_PREFIX
+from sssp_pipeline.storage.atomic_files import atomic_path as atomic_path
 from sssp_pipeline.storage.atomic_files import create_file
 from sssp_pipeline.storage.atomic_files import open_atomic as open_atomic
 from sssp_pipeline.storage.durability import sync as sync

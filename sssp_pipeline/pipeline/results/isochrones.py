@@ -20,7 +20,10 @@ from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.results.geoparquet import (
+from sssp_pipeline.pipeline.results.exports.file_format import FileFormat, format_of
+from sssp_pipeline.pipeline.results.exports.geojson import write_area_features
+from sssp_pipeline.pipeline.results.exports.geopackage import write_geopackage
+from sssp_pipeline.pipeline.results.exports.geoparquet import (
     BOUNDS,
     BOUNDS_TYPE,
     GEOMETRY,
@@ -33,6 +36,12 @@ from sssp_pipeline.storage import files
 
 #: How far a place may be from a reached road, in metres.
 BUFFER_M = 100
+#: Their writers take the URL, the tables, their schema, and the `Described`, which is complete after the last table.
+AREA_FORMATS = (
+    FileFormat((".parquet",), write_geoparquet),
+    FileFormat((".geojson",), write_area_features),
+    FileFormat((".gpkg",), write_geopackage),
+)
 
 
 class Isochrones:
@@ -117,21 +126,16 @@ class Isochrones:
         return table.replace_schema_metadata(self.schema.metadata | self._described.metadata())
 
     def write(self, url: str, progress: Progress) -> None:
-        """Write all isochrones to the GeoParquet file `url`, which must not exist; some sources are held in memory.
+        """Write all isochrones to the file `url`, which must not exist; some sources are held in memory.
 
         Raises
         ------
         InputError
-            `url` exists, does not end in .parquet or cannot be written; an isochrone is around a
+            `url` exists, ends like none of `AREA_FORMATS` or cannot be written; an isochrone is around a
             pole; or a file of the run is damaged.
         """
-        if not url.endswith(".parquet"):
-            raise InputError(
-                f"`{files.redacted(url)}` does not end in .parquet", hint="isochrones are GeoParquet files"
-            )
-        if files.exists(url):
-            raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
-        write_geoparquet(url, self._tables(progress), self.schema, self._described)
+        chosen = format_of(url, AREA_FORMATS)
+        chosen.write(url, self._tables(progress), self.schema, self._described)
 
     def _tables(self, progress: Progress) -> Iterator[pa.Table]:
         """Yield the isochrones of one source after another, in the order of the rows."""

@@ -6,24 +6,33 @@ or the targets in the order in which the workflow names them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
+from sssp_pipeline.pipeline.results.exports.file_format import FileFormat, format_of
+from sssp_pipeline.pipeline.results.exports.npy_matrix import write_npy
+from sssp_pipeline.pipeline.results.exports.omx_matrix import write_omx
+from sssp_pipeline.pipeline.results.exports.tables import TABLE_FORMATS
+from sssp_pipeline.pipeline.results.exports.zarr_matrix import write_zarr
 from sssp_pipeline.pipeline.results.layouts.layout import Block
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.stored import StoredResults
-from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
 from sssp_pipeline.storage import files
 
-#: Names of the columns of a Parquet file, unless the user names others.
+#: The formats that have numbers only. `write_zarr` describes the arguments of their writers.
+ARRAY_FORMATS = (
+    FileFormat((".npy",), write_npy),
+    FileFormat((".zarr",), write_zarr),
+    FileFormat((".omx",), write_omx),
+)
+#: Names of the columns of a table, unless the user names others.
 COLUMNS = ("source", "vertex", "distance")
 #: Bytes of distances in a block.
 BLOCK_BYTES = 2**24
@@ -43,14 +52,13 @@ def export_matrix(
     Parameters
     ----------
     url
-        A name that ends in `.parquet` (a row for each pair), or in `.npy` or `.zarr` (an array (S, n) of the type of
-        the distances; Zarr has the ids too).
+        A name that ends like one of `TABLE_FORMATS` (a row for each pair) or of `ARRAY_FORMATS` (an array (S, n)).
     columns
-        Names in a Parquet file: of the source, of the vertex and of the distance.
+        Names in a table: of the source, of the vertex and of the distance.
     sparse
-        Leave out the pairs without a path; only for Parquet.
+        Leave out the pairs without a path; only in a table.
     unreached
-        The number that stands for "no path". Without it a Parquet file has NULL, and an array of floats infinity.
+        The number that stands for "no path". Without it a table has NULL, and an array of floats infinity.
     progress
         Gets the number of sources that are written.
 
@@ -59,7 +67,7 @@ def export_matrix(
     InputError
         The run is not finished or has no distances, the options contradict each other, `url` exists, a file of the
         run is damaged, `unreached` is the distance of a path or does not fit the type of the distances, or an array of
-        integers has a pair without a path and `unreached` is None. Or the package zarr is needed and missing.
+        integers has a pair without a path and `unreached` is None. Or a package for the format is missing.
     """
     record = folder.read_run()
     stored = StoredResults(folder, record)
@@ -68,16 +76,12 @@ def export_matrix(
             f"`{files.redacted(folder.url)}` holds no matrix of distances",
             hint="run it with `output.distances: full`",
         )
-    suffix = url.rpartition(".")[2]
-    if suffix not in ("parquet", "npy", "zarr"):
+    chosen = format_of(url, (*TABLE_FORMATS, *ARRAY_FORMATS))
+    is_array = chosen in ARRAY_FORMATS
+    if is_array and (sparse or tuple(columns) != COLUMNS):
         raise InputError(
-            f"`{files.redacted(url)}` names no format: it must end in .parquet, .npy or .zarr",
-            hint="name a file such as `matrix.parquet`",
-        )
-    if suffix != "parquet" and (sparse or tuple(columns) != COLUMNS):
-        raise InputError(
-            f"an array (.{suffix}) has no {'sparse form' if sparse else 'names of columns'}",
-            hint="write a `.parquet` file, or leave the option out",
+            f"an array ({chosen.suffixes[0]}) has no {'sparse form' if sparse else 'names of columns'}",
+            hint="write a `.parquet` or `.csv` file, or leave the option out",
         )
     if sparse and unreached is not None:
         raise InputError(
@@ -89,22 +93,16 @@ def export_matrix(
             f"`columns` is {', '.join(columns)!r}, not three different names",
             hint="name the columns of source, vertex and distance: `otaz,dtaz,TIME`",
         )
-    if files.exists(url):
-        raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
     dtype = stored.dtype
     check_unreached(unreached, dtype, "unreached", "choose a whole number from {least} to {largest}")
     blocks = _blocks(stored, record["sources"], progress)
-    if suffix == "parquet":
-        _write_parquet(
-            blocks, url, list(columns), (stored.sources.type, stored.vertex_type), dtype, sparse, unreached
-        )
+    if is_array:
+        numbers = ((block.sources, block.vertices, _numbers(block, unreached, dtype)) for block in blocks)
+        chosen.write(url, numbers, (record["sources"], stored.n_columns), dtype, unreached)
         return
-    shape = record["sources"], stored.n_columns
-    numbers = ((block.sources, block.vertices, _numbers(block, unreached, dtype)) for block in blocks)
-    if suffix == "npy":
-        _write_npy(url, (rows for _, _, rows in numbers), shape, dtype)
-    else:
-        write_zarr(url, numbers, shape, dtype, unreached)
+    types = stored.sources.type, stored.vertex_type, pa.from_numpy_dtype(dtype)
+    schema = pa.schema(list(zip(columns, types, strict=True)))
+    chosen.write(url, (_table(block, schema, sparse, unreached, dtype) for block in blocks), schema)
 
 
 def _with_null(block: Block, unreached: float | None) -> Block:
@@ -138,27 +136,16 @@ def _blocks(stored: StoredResults, n_sources: int, progress: Progress) -> Iterat
         progress.advance(done, n_sources, "sources")
 
 
-def _write_parquet(
-    blocks: Iterable[Block],
-    url: str,
-    columns: list[str],
-    id_types: tuple[pa.DataType, pa.DataType],
-    dtype: np.dtype,
-    sparse: bool,
-    unreached: float | None,
-) -> None:
-    schema = pa.schema(list(zip(columns, (*id_types, pa.from_numpy_dtype(dtype)), strict=True)))
-    with (
-        files.open_atomic(url, synced=True) as handle,
-        pq.ParquetWriter(handle, schema, compression="zstd", use_dictionary=columns[:2]) as writer,
-    ):
-        for block in blocks:
-            n_sources, n_vertices = len(block.sources), len(block.vertices)
-            sources = block.sources.take(pa.array(np.repeat(np.arange(n_sources), n_vertices)))
-            vertices = block.vertices.take(pa.array(np.tile(np.arange(n_vertices), n_sources)))
-            distances = block.distances if unreached is None else _filled(block, unreached, dtype)
-            table = pa.table([sources, vertices, distances], schema=schema)
-            writer.write_table(table.filter(distances.is_valid()) if sparse else table)
+def _table(
+    block: Block, schema: pa.Schema, sparse: bool, unreached: float | None, dtype: np.dtype
+) -> pa.Table:
+    """Return a row for each pair of a block."""
+    n_sources, n_vertices = len(block.sources), len(block.vertices)
+    sources = block.sources.take(pa.array(np.repeat(np.arange(n_sources), n_vertices)))
+    vertices = block.vertices.take(pa.array(np.tile(np.arange(n_vertices), n_sources)))
+    distances = block.distances if unreached is None else _filled(block, unreached, dtype)
+    table = pa.table([sources, vertices, distances], schema=schema)
+    return table.filter(distances.is_valid()) if sparse else table
 
 
 def _numbers(block: Block, unreached: float | None, dtype: np.dtype) -> np.ndarray:
@@ -175,11 +162,3 @@ def _numbers(block: Block, unreached: float | None, dtype: np.dtype) -> np.ndarr
     if stand_in is not None:
         distances = _filled(block, stand_in, dtype)
     return distances.to_numpy().astype(dtype, copy=False).reshape(len(block.sources), -1)
-
-
-def _write_npy(url: str, blocks: Iterable[np.ndarray], shape: tuple[int, int], dtype: np.dtype) -> None:
-    with files.open_atomic(url, plain=True, synced=True) as handle:
-        about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_2_0(handle, about)
-        for rows in blocks:
-            handle.write(rows)

@@ -95,14 +95,24 @@ class StoredResults:
         """
         if role not in self._points:
             return point
+        return self.vertices_at(self.typed(point, self._points[role]["id"].type), role)[0].as_py()
+
+    def vertices_at(self, ids: pa.Array, role: str) -> pa.Array:
+        """Return the vertex ids of points (n,), which are "source" or "target"; without points, the ids themselves.
+
+        Raises `InputError` if the run lacks one.
+        """
+        if role not in self._points:
+            return ids
         points = self._points[role]
-        place = pc.index_in(self.typed(point, points["id"].type)[0], value_set=points["id"]).as_py()
-        if place is None:
+        places = pc.index_in(ids, value_set=points["id"])
+        if places.null_count:
+            unknown = ids.filter(places.is_null()).unique()
             raise InputError(
-                f"{role} {listed([point])} is not in the run `{self.url}`",
+                f"{role} {listed(unknown.to_pylist())} is not in the run `{self.url}`",
                 hint=f"its {role}s are {listed(points['id'].to_pylist())}",
             )
-        return points["vertex"][place].as_py()
+        return points["vertex"].combine_chunks().take(places)
 
     def typed(self, given: Any, kind: pa.DataType) -> pa.Array:
         """Return `given`, one id or a sequence, as ids of a type; an id of another type is an `InputError`."""

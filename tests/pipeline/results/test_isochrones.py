@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+import sqlite3
+import struct
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -19,11 +23,13 @@ from typer.testing import CliRunner
 import sssp_pipeline as sp
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
+from sssp_pipeline.pipeline.formats.geometry.line_tables import open_geopackage
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
-from sssp_pipeline.pipeline.results import geoparquet
+from sssp_pipeline.pipeline.results.exports import geoparquet
 from sssp_pipeline.pipeline.results.reached_area import ReachedAreas
 from sssp_pipeline.pipeline.verification.task import oracle_for
 
@@ -335,6 +341,91 @@ def test_the_file_is_geoparquet(folder, monkeypatch):
     assert duckdb.sql("SELECT count(*) FROM 'areas.parquet' WHERE bbox.ymin > 50.7").fetchall() == [(2,)]
 
 
+@pytest.fixture
+def across(folder):
+    """Areas of the run `sea`, of a street across the meridian at 180 degrees and one in Bude; ids are numbers."""
+    Path("sea.csv").write_text("1,2,4\n3,4,4\n")
+    Path("places.csv").write_text("id,lon,lat\n1,179.999,-17\n2,-179.999,-17\n3,-4.5,50.8\n4,-4.5,50.801\n")
+    graph = {"input": "sea.csv", "coordinates": "places.csv", "directed": False, "format": "csv"}
+    workflow = {"graph": graph, "sources": {"ids": [1, 3]}, "output": {"path": "sea"}}
+    return sp.run(workflow | {"verify": "off", "report": False}).isochrones([1.5, 4])
+
+
+def test_geojson(across):
+    done = CliRunner().invoke(app, ["isochrones", "sea", "areas.geojson", "--limits", "1.5,4"])
+    assert (done.exit_code, done.stdout) == (0, "areas.geojson\n")
+    text = Path("areas.geojson").read_text()
+    assert len(text.splitlines()) == 6
+    found = json.loads(text)
+    features = found.pop("features")
+    assert found == {"type": "FeatureCollection", "isochrones": {"buffer_m": 100.0, "limit_unit": None}}
+    assert [set(feature) for feature in features] == [{"type", "geometry", "properties"}] * 4
+    assert [feature["properties"] for feature in features] == across.select(["source", "limit"]).to_pylist()
+    areas = [shapely.from_geojson(json.dumps(feature["geometry"])) for feature in features]
+    assert [area.geom_type for area in areas] == ["MultiPolygon"] * 2 + ["Polygon"] * 2
+    assert shapely.equals_exact(areas, shapely.from_wkb(across["geometry"].to_pylist())).all()
+
+
+def test_geopackage(across):
+    """The requirements of GeoPackage 1.3, by their numbers. GDAL 3.12 read such a file too."""
+    done = CliRunner().invoke(app, ["isochrones", "sea", "areas.gpkg", "--limits", "1.5,4"])
+    assert (done.exit_code, done.stdout) == (0, "areas.gpkg\n")
+    assert not [path for path in Path().iterdir() if path.name.startswith((".sssp", "areas.gpkg-"))]
+    areas = shapely.from_wkb(across["geometry"].to_pylist())
+    with contextlib.closing(sqlite3.connect("file:areas.gpkg?mode=ro", uri=True)) as base:
+
+        def rows(query):
+            return base.execute(query).fetchall()
+
+        assert (rows("PRAGMA application_id"), rows("PRAGMA user_version")) == (
+            [(0x47504B47,)],
+            [(10300,)],
+        )  # 2
+        assert (rows("PRAGMA integrity_check"), rows("PRAGMA foreign_key_check")) == ([("ok",)], [])  # 6, 7
+        columns = "srs_id, organization, organization_coordsys_id"
+        systems = {(-1, "NONE", -1), (0, "NONE", 0), (4326, "EPSG", 4326)}
+        assert set(rows(f"SELECT {columns} FROM gpkg_spatial_ref_sys")) == systems  # 11
+        columns = "table_name, data_type, srs_id, min_x, min_y, max_x, max_y, last_change"
+        ((*contents, last_change),) = rows(f"SELECT {columns} FROM gpkg_contents")
+        assert contents == ["isochrones", "features", 4326, *shapely.total_bounds(areas)]  # 13, 18
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", last_change)  # 15
+        geometry = ("isochrones", "geometry", "MULTIPOLYGON", 4326, 0, 0)
+        assert rows("SELECT * FROM gpkg_geometry_columns") == [geometry]  # 21
+        assert [(name, kind, key) for _, name, kind, _, _, key in rows("PRAGMA table_info(isochrones)")] == [
+            ("fid", "INTEGER", 1),
+            ("geometry", "MULTIPOLYGON", 0),
+            ("source", "INTEGER", 0),
+            ("limit", "DOUBLE", 0),
+        ]  # 29, 30
+        found = rows('SELECT source, "limit", geometry FROM isochrones ORDER BY fid')
+    assert [row[:2] for row in found] == [(1, 1.5), (1, 4.0), (3, 1.5), (3, 4.0)]
+    for (_, _, blob), area in zip(found, areas, strict=True):
+        magic, version, flags, srs, west, east, south, north = struct.unpack_from("<2sBBi4d", blob)  # 19
+        assert (magic, version, flags, srs) == (b"GP", 0, 3, 4326)
+        assert (west, south, east, north) == area.bounds
+        read = shapely.from_wkb(blob[40:])
+        assert read.geom_type == "MultiPolygon"
+        assert shapely.equals_exact(shapely.get_parts(read), shapely.get_parts(area)).all()
+    with pytest.raises(InputError, match=r"`areas\.gpkg`: no layer holds lines"):
+        open_geopackage("areas.gpkg", "auto")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.shp", r"`a\.shp` names no format: it must end in \.parquet, \.geojson or \.gpkg"),
+        (
+            "memory://a.gpkg",
+            r"`memory://a\.gpkg` is not on this machine, and a GeoPackage can only be written there",
+        ),
+        ("/proc/a.gpkg", r"`/proc/a\.gpkg` cannot be written: "),
+    ],
+)
+def test_a_file_that_cannot_be_written(stored, name, message):
+    with pytest.raises(InputError, match=message):
+        stored.isochrones_to_write([4], None, 100, "auto", None).write(name, Quiet())
+
+
 def test_distances_of_a_call_have_the_isochrones_of_a_run(folder):
     run = make_run()
     found = sp.solve(run.graph(), run.sources, cutoff=4).isochrones([4, 1.5], buffer_m=20)
@@ -427,7 +518,7 @@ def test_shapely_may_be_missing(stored, monkeypatch):
     [
         (["areas.parquet", "--limits", "4,x"], "error: `--limits 4,x`: `x` is not a number"),
         (["areas.parquet", "--limits", "4,"], "error: `--limits 4,`: `` is not a number"),
-        (["areas.geojson", "--limits", "4"], "error: `areas.geojson` does not end in .parquet"),
+        (["areas.json", "--limits", "4"], "error: `areas.json` names no format"),
         (["taken.parquet", "--limits", "4"], "error: `taken.parquet` exists"),
         (["areas.parquet", "--limits", "4", "--from", "z"], "error: source `z` is not in the run `run`"),
         (["areas.parquet", "--limits", "4", "--store", "nowhere"], "error: `nowhere` is not a graph store"),

@@ -1,5 +1,9 @@
 """The distances of a run as one file or Zarr group, in the order of the run: equal to what a solver gives."""
 
+import csv
+import gzip
+import io
+import subprocess
 import sys
 
 import fsspec
@@ -14,9 +18,10 @@ from typer.testing import CliRunner
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
-from sssp_pipeline.pipeline.results import matrix_export, zarr_matrix
+from sssp_pipeline.pipeline.results import matrix_export
+from sssp_pipeline.pipeline.results.exports import omx_matrix, zarr_matrix
+from sssp_pipeline.pipeline.results.exports.zarr_matrix import write_zarr
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
 from sssp_pipeline.storage import files
 
 SOURCES = [77, 3, 1639, 0, 500]
@@ -143,13 +148,106 @@ def test_floats_and_scaled_weights_are_in_the_unit_of_the_input(tmp_path, weight
     np.testing.assert_array_equal(of_filled.distance.sel(vertex=order).values, filled)
 
 
+def test_csv_has_the_rows_of_parquet(tmp_path):
+    """Texts that CSV must quote, an id that looks like a number, a pair without a path, floats to their last bit."""
+    ends = ["a,b", 'say "å"', "e"], ['say "å"', "007", "line\nfeed"]
+    pq.write_table(pa.table({"u": ends[0], "v": ends[1], "w": [0.1, 1e-7, 3]}), "edges.parquet")
+    found = stored("edges.parquet", ["a,b", "007"], {"dtype": "float64"})
+    columns = "from", "to", "km, at night"
+    found.export("m.parquet", columns=columns)
+    rows = [tuple(row.values()) for row in pq.read_table("m.parquet").to_pylist()]
+
+    def written(name, **options):
+        found.export(name, columns=columns, **options)
+        content = (tmp_path / name).read_bytes()
+        text = (gzip.decompress(content) if name.endswith("gz") else content).decode()
+        header, *lines = csv.reader(io.StringIO(text, newline=""))
+        assert tuple(header) == columns
+        return [(*ids, float(km) if km else None) for *ids, km in lines]
+
+    assert written("m.csv") == written("m.csv.gz") == rows
+    reached = [row for row in rows if row[2] is not None]
+    assert 0 < len(reached) < len(rows)
+    assert written("sparse.csv", sparse=True) == reached
+    assert written("filled.csv", unreached=-1) == [(*ids, -1 if km is None else km) for *ids, km in rows]
+
+
+@pytest.mark.parametrize("chunk_numbers", [2**17, 1000, 1])
+def test_an_open_matrix(monkeypatch, chunk_numbers):
+    h5py = pytest.importorskip("h5py", reason="the extra `omx` is not installed")
+    monkeypatch.setattr(matrix_export, "BLOCK_BYTES", 4 * 1640 * 2)
+    monkeypatch.setattr(omx_matrix, "_CHUNK_NUMBERS", chunk_numbers)
+    stored(targets={"ids": TARGETS}).export("m.omx", unreached=UNREACHED)
+    with h5py.File("m.omx") as file:
+        assert (file.attrs["OMX_VERSION"], file.attrs["SHAPE"].tolist()) == (b"0.2", [5, 3])
+        assert (list(file), list(file["data"])) == (["data", "lookup"], ["distance"])
+        matrix, lookup = file["data/distance"], file["lookup"]
+        assert (matrix.dtype, matrix.attrs["NA"], matrix.compression) == (np.int64, UNREACHED, "gzip")
+        np.testing.assert_array_equal(matrix[:], true_matrix(TARGETS))
+        assert {name: (ids[:].tolist(), ids.attrs["DIM"]) for name, ids in lookup.items()} == {
+            "source": (SOURCES, 0),
+            "vertex": (TARGETS, 1),
+        }
+
+
+def test_an_open_matrix_of_floats_and_texts(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="the extra `omx` is not installed")
+    (tmp_path / "edges.txt").write_text("å b 1.25\n")
+    stored("edges.txt", ["b", "å"], {"dtype": "float32"}).export("m.omx")
+    with h5py.File("m.omx") as file:
+        matrix = file["data/distance"]
+        assert (matrix.dtype, matrix.attrs["NA"]) == (np.float64, np.inf)
+        at = {text.decode(): i for i, text in enumerate(file["lookup/vertex"][:].tolist())}
+        assert file["lookup/source"][:].tolist() == [b"b", "å".encode()]
+        assert matrix[1].tolist() == [{"å": 0, "b": 1.25}[name] for name in sorted(at, key=at.get)]
+
+
+def test_what_an_open_matrix_refuses(of_module, tmp_path):
+    pytest.importorskip("h5py", reason="the extra `omx` is not installed")
+    found = sp.open_run(of_module)
+    with pytest.raises(InputError, match="`unreached` is 0, which is also the distance from `77` to `77`"):
+        found.export("m.omx", unreached=0)
+    with pytest.raises(
+        InputError, match=r"`memory://m\.omx` is not on this machine, and an OMX file can only be"
+    ):
+        found.export("memory://m.omx", unreached=UNREACHED)
+    large = pa.array([1]), pa.array([2]), np.array([[2**63]], np.uint64)
+    with pytest.raises(
+        InputError, match=r"a distance is 9223372036854775808, and an OMX file has whole numbers up"
+    ):
+        omx_matrix.write_omx("m.omx", [large], (1, 1), np.dtype(np.uint64), None)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_bytes", [0, 3000])
+def test_a_full_disk_leaves_no_open_matrix_and_no_crash(of_module, tmp_path, n_bytes):
+    """HDF5 ends the process when it cannot write, at once or when Python ends."""
+    pytest.importorskip("h5py", reason="the extra `omx` is not installed")
+    code = (
+        f"import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"import sssp_pipeline as sp; run = sp.open_run({str(of_module)!r}); run.sources\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({n_bytes}, {n_bytes}))\n"
+        f"try: run.export('m.omx', unreached={UNREACHED})\n"
+        f"except sp.SsspError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("`m.omx` cannot be written: File too large")
+    assert not list(tmp_path.iterdir())
+
+
 NO_NUMBER = "there is no path from `77` to `.*`, and an array of uint32 has no number for that"
 
 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("m.csv", {}, r"m\.csv` names no format: it must end in \.parquet, \.npy or \.zarr"),
+        (
+            "m.txt",
+            {},
+            r"m\.txt` names no format: it must end in \.parquet, \.csv, \.csv\.gz, \.npy, \.zarr or \.omx",
+        ),
         ("m", {}, r"m` names no format"),
         ("m.npy", {"sparse": True}, r"an array \(\.npy\) has no sparse form"),
         ("m.zarr", {"columns": ("a", "b", "c")}, r"an array \(\.zarr\) has no names of columns"),
@@ -159,12 +257,13 @@ NO_NUMBER = "there is no path from `77` to `.*`, and an array of uint32 has no n
         ("m.parquet", {"unreached": -1}, "`unreached` is -1, which the distances' type uint32 cannot hold"),
         ("taken.npy", {}, r"taken\.npy` exists"),
         ("taken.zarr", {"unreached": UNREACHED}, r"taken\.zarr` exists"),
+        ("m.omx", {"sparse": True}, r"an array \(\.omx\) has no sparse form"),
         ("m.parquet", {"columns": ("a", "b")}, "`columns` is 'a, b', not three different names"),
         ("m.parquet", {"columns": ("a", "b", "a")}, "not three different names"),
         ("m.parquet", {"sparse": True, "unreached": 1}, "`sparse` and `unreached` contradict each other"),
         *(
             (name, {"unreached": 0}, "`unreached` is 0, which is also the distance from `77` to `77`")
-            for name in ("m.npy", "m.parquet", "m.zarr")
+            for name in ("m.npy", "m.parquet", "m.zarr", "m.csv.gz")
         ),
     ],
 )
@@ -247,9 +346,12 @@ def test_what_fails_in_the_middle_leaves_nothing(tmp_path, monkeypatch, failure)
     assert not list(tmp_path.iterdir())
 
 
-def test_the_missing_package_is_one_error(of_module, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(InputError, match="a Zarr file needs a package that is missing: ") as caught:
-        sp.open_run(of_module).export("m.zarr", unreached=UNREACHED)
-    assert caught.value.hint == "pip install 'sssp-pipeline[zarr]'"
+@pytest.mark.parametrize(
+    ("package", "name", "what"), [("zarr", "m.zarr", "a Zarr"), ("h5py", "m.omx", "an OMX")]
+)
+def test_the_missing_package_is_one_error(of_module, tmp_path, monkeypatch, package, name, what):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=f"{what} file needs a package that is missing: ") as caught:
+        sp.open_run(of_module).export(name, unreached=UNREACHED)
+    assert caught.value.hint == f"pip install 'sssp-pipeline[{name[2:]}]'"
     assert not list(tmp_path.iterdir())

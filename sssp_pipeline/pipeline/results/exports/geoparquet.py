@@ -59,9 +59,16 @@ class Described:
         self._types |= set(kinds)
         self._bounds.append(np.concatenate([np.min(bounds[:, :2], axis=0), np.max(bounds[:, 2:], axis=0)]))
 
+    @property
+    def bounds(self) -> list[float]:
+        """West, south, east and north of all areas; nothing if there is none."""
+        if not self._bounds:
+            return []
+        bounds = np.array(self._bounds)
+        return [*np.min(bounds[:, :2], axis=0).tolist(), *np.max(bounds[:, 2:], axis=0).tolist()]
+
     def metadata(self) -> dict[str, str]:
         """Return the keys and values to add to the metadata of the file."""
-        bounds = np.array(self._bounds)
         column: dict[str, Any] = {
             "encoding": "WKB",
             "geometry_types": sorted(self._types),
@@ -70,9 +77,8 @@ class Described:
             "orientation": "counterclockwise",
             "covering": {"bbox": {side: [BOUNDS, side] for side in _SIDES}},
         }
-        if len(bounds):
-            west_south, east_north = np.min(bounds[:, :2], axis=0), np.max(bounds[:, 2:], axis=0)
-            column["bbox"] = [*west_south.tolist(), *east_north.tolist()]
+        if self.bounds:
+            column["bbox"] = self.bounds
         about = {"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}}
         return {"geo": json.dumps(about)}
 
