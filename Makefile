@@ -108,7 +108,7 @@ lock:
 		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
 
 # What users install; requirements-lowest.lock has the lowest versions of these, and the newest of what only tests use.
-USERS_EXTRAS = $(addprefix --extra ,azure figures kubernetes osm places prometheus s3 slurm zarr)
+USERS_EXTRAS = $(addprefix --extra ,azure figures kubernetes omx osm places prometheus s3 slurm zarr)
 
 # What the container image and the wheel folder of deploy/ hold.
 GPU_EXTRAS = --extra cuda12 --extra s3 --extra gcs --extra azure --extra kubernetes --extra prometheus
