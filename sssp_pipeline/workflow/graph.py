@@ -177,6 +177,11 @@ class Graph(Section):
     free. The graph store is the same with any memory. On the workers of a cluster it limits each of their threads,
     too."""
 
+    changes: Literal["sampled", "whole"] = "sampled"
+    """How a changed input is noticed. `sampled` compares size, time and, of a local file, a digest of its head, its
+    tail and 14 blocks between them; on an object store it compares the etag. `whole` reads every byte and compares the
+    SHA-256: then a file that only has a new time is not ingested again."""
+
     store: Text | None = None
     """Folder of the graph store; it may contain `{name}`. `null` means `output.path` with `-graph-` and eight digits
     added. The digits depend on the input and the options of this section."""
@@ -185,7 +190,9 @@ class Graph(Section):
     def digest(self) -> str:
         """Eight hexadecimal digits of the input and of every option that is not its default."""
         options = self.model_dump(
-            mode="json", exclude={"input", "store", "max_line_bytes", "memory"}, exclude_defaults=True
+            mode="json",
+            exclude={"input", "store", "max_line_bytes", "memory", "changes"},
+            exclude_defaults=True,
         )
         options["input"] = [url if "://" in url else posixpath.normpath(url) for url in self.inputs]
         plain = json.dumps(without_secrets_in(options, (), {}), sort_keys=True)

@@ -26,7 +26,7 @@ _URLS = ("input", "coordinates", "coordinates.file")
 
 def options_of(spec: Graph) -> dict[str, Any]:
     """Return the options of `spec` for a manifest: its options and its input without secrets, and the `READER`."""
-    options = spec.model_dump(mode="json", exclude={"store", "memory"})
+    options = spec.model_dump(mode="json", exclude={"store", "memory", "changes"})
     options["input"] = [storage.redacted(url) for url in spec.inputs]
     if spec.positions is not None:
         file = storage.redacted(spec.positions.file)
@@ -41,8 +41,20 @@ def _without_secrets(value: Any) -> Any:
 
 
 def is_up_to_date(manifest: Manifest, inputs: list[dict[str, Any]]) -> bool:
-    """Return whether this `READER` made the stored graph, and `inputs` have the fingerprints that it had then."""
-    return manifest.inputs == inputs and manifest.options.get("reader") == READER
+    """Return whether this `READER` made the stored graph, and `inputs` have the fingerprints that it had then.
+
+    If the SHA-256 of a file is known, it decides. A file that was stored without it counts as changed.
+    """
+    return manifest.options.get("reader") == READER and _decisive(manifest.inputs, inputs) == _decisive(
+        inputs, inputs
+    )
+
+
+def _decisive(inputs: list[dict[str, Any]], asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return of each file what tells whether it has changed, if the files `asked` have this known."""
+    if any("sha256" in file for file in asked):
+        return [{"url": file["url"], "sha256": file.get("sha256")} for file in inputs]
+    return [{key: value for key, value in file.items() if key != "sha256"} for file in inputs]
 
 
 def check_same_graph(store: str, manifest: StoreManifest, specs: dict[str | None, Graph]) -> None:

@@ -77,7 +77,8 @@ def ingest(
     """
     wider = wider or {}
     given = {
-        name: Given(graph, *input_files(graph), wider.get(name)) for name, graph in spec.by_weight.items()
+        name: Given(graph, *input_files(graph, whole=graph.changes == "whole"), wider.get(name))
+        for name, graph in spec.by_weight.items()
     }
     current = _stored_if_current(given, store)
     if current is not None and not remove_old_versions:
