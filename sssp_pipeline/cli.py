@@ -30,6 +30,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (stored.path, "path results --from 17 --to 42 --geojson"),
     (stored.isochrones, "isochrones results areas.parquet --limits 600,1200"),
     (stored.inspect, "inspect results"),
+    (stored.stores, "stores --remove roads-graph-02eb58a7"),
     (first_steps.solvers, "solvers"),
     (first_steps.doctor, "doctor"),
     (first_steps.init, "init roads.yaml"),

@@ -9,6 +9,7 @@ from typing import Any
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.graph_store.stores import mark_used
 
 #: The key of `run.json` with the path of the graph store that begins in the run folder, None if there is no such path.
 STORE_FROM_RUN = "store_from_run"
@@ -54,7 +55,9 @@ def graph_of_run(run: str, record: dict[str, Any], store: str | None = None) -> 
     problems = []
     for place in places:
         try:
-            return StoredGraph(place, read_manifest(place, record["identity"]["graph"]))
+            stored = StoredGraph(place, read_manifest(place, record["identity"]["graph"]))
+            mark_used(place)
+            return stored
         except InputError as error:
             problems.append(error.message)
     hint = "name the run's graph store: `--store URL`, in Python `store=URL`"

@@ -14,6 +14,7 @@ from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.graph_store.loading import check_store
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.graph_store.stores import in_use
 from sssp_pipeline.pipeline.results.graph_of_run import graph_of_run
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
@@ -69,6 +70,7 @@ def verify_run(
     with ExitStack() as resources:
         source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
         still_ours = resources.enter_context(exclusive(folder.url))
+        resources.enter_context(in_use(stored.store))
         damage = noted_damage(folder, record)
         try:
             verdict = _verdict_on(source, stored, folder, record, mode, progress)
