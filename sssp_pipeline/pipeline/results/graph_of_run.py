@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from typing import Any
 
@@ -10,6 +9,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.stores import mark_used
+from sssp_pipeline.storage.filesystems import parts_of, path_from
 
 #: The key of `run.json` with the path of the graph store that begins in the run folder, None if there is no such path.
 STORE_FROM_RUN = "store_from_run"
@@ -21,12 +21,13 @@ def store_from_run(run: str, store: str) -> str | None:
     None means that they are on different storage, or that the path would need a value of the environment: in both
     URLs, `${NAME}` stands for such a value.
     """
-    (root, begin), (other, end) = _split(run), _split(store)
-    path = posixpath.relpath(end, begin)
-    left = begin.split("/")[-path.split("/").count("..") :] if path.startswith("..") else []
-    if root != other or "${" in path or any("${" in name for name in left):
+    if store.startswith(f"{run}/"):
+        return store.removeprefix(f"{run}/")
+    path = path_from(run, store)
+    if path is None or "${" in path:
         return None
-    return path
+    up = path.split("/").count("..")
+    return None if any("${" in name for name in run.rstrip("/").split("/")[-up:]) else path
 
 
 def graph_of_run(run: str, record: dict[str, Any], store: str | None = None) -> StoredGraph:
@@ -48,9 +49,9 @@ def graph_of_run(run: str, record: dict[str, Any], store: str | None = None) -> 
     """
     places = [record["workflow"]["graph"]["store"] if store is None else store]
     if store is None and (path := record.get(STORE_FROM_RUN)) is not None:
-        root, folder = _split(run)
+        root, folder = parts_of(run)
         moved = root + posixpath.normpath(f"{folder}/{path}")
-        if _split(moved) != _split(places[0]):
+        if parts_of(moved) != parts_of(places[0]):
             places.append(moved)
     problems = []
     for place in places:
@@ -62,12 +63,3 @@ def graph_of_run(run: str, record: dict[str, Any], store: str | None = None) -> 
             problems.append(error.message)
     hint = "name the run's graph store: `--store URL`, in Python `store=URL`"
     raise InputError("; ".join(problems), hint=hint)
-
-
-def _split(url: str) -> tuple[str, str]:
-    """Return the scheme and the host of a URL, which are empty for a local path, and the absolute path."""
-    if "://" not in url:
-        return "", os.path.abspath(url)  # noqa: PTH100 (as text: links stay)
-    scheme, _, rest = url.partition("://")
-    host, _, path = rest.partition("/")
-    return f"{scheme}://{host}", posixpath.normpath(f"/{path}")

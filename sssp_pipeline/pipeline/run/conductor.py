@@ -174,7 +174,7 @@ class _Stages:
     def _in_order(self, folder: RunFolder, overwrite: bool) -> dict[str, Any]:
         """Return the content of run.json after all stages."""
         with self.timings.of("ingest"):
-            begun_with = None if overwrite or self.may_ingest else folder.graph()
+            begun_with = None if overwrite else folder.graph()
             stored = self.graphs.graph(self.workflow.weight, begun_with)
         self.start_up.end("ingest")
         with self.timings.of("plan"):
