@@ -218,7 +218,7 @@ def damage_caches(folder: Path, count: int, seed: int) -> dict[str, Any]:
                     found, _ = machine_cache.shared_graph(store, manifest)
                     arcs = hierarchies.load_hierarchy(store, manifest, shared=True)
                     for one, other in ((found, graph), (arcs.up, hierarchy.up), (arcs.down, hierarchy.down)):
-                        for name in vars(other):
+                        for name in getattr(other, "_fields", None) or vars(other):
                             if isinstance(array := getattr(other, name), np.ndarray):
                                 same = np.array_equal(getattr(one, name), array)
                                 if not same:

@@ -84,7 +84,7 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     graph, cache = Graph(input=given.input), given.folder / "loading-cache"
-    store = str(given.folder / f"loading-graph-{graph.digest}")
+    store = str(given.folder / f"loading-graph-{graph.digest_in(str(given.folder))}")
     ingest(graph, store, Quiet())
     manifest = read_manifest(store)
     n_parts = len(manifest.row_offsets) + len(manifest.edges)

@@ -203,7 +203,7 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     workflow, run = given.folder / "pipeline.yaml", given.folder / "pipeline-run"
-    store = str(given.folder / f"pipeline-graph-{Graph(input=given.input).digest}")
+    store = str(given.folder / f"pipeline-graph-{Graph(input=given.input).digest_in(str(given.folder))}")
     kept: dict[str, Any] = {}
     if given.targets is not None:
         kept = (

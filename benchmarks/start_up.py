@@ -82,7 +82,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     given.folder.mkdir(exist_ok=True)
     workflow, run = given.folder / "start-up.yaml", given.folder / "start-up-run"
-    store = str(given.folder / f"start-up-graph-{Graph(input=given.input).digest}")
+    store = str(given.folder / f"start-up-graph-{Graph(input=given.input).digest_in(str(given.folder))}")
     workflow.write_text(
         json.dumps(
             {

@@ -31,6 +31,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (stored.paths, "paths results pairs.csv paths.parquet"),
     (stored.isochrones, "isochrones results areas.parquet --limits 600,1200"),
     (stored.inspect, "inspect results"),
+    (stored.stores, "stores --remove roads-graph-02eb58a7"),
     (first_steps.solvers, "solvers"),
     (first_steps.doctor, "doctor"),
     (first_steps.init, "init roads.yaml"),

@@ -238,7 +238,7 @@ def test_a_small_run_and_a_look_at_it_load_what_they_use(tmp_path):
     # pandas, SciPy and cffi are installed here; each costs a tenth of a second or more.
     assert slow == {"numba", "numpy", "pyarrow", "pyarrow.parquet", "yaml"}
     assert loaded_by(tmp_path, "inspect", "results") == (0, set())
-    (store,) = (path.name for path in tmp_path.glob("results-graph-*"))
+    (store,) = (path.name for path in tmp_path.glob("edges-graph-*"))
     assert loaded_by(tmp_path, "inspect", store) == (0, set())
 
 

@@ -17,8 +17,8 @@ from sssp_pipeline.api.paths import Path, PathTree, Store
 from sssp_pipeline.api.solving import solve
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import listed
-from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.graph_of_run import graph_of_run
 from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
 from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -56,7 +56,8 @@ class StoredRun:
     def __init__(self, folder: RunFolder, record: dict[str, Any]) -> None:
         self.record = record
         self._results = StoredResults(folder, record)
-        self._graph: StoredGraph | None = None
+        #: The store that was asked for, and the graph.
+        self._graph: tuple[str | None, StoredGraph] | None = None
         #: The source and the store of the last path, and what finds more paths from that source.
         self._last: tuple[Any, Callable[[Any], Path]] | None = None
 
@@ -164,8 +165,8 @@ class StoredRun:
         target
             The id of any vertex; of a target, if the targets of the run are points.
         store
-            The graph store, or its path or URL; None for the one the run used. It is needed if the run has no
-            predecessors, and for coordinates.
+            The graph store, or its path or URL. None takes the one the run used: where the workflow named it, or else
+            where it lies seen from the run folder. It is needed if the run has no predecessors, and for coordinates.
 
         Raises
         ------
@@ -277,15 +278,10 @@ class StoredRun:
                     hint="name the store that the run was solved on",
                 )
             return store
-        url = self.record["workflow"]["graph"]["store"] if store is None else os.fspath(store)
-        if self._graph is None or self._graph.store != url:
-            try:
-                self._graph = StoredGraph(url, read_manifest(url, content_id))
-            except InputError as error:
-                # run.json has no secrets and no values of the environment, so its URL may be incomplete.
-                hint = "name the run's graph store: `--store URL`, in Python `store=URL`"
-                raise InputError(error.message, hint=hint) from error
-        return self._graph
+        url = None if store is None else os.fspath(store)
+        if self._graph is None or self._graph[0] != url:
+            self._graph = url, graph_of_run(self._results.folder.url, self.record, url)
+        return self._graph[1]
 
     def _paths_from(self, source: Any, graph: Callable[[], StoredGraph]) -> Callable[[Any], Path]:
         """Return a function that returns the path from `source` to a vertex."""

@@ -80,7 +80,7 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
         if entry.hashed_weights is not None:  # they replace the weights of the input, which are not read
             weights = graph.weights.model_copy(update={"column": "none"})
             graph = graph.model_copy(update={"weights": weights})
-        store = graph.store or str(folder / f"{entry.name}-{graph.digest}")
+        store = graph.store or str(folder / f"{entry.name}-{graph.digest_in(str(folder))}")
         return StoredGraph(store, graph_with(None, ingest(graph, store, progress)[0], store))
 
 

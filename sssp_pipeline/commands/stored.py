@@ -1,4 +1,7 @@
-"""The commands that read what an earlier one wrote: `verify`, `inspect`, `export`, `path`, `paths`, `isochrones`."""
+"""The commands that read what an earlier one wrote.
+
+These are `verify`, `inspect`, `stores`, `export`, `path`, `paths` and `isochrones`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import typer
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.commands.options import Coordinates, Json, Log, MovedStore, Overrides, Quiet, Run, Verbose
 from sssp_pipeline.commands.session import prepare_imports, print_answer, reporting
-from sssp_pipeline.commands.tables import path_text, table
+from sssp_pipeline.commands.tables import columns, path_text, table
 from sssp_pipeline.storage.redaction import redacted
 
 
@@ -62,6 +65,55 @@ def inspect(
 
         facts = describe(url, overrides)
         print_answer(json.dumps(facts) if as_json else table(facts))
+
+
+def stores(
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[FOLDER]", help="Where to look. Default: the current folder.")
+    ] = None,
+    remove: Annotated[
+        list[str],
+        typer.Option(
+            "--remove", metavar="STORE", help="Remove this graph store, as listed. May be repeated."
+        ),
+    ] = [],  # noqa: B006
+    log: Log = "text",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """List the graph stores below a folder with input, size and last use, or remove some of them.
+
+    A store that a run or an ingest on this machine uses is not removed. Runs that were solved on a removed store stay,
+    but have no more paths, and cannot be verified.
+    """
+    with reporting(log, quiet, as_json=as_json) as progress:
+        from sssp_pipeline.base.progress import in_bytes, plural
+        from sssp_pipeline.pipeline.graph_store import stores as of_folder
+
+        if not remove:
+            found = of_folder.find_stores("." if folder is None else folder)
+            if as_json:
+                print_answer(json.dumps([store.facts() for store in found]))
+                return
+            if found:
+                rows = [store.row() for store in found]
+                print_answer(columns([("store", "size", "last used", "input"), *rows]))
+            total = in_bytes(sum(store.bytes for store in found))
+            progress.say(f"{plural(len(found), 'graph store')}, {total}" if found else "no graph store here")
+            return
+        if folder is not None:
+            raise InputError(
+                f"`{redacted(folder)}` is given beside `--remove`",
+                hint="name each graph store by its path: `--remove STORE`",
+            )
+        chosen = list(dict.fromkeys(remove))
+        for store in chosen:
+            of_folder.check_is_store(store)
+        freed = {redacted(store): of_folder.remove_store(store) for store in chosen}
+        if as_json:
+            print_answer(json.dumps([{"store": store, "bytes": n} for store, n in freed.items()]))
+        elif not quiet:
+            print_answer("\n".join(f"removed {store}: {in_bytes(n)}" for store, n in freed.items()))
 
 
 def export(

@@ -12,7 +12,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 
 def try_lock(handle: int) -> bool:
@@ -28,6 +29,41 @@ def try_lock(handle: int) -> bool:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
             raise
     return True
+
+
+@contextmanager
+def shared_lock(path: str) -> Iterator[None]:
+    """Hold a lock on a file or folder that other processes can share. If it is missing or has no locks, hold nothing.
+
+    This waits while another process holds the `sole_lock`.
+    """
+    with _opened(path) as handle:
+        with suppress(OSError):
+            if handle is not None:
+                fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
+def sole_lock(path: str) -> Iterator[bool]:
+    """Hold the lock on a file or folder that excludes `shared_lock`; give False if another process holds one."""
+    with _opened(path) as handle:
+        is_sole = True
+        with suppress(OSError):
+            is_sole = handle is None or try_lock(handle)
+        yield is_sole
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int | None]:
+    handle = None
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+    try:
+        yield handle
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def is_in_place(handle: int, path: str | os.PathLike[str]) -> bool:

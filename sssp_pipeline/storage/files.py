@@ -104,6 +104,13 @@ def file_times(url: str, deep: bool = True) -> dict[str, datetime | None]:
     return {name: _modified_at(info) for name, info in _file_infos(url, deep).items()}
 
 
+def changed_at(url: str) -> datetime | None:
+    """Return when the file or local folder at `url` was last changed, in UTC; None if the storage does not say."""
+    fs, path = filesystem(url)
+    with reading(url):
+        return _modified_at(call(url, fs.info, path))
+
+
 def _file_infos(url: str, deep: bool) -> dict[str, dict[str, Any]]:
     """Return fsspec's details of each file below the folder `url`, by the path relative to it."""
     fs, path = filesystem(url)

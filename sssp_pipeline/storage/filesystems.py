@@ -6,6 +6,7 @@ A URL without a scheme is a local path.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import stat
 from collections.abc import Callable
@@ -124,6 +125,24 @@ def _scheme_hint(url: str) -> str:
 def join(base: str, *names: str) -> str:
     """Return the URL of `names` below `base`."""
     return "/".join([base.rstrip("/"), *names])
+
+
+def path_from(folder: str, url: str) -> str | None:
+    """Return the path that leads from the URL `folder` to `url`, such as `../roads.csv`; None if there is none.
+
+    Only the texts decide, and for a local path the current folder.
+    """
+    (root, begin), (other, end) = parts_of(folder), parts_of(url)
+    return posixpath.relpath(end, begin) if root == other else None
+
+
+def parts_of(url: str) -> tuple[str, str]:
+    """Return the scheme and the host of a URL, which are empty for a local path, and the absolute path."""
+    if "://" not in url:
+        return "", os.path.abspath(url)  # noqa: PTH100 (as text: links and patterns stay)
+    scheme, _, rest = url.partition("://")
+    host, _, path = rest.partition("/")
+    return f"{scheme}://{host}", posixpath.normpath(f"/{path}")
 
 
 def is_local(url: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -17,6 +18,8 @@ from sssp_pipeline.storage.redaction import redacted
 
 #: The beginning of a random mark.
 _UNKNOWN_MARK = "unknown-"
+#: Of a local file at most so many blocks of so many bytes are read for its sample.
+_BLOCKS, _BLOCK_BYTES = 16, 4096
 #: The keys under which filesystems report an etag, or else the time of the last change.
 _CHANGE_MARKS = (
     *("ETag", "etag", "md5Hash", "content_md5"),
@@ -87,7 +90,8 @@ def _refuse_dead_links(paths: list[str]) -> None:
 def fingerprint(url: str) -> dict[str, Any]:
     """Return what changes when the file at `url` changes: its size, and its etag or modification time.
 
-    For a pipe, a hash of the content takes the place of the etag.
+    A local file also has a digest of its head, its tail and blocks between them: programs can write other content and
+    keep size and time. For a pipe, a hash of the content takes the place of the etag.
     """
     if (copy := pipe_copy(url)) is not None:
         # The number of a `<(command)` varies.
@@ -99,11 +103,21 @@ def fingerprint(url: str) -> dict[str, Any]:
     # A file without any of these marks counts as changed: its mark is random.
     random_mark = _UNKNOWN_MARK + uuid.uuid4().hex
     mark = next((info[key] for key in _CHANGE_MARKS if info.get(key) is not None), random_mark)
-    return {"url": redacted(url), "size": info.get("size"), "mark": str(mark)}
+    found = {"url": redacted(url), "size": info.get("size"), "mark": str(mark)}
+    return found | {"sample": _sample(url, path, info["size"])} if is_local(url) else found
+
+
+def _sample(url: str, path: str, size: int) -> str:
+    """Return the digest of blocks of a local file. They cover a file of at most 64 KiB."""
+    last = max(size - _BLOCK_BYTES, 0)
+    with reading(url), open(path, "rb", buffering=0) as file:  # noqa: PTH123
+        starts = sorted({last * i // (_BLOCKS - 1) for i in range(_BLOCKS)})
+        blocks = [os.pread(file.fileno(), _BLOCK_BYTES, start) for start in starts]
+    return hashlib.sha256(b"".join(blocks)).hexdigest()
 
 
 def has_changed(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Return whether a file has another fingerprint `now`; without marks, only its size decides."""
     both_unknown = all(str(one.get("mark")).startswith(_UNKNOWN_MARK) for one in (before, now))
-    keys = ("url", "size") if both_unknown else ("url", "size", "mark")
+    keys = ("url", "size") if both_unknown else ("url", "size", "mark", "sample")
     return any(before.get(key) != now.get(key) for key in keys)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from sssp_pipeline.storage.filesystems import parts_of, path_from
 from sssp_pipeline.storage.redaction import without_password
 from sssp_pipeline.workflow.registries import FORMATS, NameIn, misplaced, own_fields, with_own_keys
 from sssp_pipeline.workflow.section import Auto, Path, Positive, Section, Text, listed
@@ -177,17 +178,25 @@ class Graph(Section):
     free. The graph store is the same with any memory. On the workers of a cluster it limits each of their threads,
     too."""
 
-    store: Text | None = None
-    """Folder of the graph store; it may contain `{name}`. `null` means `output.path` with `-graph-` and eight digits
-    added. The digits depend on the input and the options of this section."""
+    changes: Literal["sampled", "whole"] = "sampled"
+    """How a changed input is noticed. `sampled` compares size, time and, of a local file, a digest of its head, its
+    tail and 14 blocks between them; on an object store it compares the etag. `whole` reads every byte and compares the
+    SHA-256: then a file that only has a new time is not ingested again."""
 
-    @property
-    def digest(self) -> str:
-        """Eight hexadecimal digits of the input and of every option that is not its default."""
+    store: Text | None = None
+    """Folder of the graph store; it may contain `{name}`. `null` means the name of the input with `-graph-` and eight
+    digits added, in the folder in which `output.path` lies. The digits depend on the input and the options of this
+    section. So runs whose results lie in the same folder share the graph. A graph from a pipe is not shared."""
+
+    def digest_in(self, folder: str) -> str:
+        """Return eight hexadecimal digits of the input, seen from `folder`, and of every option that is no default."""
         options = self.model_dump(
-            mode="json", exclude={"input", "store", "max_line_bytes", "memory"}, exclude_defaults=True
+            mode="json",
+            exclude={"input", "store", "max_line_bytes", "memory", "changes"},
+            exclude_defaults=True,
         )
-        options["input"] = [url if "://" in url else posixpath.normpath(url) for url in self.inputs]
+        options["input"] = list(self.inputs)
+        options = seen_from(folder, options)
         plain = json.dumps(without_secrets_in(options, (), {}), sort_keys=True)
         return hashlib.sha256(plain.encode()).hexdigest()[:8]
 
@@ -225,6 +234,23 @@ class Graph(Section):
         column = weight.name if weight.column is None else weight.column
         given = {"weights": Weights(**shared, column=column), "input": weight.input or self.input}
         return self.model_copy(update=given)
+
+
+def seen_from(folder: str, options: Any, key: str = "") -> Any:
+    """Return options of a graph whose local files are paths that begin in `folder`, or absolute if none does.
+
+    So they do not depend on the current folder, nor on a folder that holds both `folder` and the files.
+    """
+    if isinstance(options, dict):
+        return {name: seen_from(folder, value, name) for name, value in options.items()}
+    if isinstance(options, list):
+        return [seen_from(folder, value, key) for value in options]
+    is_path = isinstance(options, str) and key in ("input", "coordinates", "file") and not _URL.match(options)
+    return (path_from(folder, options) or parts_of(options)[1]) if is_path else options
+
+
+#: What is no local path: a URL, a generated graph, standard input.
+_URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*:|-$")
 
 
 #: Values that every format takes, of keys that only some formats take.

@@ -6,11 +6,15 @@ with the registry.
 
 from __future__ import annotations
 
+import posixpath
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from sssp_pipeline.storage.files import join
+from sssp_pipeline.storage.pipes import is_pipe
+from sssp_pipeline.storage.redaction import redacted
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import contradictions
 from sssp_pipeline.workflow.graph import Graph, without_secrets_in
@@ -127,7 +131,7 @@ class Workflow(Section):
     @property
     def store(self) -> str:
         """URL of the graph store, with the default filled in."""
-        return self.graph.store or default_store(self.output.path, self.graph)
+        return self.graph.store or self._default_store(self.output.path)
 
     @property
     def weights(self) -> list[str | None]:
@@ -160,12 +164,37 @@ class Workflow(Section):
             of_all["output"]["path"] = join(of_all["output"]["path"], str(self._weight))
             return of_all
         plain: dict[str, Any] = without_secrets_in(self.model_dump(mode="json"), (), self._unexpanded)
-        plain["graph"]["store"] = plain["graph"]["store"] or default_store(
-            plain["output"]["path"], self.graph
-        )
+        plain["graph"]["store"] = plain["graph"]["store"] or self._default_store(plain["output"]["path"])
         return plain
 
+    def _default_store(self, output_path: str) -> str:
+        """Return the folder of the graph store without `graph.store`: next to the results, and named after the input.
 
-def default_store(output_path: str, graph: Graph) -> str:
-    """Return the folder of the graph store for a workflow without `graph.store`: next to the results."""
-    return f"{output_path.rstrip('/')}-graph-{graph.digest}"
+        `output_path` may have `${NAME}` for a value of the environment.
+        """
+        here = _folder_of(self.output.path)
+        ending = f"-graph-{self.graph.digest_in(here or self.output.path)}"
+        if here is None or any(map(is_pipe, self.graph.inputs)):  # two pipes are two inputs
+            return output_path.rstrip("/") + ending
+        return join(_folder_of(output_path) or output_path, self._input_name + ending).removeprefix("./")
+
+    @property
+    def _input_name(self) -> str:
+        """The name of the first input file without extensions, or of its pattern, without values of the environment."""
+        keys: tuple[Path, Path] = ("graph", "input"), ("graph", "input", 0)
+        first = next((self._unexpanded[key] for key in keys if key in self._unexpanded), self.graph.inputs[0])
+        first = re.sub(r"\$\{[^}]*\}", "", redacted(first))
+        last = re.split("[/:]", re.split("[?#]", first)[0])[-1].split(".")[0]
+        return "_".join(re.findall(r"\w+(?:-\w+)*", last))[:_NAME_CHARACTERS] or "input"
+
+
+#: Characters of the name of an input in the name of a store, which has 15 more. A name may have 255 bytes.
+_NAME_CHARACTERS = 50
+
+
+def _folder_of(path: str) -> str | None:
+    """Return the folder in which the folder `path` lies; None for a bucket, which lies in no folder."""
+    folder, _, last = path.rstrip("/").rpartition("/")
+    if "://" in path:
+        return None if folder.endswith(("/", ":")) else folder
+    return join(path, "..") if "${" in last else posixpath.normpath(join(path, ".."))

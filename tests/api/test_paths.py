@@ -11,6 +11,9 @@ import pytest
 import sssp_pipeline as sp
 from sssp_pipeline.api import stored_run
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.pipeline.results.graph_of_run import store_from_run
+from sssp_pipeline.pipeline.run.completed_run import verify_run
 
 #: Ties, parallel edges, edges of length zero, and a vertex 9 that nothing leads to. `minutes` differs from `km`.
 ROADS = """\
@@ -159,6 +162,48 @@ def test_the_graph_store_of_a_run_may_have_moved(run, tmp_path, error_of):
     assert "is not a graph store" in error_of(with_predecessors.path(1, 6).geojson).message
     moved = with_predecessors.path(1, 6, store=tmp_path / "moved")
     assert "has no coordinates" in error_of(moved.geojson).message
+
+
+def test_the_graph_store_is_found_from_the_run_folder(tmp_path, monkeypatch, error_of):
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (home, elsewhere):
+        folder.mkdir()
+        (folder / "roads.csv").write_text(ROADS if folder == home else "1,6,1\n")
+    graph = {"input": "roads.csv", "weights": {"column": "km"}, "store": "graph"}
+    of_run = {"graph": graph, "sources": {"ids": [1]}, "output": {"path": "runs/a"}}
+    monkeypatch.chdir(elsewhere)
+    sp.ingest("roads.csv", "graph")  # another graph, where the workflow's path leads from here
+    monkeypatch.chdir(home)
+    sp.run(of_run)
+    monkeypatch.chdir(elsewhere)
+    assert sp.open_run(home / "runs/a").path(1, 6) == [1, 2, 5, 6]
+    assert verify_run(str(home / "runs/a"), None, "certificate", Progress())["verify"]["refuted"] is None
+    home.rename(tmp_path / "moved")
+    moved = tmp_path / "moved" / "runs" / "a"
+    assert sp.open_run(moved).path(1, 6) == [1, 2, 5, 6]
+    shutil.rmtree(tmp_path / "moved" / "graph")
+    content_id = sp.open_run(moved).record["identity"]["graph"]
+    assert error_of(sp.open_run(moved).path, 1, 6).message == (
+        f"`graph` holds no version of the graph with content id `{content_id}`; "
+        f"`{tmp_path}/moved/graph` is not a graph store: it has no manifest.json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "store", "path"),
+    [
+        ("/a/runs/x", "/a/graph", "../../graph"),
+        ("runs/x", "runs/x-graph", "../x-graph"),
+        ("s3://bucket/runs/x", "s3://bucket/graph", "../../graph"),
+        ("s3://bucket/x", "s3://other/graph", None),
+        ("s3://bucket/x", "/graph", None),
+        ("${PLACE}/x", "${PLACE}/graph", "../graph"),
+        ("${PLACE}/x", "/graph", None),
+        ("/a/x", "/a/${NAME}", None),
+    ],
+)
+def test_the_path_of_a_store_from_the_run_folder(run, store, path):
+    assert store_from_run(run, store) == path
 
 
 def test_a_store_of_another_graph_is_refused(run, minutes, error_of):

@@ -87,7 +87,7 @@ def test_every_fault_is_reported_at_once_with_its_line(load):
         "graph store is kept.",
         "line 4: did you mean `directed`? Keys: input, format, encoding, delimiter, header, decimal, columns, "
         "coordinates, directed, weights, ids, unreadable, max_line_bytes, duplicates, self_loops, "
-        "vertices, memory, store, layer, profile",
+        "vertices, memory, changes, store, layer, profile",
         "line 5: give each a name of its own",
     ]
     assert "line 12: it is `auto` or a multiple of 2, 2 to 64" in hints

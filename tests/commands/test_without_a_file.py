@@ -59,7 +59,7 @@ def test_an_edge_list_runs_and_saves_the_workflow_that_does_the_same(at):
 def test_plan_ingest_and_solve_take_the_same_words(at):
     options = ["edges.txt", "--from", "random:4", "--out", "results"]
     assert json.loads(invoke("plan", *options, "--json").stdout)["sources"] == 4
-    assert re.fullmatch(r"results-graph-[0-9a-f]{8}\n", invoke("ingest", *options).stdout)
+    assert re.fullmatch(r"edges-graph-[0-9a-f]{8}\n", invoke("ingest", *options).stdout)
     assert json.loads(invoke("solve", *options, "--json").stdout)["sources"] == 4
 
 

@@ -14,7 +14,9 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 
 
-@pytest.mark.parametrize("n_inputs", [100, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n_inputs", [100, pytest.param(600, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
 def test_inputs_that_once_failed_and_mutated_ones(tmp_path, n_inputs):
     """The fuzzer has a process of its own, since an input may end it."""
     assert kept(CORPUS)
@@ -23,7 +25,7 @@ def test_inputs_that_once_failed_and_mutated_ones(tmp_path, n_inputs):
         [sys.executable, str(HERE / "fuzz.py"), *options],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 
 import pytest
@@ -16,7 +17,7 @@ def test_everything_but_input_sources_and_output_has_a_default(described):
     workflow = workflow_from_dict(described())
     assert workflow.graph.inputs == ["edges.txt"]
     assert workflow.sources.kind == "all"
-    assert workflow.store == f"out-graph-{workflow.graph.digest}"
+    assert workflow.store == f"edges-graph-{workflow.graph.digest_in('.')}"
     assert (workflow.solve.retries, workflow.verify, workflow.report) == (2, "sample", True)
 
 
@@ -28,13 +29,51 @@ def test_numbers_are_kept_as_they_were_written(described):
 
 def test_a_store_of_its_own(described):
     assert workflow_from_dict(described(graph={"store": "s3://bucket/graph"})).store == "s3://bucket/graph"
-    beside = workflow_from_dict(described(output={"path": "s3://bucket/run/"}))
-    assert beside.store == f"s3://bucket/run-graph-{beside.graph.digest}"
+
+
+@pytest.mark.parametrize(
+    ("input_", "output", "place"),
+    [
+        ("edges.txt", "results", "edges-graph-"),
+        ("edges.txt", "/data/results", "/data/edges-graph-"),
+        ("edges.txt", "/results/", "/edges-graph-"),
+        ("edges.txt", ".", "../edges-graph-"),
+        ("edges.txt", "s3://bucket/run/", "s3://bucket/edges-graph-"),
+        ("edges.txt", "s3://bucket", "s3://bucket-graph-"),
+        ("edges.txt", "file:///run", "file:///run-graph-"),
+        (["/data/roads-2024.csv.gz", "b.csv"], "runs/a", "runs/roads-2024-graph-"),
+        ("data/part-*.csv", "a", "part-graph-"),
+        ("data/*.csv", "a", "input-graph-"),
+        ("https://user:secret@host/x/roads.csv?token=1", "a", "roads-graph-"),
+        ("https://user:secret@host", "a", "host-graph-"),
+        ("generated:grid?rows=40&cols=41", "a", "grid-graph-"),
+        ("-", "runs/a", "runs/a-graph-"),
+    ],
+)
+def test_the_default_store_lies_next_to_the_results(described, input_, output, place):
+    workflow = workflow_from_dict(described(graph={"input": input_}, output={"path": output}))
+    assert workflow.store.removeprefix(place).isalnum()
+    assert len(workflow.store) == len(place) + 8
+
+
+def test_the_default_store_does_not_depend_on_the_current_folder(described, tmp_path, monkeypatch):
+    (tmp_path / "runs" / "deep").mkdir(parents=True)
+    stores = set()
+    for here, input_, output in (
+        (".", "edges.txt", "runs/a"),
+        ("runs", "../edges.txt", "b"),
+        ("runs/deep", str(tmp_path / "edges.txt"), "../c"),
+        ("runs/deep", "../../edges.txt", str(tmp_path / "runs" / "d")),
+    ):
+        monkeypatch.chdir(tmp_path / here)
+        workflow = workflow_from_dict(described(graph={"input": input_}, output={"path": output}))
+        stores.add(os.path.abspath(workflow.store))  # noqa: PTH100
+    assert len(stores) == 1
 
 
 def test_the_default_store_is_another_for_every_graph_and_stays_the_same_for_one(described):
     # Written down, so that no release gives a workflow another store by accident.
-    assert workflow_from_dict(described()).store == "out-graph-133b638f"
+    assert workflow_from_dict(described()).store == "edges-graph-133b638f"
     same = [
         {"input": ["./edges.txt"]},
         {"directed": True},
@@ -89,7 +128,7 @@ def test_resolved_redacts_urls_wherever_they_stand(described):
     resolved = workflow.resolved()
     assert resolved["graph"]["input"] == ["https://host/a.gr", "b-?.gr"]
     assert resolved["output"]["path"] == "s3://bucket/run"
-    assert resolved["graph"]["store"] == f"s3://bucket/run-graph-{workflow.graph.digest}"
+    assert resolved["graph"]["store"] == f"s3://bucket/a-graph-{workflow.graph.digest_in('s3://bucket')}"
 
 
 def test_the_template_of_init_shows_every_key_with_its_default(described):

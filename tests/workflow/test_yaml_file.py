@@ -285,8 +285,13 @@ def test_values_of_the_environment_do_not_reach_run_json(load):
     resolved = workflow.resolved()
     assert resolved["graph"]["input"] == ["a.txt", "https://host/${TOKEN}/b.txt", "c.txt"]
     assert resolved["output"]["path"] == "${OUT}/run"
-    assert resolved["graph"]["store"] == f"${{OUT}}/run-graph-{workflow.graph.digest}"
-    assert workflow.store == f"s3://bucket/run-graph-{workflow.graph.digest}"
+    digest = workflow.graph.digest_in("s3://bucket")
+    assert resolved["graph"]["store"] == f"${{OUT}}/a-graph-{digest}"
+    assert workflow.store == f"s3://bucket/a-graph-{digest}"
+    text = LEAST.replace("edges.txt", "${TOKEN}-roads.csv").replace("path: out", "path: ${OUT}")
+    workflow = load(text, TOKEN="hunter2", OUT="/o/x")
+    assert workflow.resolved()["graph"]["store"] == workflow.store.replace("/o/", "${OUT}/../")
+    assert workflow.store.startswith("/o/roads-graph-")
 
 
 def test_overrides(load):

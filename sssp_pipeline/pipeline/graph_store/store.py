@@ -54,7 +54,7 @@ INGEST_FOLDER = f"{files.TEMP_PREFIX}ingest-"
 PART_FOLDERS = ("row_offsets", "edges", "edge_weights", "vertices", hierarchy_record.FOLDER)
 PART_PATH = re.compile(PART_PATTERN)
 VERSIONS_FOLDER = "versions"
-_VERSION_FILE = re.compile(r"versions/([0-9a-f]{64})\.json")
+VERSION_FILE = re.compile(r"versions/([0-9a-f]{64})\.json")
 _ANOTHER_FOLDER = Text(Either("name another `graph.store`, or leave it out", "name another folder"))
 
 
@@ -138,7 +138,7 @@ def graph_with(weight: str | None, manifest: StoreManifest | Manifest, store: st
 def older_versions(store: str, newest: StoreManifest) -> dict[str, StoreManifest]:
     """Return the manifests of the older versions in a store, by content id."""
     names = files.list_files(files.join(store, VERSIONS_FOLDER))
-    found = (_VERSION_FILE.fullmatch(f"{VERSIONS_FOLDER}/{name}") for name in names)
+    found = (VERSION_FILE.fullmatch(f"{VERSIONS_FOLDER}/{name}") for name in names)
     ids = [m[1] for m in found if m and m[1] != newest.content_id]
     urls = {content_id: version_url(store, content_id) for content_id in ids}
     return {content_id: parse_manifest(files.read_bytes(url), store, url) for content_id, url in urls.items()}

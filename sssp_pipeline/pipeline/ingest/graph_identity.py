@@ -16,21 +16,29 @@ from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import READER
 from sssp_pipeline.storage import files as storage
 from sssp_pipeline.storage.redaction import without_secrets
-from sssp_pipeline.workflow.graph import Graph
+from sssp_pipeline.workflow.graph import Graph, seen_from
 
 #: Options in a manifest that do not belong to the identity of the graph.
-_NOT_OF_THE_GRAPH = ("reader", "max_line_bytes")
+_NOT_OF_THE_GRAPH = ("reader", "max_line_bytes", "from_store")
+#: The key in the options of a manifest for the local files of the input and the coordinates, seen from the store.
+_FROM_STORE = "from_store"
 #: Options that are URLs.
 _URLS = ("input", "coordinates", "coordinates.file")
 
 
-def options_of(spec: Graph) -> dict[str, Any]:
-    """Return the options of `spec` for a manifest: its options and its input without secrets, and the `READER`."""
-    options = spec.model_dump(mode="json", exclude={"store", "memory"})
+def options_of(spec: Graph, store: str | None = None) -> dict[str, Any]:
+    """Return the options of `spec` for a manifest: its options and its input without secrets, and the `READER`.
+
+    With the URL of the `store`, they also have the places of the files seen from there. So a run that is started in
+    another folder, and writes the paths in another way, finds the same graph.
+    """
+    options = spec.model_dump(mode="json", exclude={"store", "memory", "changes"})
     options["input"] = [storage.redacted(url) for url in spec.inputs]
     if spec.positions is not None:
         file = storage.redacted(spec.positions.file)
         options["coordinates"] = {"file": file, **spec.positions.names} if spec.positions.names else file
+    if store is not None:
+        options[_FROM_STORE] = seen_from(store, {key: options[key] for key in ("input", "coordinates")})
     return _without_secrets(options) | {"reader": READER}
 
 
@@ -41,8 +49,28 @@ def _without_secrets(value: Any) -> Any:
 
 
 def is_up_to_date(manifest: Manifest, inputs: list[dict[str, Any]]) -> bool:
-    """Return whether this `READER` made the stored graph, and `inputs` have the fingerprints that it had then."""
-    return manifest.inputs == inputs and manifest.options.get("reader") == READER
+    """Return whether this `READER` made the stored graph, and `inputs` have the fingerprints that it had then.
+
+    If the SHA-256 of a file is known, it decides. A file that was stored without it counts as changed.
+    """
+    return manifest.options.get("reader") == READER and _decisive(manifest.inputs, inputs) == _decisive(
+        inputs, inputs
+    )
+
+
+def _decisive(inputs: list[dict[str, Any]], asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return of each file what tells whether it has changed, if the files `asked` have this known."""
+    if any("sha256" in file for file in asked):
+        return [{"name": _name_of(file), "sha256": file.get("sha256")} for file in inputs]
+    return [
+        {key: value for key, value in file.items() if key not in ("url", "sha256")} | {"name": _name_of(file)}
+        for file in inputs
+    ]
+
+
+def _name_of(file: dict[str, Any]) -> str:
+    """Return the URL of a file, or the name of a local file: `check_same_graph` has compared the paths."""
+    return str(file["url"]) if "://" in str(file["url"]) else str(file["url"]).rpartition("/")[2]
 
 
 def check_same_graph(store: str, manifest: StoreManifest, specs: dict[str | None, Graph]) -> None:
@@ -58,7 +86,7 @@ def check_same_graph(store: str, manifest: StoreManifest, specs: dict[str | None
             f"`graph.{key}` is {_value_text(old)} there and {_value_text(new)} here"
             + (f" for the weight `{name}`" if name is not None else "")
             for name, spec in specs.items()
-            for key, old, new in _different_options(stored[name], spec)
+            for key, old, new in _different_options(stored[name], spec, store)
         ]
     if differ:
         raise InputError(
@@ -72,13 +100,13 @@ def _names_text(by_weight: Mapping[str | None, Any]) -> str:
     return f"the weights {', '.join(names)}" if names else "one weight without a name"
 
 
-def _different_options(manifest: Manifest, spec: Graph) -> list[tuple[str, Any, Any]]:
+def _different_options(manifest: Manifest, spec: Graph, store: str) -> list[tuple[str, Any, Any]]:
     """Return key, stored value and value in `spec` of each option that differs."""
-    old, new = _flat(manifest.options), _flat(options_of(spec))
+    old, new = _flat(manifest.options), _flat(options_of(spec, store))
     return [
         (key, old.get(key), new.get(key))
         for key in dict.fromkeys([*new, *old])
-        if key not in _NOT_OF_THE_GRAPH and not _is_same(key, old.get(key), new.get(key))
+        if key.partition(".")[0] not in _NOT_OF_THE_GRAPH and not _is_same(key, old, new)
     ]
 
 
@@ -90,8 +118,14 @@ def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _is_same(key: str, old: Any, new: Any) -> bool:
-    return bool(_absolute(old) == _absolute(new) if key in _URLS else old == new)
+def _is_same(key: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Return whether two options are the same, or name the same files, as seen from the current folder or the store."""
+    seen = f"{_FROM_STORE}.{key}"
+    if key not in _URLS or old.get(key) == new.get(key):
+        return bool(old.get(key) == new.get(key))
+    return _absolute(old.get(key)) == _absolute(new.get(key)) or (
+        old.get(seen) is not None and old.get(seen) == new.get(seen)
+    )
 
 
 def _absolute(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +28,8 @@ SAMPLE_EDGES = 3
 _PREVIEW_BYTES = 1 << 18
 
 
-def input_files(spec: Graph) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the URLs to read, and their fingerprints.
+def input_files(spec: Graph, *, whole: bool = False) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the URLs to read, and their fingerprints; with `whole`, also the SHA-256 of each file.
 
     Raises
     ------
@@ -39,7 +40,15 @@ def input_files(spec: Graph) -> tuple[list[str], list[dict[str, Any]]]:
         return spec.inputs, [{"url": url} for url in spec.inputs]
     urls = storage.expand(spec.inputs)
     read = [*urls, spec.positions.file] if spec.positions else urls
-    return urls, [storage.fingerprint(url) for url in read]
+    found = [storage.fingerprint(url) for url in read]
+    return urls, [
+        one | {"sha256": _sha256(url)} for url, one in zip(read, found, strict=True)
+    ] if whole else found
+
+
+def _sha256(url: str) -> str:
+    with storage.open_read(url) as file, storage.reading(url):
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def open_input(spec: Graph, urls: list[str], block_bytes: int, table_row_bytes: int = 0) -> InputEdges:

@@ -77,7 +77,8 @@ def ingest(
     """
     wider = wider or {}
     given = {
-        name: Given(graph, *input_files(graph), wider.get(name)) for name, graph in spec.by_weight.items()
+        name: Given(graph, *input_files(graph, whole=graph.changes == "whole"), wider.get(name))
+        for name, graph in spec.by_weight.items()
     }
     current = _stored_if_current(given, store)
     if current is not None and not remove_old_versions:
@@ -278,7 +279,7 @@ def _write_graph(
         row_offsets=written.row_offsets,
         edges=written.edges,
         vertices=[] if vertices is None else vertices.result(),
-        **_facts_of_weight(edges, written),
+        **_facts_of_weight(edges, written, store),
     )
 
 
@@ -294,10 +295,10 @@ def _write_weight(edges: ReadEdges, writer: StoreWriter, shared: SharedEdges, fi
     wanted = WantedParts(structure=False, weights_apart=True)
     written = _written(edges, writer, wanted, shared.check_rows)
     shared.check_counts(edges.counts)
-    return first.model_copy(update=_facts_of_weight(edges, written))
+    return first.model_copy(update=_facts_of_weight(edges, written, writer.store))
 
 
-def _facts_of_weight(edges: ReadEdges, written: WrittenEdges) -> dict[str, Any]:
+def _facts_of_weight(edges: ReadEdges, written: WrittenEdges, store: str) -> dict[str, Any]:
     """Return the fields of a manifest in which the weights of a graph differ."""
     traits, spec = written.traits, edges.job.spec.weights
     return {
@@ -313,7 +314,7 @@ def _facts_of_weight(edges: ReadEdges, written: WrittenEdges) -> dict[str, Any]:
         ),
         "symmetric": edges.is_symmetric,
         "inputs": edges.given.inputs,
-        "options": options_of(edges.job.spec),
+        "options": options_of(edges.job.spec, store),
         "reading": edges.reading,
         "edge_weights": written.edge_weights,
     }

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.graph_store.loading import check_store
-from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.graph_store.stores import in_use
+from sssp_pipeline.pipeline.results.graph_of_run import graph_of_run
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
 from sssp_pipeline.pipeline.results.report.page import render_report
@@ -41,7 +42,7 @@ def verify_run(
     run_url
         The run folder.
     store
-        URL of the graph store, None for the one the run used.
+        URL of the graph store; None as for `graph_of_run`.
     mode
         "sample" or "certificate".
     progress
@@ -59,22 +60,17 @@ def verify_run(
     """
     folder = RunFolder(run_url)
     record = folder.read_run()
-    identity = record["identity"]
     if mode == "certificate" and not recorded_output(record).has_whole_rows:
         raise InputError(
             f"`{files.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
             hint="leave out --certificate: the sample can be verified",
         )
-    store = store or record["workflow"]["graph"]["store"]
-    try:
-        stored = StoredGraph(store, read_manifest(store, identity["graph"]))
-    except InputError as error:
-        # run.json has no secrets and no values of the environment, so its URL may be incomplete.
-        raise InputError(error.message, hint="name the run's graph store with --store") from error
-    check_store(store, stored.manifest)
+    stored = graph_of_run(folder.url, record, store)
+    check_store(stored.store, stored.manifest)
     with ExitStack() as resources:
         source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
         still_ours = resources.enter_context(exclusive(folder.url))
+        resources.enter_context(in_use(stored.store))
         damage = noted_damage(folder, record)
         try:
             verdict = _verdict_on(source, stored, folder, record, mode, progress)

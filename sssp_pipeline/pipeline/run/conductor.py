@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from sssp_pipeline.base.errors import InputError, PathTooLongError, ScaledTooLongError
 from sssp_pipeline.base.progress import Progress, StartUp
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_newest
+from sssp_pipeline.pipeline.graph_store.stores import in_use
 from sssp_pipeline.pipeline.planning.selection import select
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
@@ -107,11 +108,12 @@ def run_each(
             RunFolder(one.output.path).check_ours()
             check_before_ingest(one, progress, overwrite=overwrite)
     done: Runs = {}
-    with OneCluster(workflow.cluster) as cluster:
+    with OneCluster(workflow.cluster) as cluster, ExitStack() as using:
         graphs = Graphs(workflow, progress, cluster)
         if may_ingest:
             with timings.of("ingest"):
                 graphs.ingest()
+        using.enter_context(in_use(workflow.store))
         for number, (name, one) in enumerate(weights.items(), start=1):
             if name is not None:
                 progress.say(f"weight {number} of {len(weights)}: {name}", "weight", weight=name)
@@ -172,7 +174,7 @@ class _Stages:
     def _in_order(self, folder: RunFolder, overwrite: bool) -> dict[str, Any]:
         """Return the content of run.json after all stages."""
         with self.timings.of("ingest"):
-            begun_with = None if overwrite or self.may_ingest else folder.graph()
+            begun_with = None if overwrite else folder.graph()
             stored = self.graphs.graph(self.workflow.weight, begun_with)
         self.start_up.end("ingest")
         with self.timings.of("plan"):

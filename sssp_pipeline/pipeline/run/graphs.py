@@ -6,6 +6,7 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest.graph_identity import is_up_to_date
 from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.workflow.models import Workflow
@@ -51,14 +52,18 @@ class Graphs:
         name
             The weight; None for a weight without a name.
         begun_with
-            Only without `ingest`: the content id of the graph with which a run began. If the store has lost this
-            version, or without it, the newest one is taken.
+            The content id of the graph with which a run began. If the store has lost this version, or without it, the
+            newest one is taken. After `ingest`, only a version of the same input is taken: another run may have needed
+            a wider type of the weights since.
         """
         store = self._workflow.store
         if self._manifest is None:
             manifest = _version(store, name, begun_with)
         else:
             manifest = graph_with(name, self._manifest, store)
+            if begun_with not in (None, manifest.content_id):
+                begun = _version(store, name, begun_with)
+                manifest = begun if is_up_to_date(begun, manifest.inputs) else manifest
         self._last = StoredGraph(store, manifest) if self._last is None else self._last.beside(manifest)
         return self._last
 

@@ -15,6 +15,7 @@ from sssp_pipeline.pipeline.planning.plan import make_plan
 from sssp_pipeline.pipeline.planning.selection import Selected
 from sssp_pipeline.pipeline.planning.work import work_of
 from sssp_pipeline.pipeline.results.damage import recorded_files
+from sssp_pipeline.pipeline.results.graph_of_run import STORE_FROM_RUN, store_from_run
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
 from sssp_pipeline.pipeline.results.run_files import SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
@@ -179,6 +180,7 @@ class OneRun:
             "name": resolved["name"],
             **({} if weight is None else {"weight": weight}),
             "workflow": resolved,
+            STORE_FROM_RUN: store_from_run(resolved["output"]["path"], resolved["graph"]["store"]),
             "identity": self._identity,
             "graph": self.stored.manifest.model_dump(mode="json", include=_GRAPH_FACTS),
             "sources": sum(len(b) for b in self._batches),

@@ -1,6 +1,7 @@
 import contextlib
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -322,6 +323,28 @@ def test_a_new_file_of_a_pattern_is_a_new_version(tmp_path):
     second = ingest(spec, store, Quiet())[0].first
     assert (first.n_edges, second.n_edges) == (1, 2)
     assert list(older_versions(store, second)) == [first.content_id]
+
+
+@pytest.mark.parametrize("lines", [1, 20_000])
+def test_other_content_with_the_same_size_and_time_is_noticed(tmp_path, lines):
+    file, store = tmp_path / "e.txt", str(tmp_path / "graph")
+
+    def is_ingested(text: str, time: int, changes: str) -> bool:
+        file.write_text(text)
+        os.utime(file, (time, time))
+        return ingest(Graph(input=str(file), changes=changes), store, Quiet())[1]
+
+    text = "1 2 3\n" * lines
+    assert is_ingested(text, 1, "sampled")
+    for changed in (f"7{text[1:]}", f"{text[:-2]}7\n"):
+        assert is_ingested(changed, 1, "sampled")
+    between = f"{text[:4100]}{text[4100:4200].replace('3', '7')}{text[4200:]}"
+    if lines > 1:  # between the blocks that are read
+        assert is_ingested(text, 1, "sampled")
+        assert not is_ingested(between, 1, "sampled")
+    # A store that does not know the whole file cannot tell; the next time it can.
+    assert [is_ingested(between, time, "whole") for time in (1, 1, 2)] == [True, False, False]
+    assert is_ingested(text, 2, "whole") == (lines > 1)
 
 
 def test_a_changed_input_is_a_new_version_and_the_old_one_stays(store, tmp_path, listener):

@@ -754,7 +754,7 @@ def test_verify_finds_a_store_it_is_told(tmp_path, monkeypatch):
     (tmp_path / "here").rename(tmp_path / "there")
     with pytest.raises(InputError) as caught:
         verify_run("run", None, "sample", Quiet())
-    assert caught.value.hint == "name the run's graph store with --store"
+    assert caught.value.hint == "name the run's graph store: `--store URL`, in Python `store=URL`"
     assert verify_run("run", "there", "sample", Quiet())["verify"]["refuted"] is None
 
 

@@ -376,7 +376,7 @@ def town(tmp_path, monkeypatch):
 def test_a_run(town, ran):
     time = ("--set", "graph.weights.column=time")
     ran("run", "town.osm.pbf", "--from", "1", "--out", "r", *time, "--set", "graph.weights.scale=1000")
-    facts = json.loads(ran("inspect", "--json", next(str(path) for path in town.glob("r-graph-*"))))
+    facts = json.loads(ran("inspect", "--json", next(str(path) for path in town.glob("town-graph-*"))))
     assert facts["weights"]["unit"] == "seconds"
     assert facts["weights"]["dtype"] == "uint32"
     assert facts["coordinates_unit"] == "degrees"
