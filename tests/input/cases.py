@@ -626,13 +626,30 @@ for name, file, content, edges, options in (
         [(1, 2, 1255), (2, 3, 500)],
         {"weights": {"scale": 1000}},
     ),
+    ("a decimal comma in quotes between commas", "e.csv", 'from,to,w\n1,2,"1,5"\n2,3,"0,5"\n', HALVES, {}),
+    ("the same without a header", "e.csv", '1,2,"1,5"\n2,3,"0,5"\n', HALVES, {}),
+    ("the same with the delimiter", "e.csv", 'from,to,w\n1,2,"1,5"\n2,3,"0,5"\n', HALVES, {"delimiter": ","}),
+    ("a decimal comma as asked for", "e.csv", 'from,to,w\n1,2,"1,200"\n', [(1, 2, 1.2)], {}),
+    ("a decimal comma in quotes between semicolons", "e.csv", '1;2;"1,5"\n2;3;"0,5"\n', HALVES, {}),
 ):
     good(name, file, content, edges, "uint32", decimal="comma", **options)
+for name, written, hint in (
+    ("a decimal comma that is not announced", "1,5", "graph.decimal: comma"),
+    ("a comma between thousands", "1,200", "if it is 1200, remove"),
+    ("commas between thousands", "1,200,300", "thousands"),
+    ("thousands and decimals", "1,200.50", "thousands"),
+):
+    bad(name, "e.csv", f'from,to,w\n1,2,"{written}"\n', "line 2", f"`{written}`", hint=hint)
+bad("points between thousands", "e.csv", "1;2;1.200,5\n", "`1.200,5`", hint="thousands", decimal="comma")
+bad("a number with a comma is not passed over", "e.csv", 'from,to,flow\n1,2,"1,5"\n', "`flow`", hint="flow")
 for word, separator in ((",", ","), (";", ";"), ("|", "|"), ("tab", "\t")):
     content = separator.join("125") + "\n" + separator.join("236") + "\n"
     good(f"delimiter {word} named", "e.txt", content, TWO, delimiter=word)
 OTHER = {"hint": "graph.delimiter", "delimiter": ";"}
 bad("another delimiter than named", "e.csv", "1,2,5\n2,3,6\n", "line 1", **OTHER)
+bad("a delimiter that is not known", "e.csv", "from^to^w\nA^B^1\n", "`from^to^w`", hint="graph.delimiter")
+INDEXED = {"columns": {"source": "0", "target": "1"}, "weights": {"column": "2"}}
+good("the index of a data frame", "e.csv", ",0,1,2\n0,1,2,5\n1,2,3,6\n", TWO, **INDEXED)
 for name, file, content, edges in (
     (
         "tabs around names with blanks",
