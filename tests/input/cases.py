@@ -12,8 +12,10 @@ import gzip
 import lzma
 import re
 import struct
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -845,6 +847,42 @@ for name in TYPED:
     whole = write(PLAIN)
     for n in (len(whole) // 3, len(whole) - 9, 8):
         bad(f"cut to {n} bytes: {name}", file, whole[:n])
+NUMBERS_SHORT = [uuid.UUID(int=i) for i in (1, 2)]
+IDS = [f"00000000-0000-0000-0000-00000000000{i}" for i in (1, 2)]
+for name, weights, stored, dtype in (
+    ("decimals", pa.array([Decimal("1.50"), Decimal("0.25")], pa.decimal128(5, 2)), (1.5, 0.25), "uint32"),
+    (
+        "whole decimals",
+        pa.array([Decimal(2**53 + 1), Decimal(2)], pa.decimal128(30, 9)),
+        (2**53 + 1, 2),
+        "uint64",
+    ),
+    (
+        "tiny decimals",
+        pa.array([Decimal("1E-12"), Decimal(1)], pa.decimal128(38, 20)),
+        (1e-12, 1.0),
+        "float64",
+    ),
+):
+    table = pa.table(
+        {
+            "from": pa.array([each.bytes for each in NUMBERS_SHORT], pa.uuid()),
+            "to": pa.array([each.bytes for each in NUMBERS_SHORT[::-1]], pa.uuid()),
+            "km": weights,
+        }
+    )
+    edges = [(*IDS, stored[0]), (*IDS[::-1], stored[1])]
+    good(f"uuids and {name}", "e.parquet", writers.parquet_of(table), edges, dtype)
+    good(f"uuids and {name}: arrow", "e.arrow", writers.arrow_of(table, pa.ipc.new_file), edges, dtype)
+INEXACT = pa.array([Decimal("12345678901234567890123"), Decimal("0.5")], pa.decimal128(38, 9))
+bad(
+    "a decimal beside a large one",
+    "e.parquet",
+    writers.parquet_of(pa.table({"from": [1, 2], "to": [2, 3], "km": INEXACT})),
+    "row 1",
+    "12345678901234567890123",
+    hint="float64",
+)
 for name in ("galois", "npz-csr"):
     file, write, _ = DECLARED[name]
     whole = write([("0", "1", "5"), ("1", "2", "6")])

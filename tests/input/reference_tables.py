@@ -26,6 +26,7 @@ from reference_graph import (
     cells,
     exact,
     graph_of,
+    is_float64,
     is_number,
     rows_of,
     words,
@@ -431,7 +432,8 @@ def typed_graph(schema: pa.Schema, read: Callable[[list[str]], pa.Table], graph:
     if not rows:
         raise Refused("no edges")
     kinds = {
-        "integer" if pa.types.is_integer(t) else "string" if _is_string(t) else "other" for t in types[:2]
+        "integer" if pa.types.is_integer(t) else "string" if _is_string(t) or t == pa.uuid() else "other"
+        for t in types[:2]
     }
     asked = graph.get("ids", "auto")
     if (
@@ -449,13 +451,22 @@ def typed_graph(schema: pa.Schema, read: Callable[[list[str]], pa.Table], graph:
     if t is not None and not (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)):
         raise Refused(f"weights of type {t}")
     weights = [None if w is None else exact(w, np.dtype(t.to_pandas_dtype()), graph) for *_, w in rows]
-    return Graph(
-        [(u, v, w) for (u, v, _), w in zip(rows, weights, strict=True)],
-        kind,
-        decimals=t is not None and not pa.types.is_integer(t),
-        typed=None if t is None or pa.types.is_decimal(t) else np.dtype(t.to_pandas_dtype()).name,
-        skipped=readable.count(False),
+    result = Graph(
+        [(u, v, w) for (u, v, _), w in zip(rows, weights, strict=True)], kind, skipped=readable.count(False)
     )
+    note_type(result, t)
+    return result
+
+
+def note_type(graph: Graph, kind: pa.DataType | None) -> None:
+    """Note what the type of the column of the weights, if there is one, says of them."""
+    weights = [w for *_, w in graph.edges if w is not None]
+    if kind is not None and pa.types.is_decimal(kind):  # as in text; zeros at the end are no places
+        graph.decimals = any(w.denominator > 1 for w in weights)
+        graph.inexact = any(w.denominator == 1 and not is_float64(w) for w in weights)
+    elif kind is not None:
+        graph.decimals = not pa.types.is_integer(kind)
+        graph.typed = np.dtype(kind.to_pandas_dtype()).name
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

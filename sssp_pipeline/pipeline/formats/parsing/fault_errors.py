@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import TextBlock
@@ -154,7 +155,9 @@ def weight_error(place: str, excerpt: str, code: int, scale: int = 0, *, of_tabl
             hint = "scale the weights up"
         case faults.INEXACT_INTEGER:
             problem = f"weight `{excerpt}` is an integer that no type holds exactly beside the other weights"
-            hint = "set `graph.weights.dtype: float64` to round it, or scale the weights down"
+            hint = Text(
+                "set ", key("graph.weights.dtype", "float64"), " to round it, or scale the weights down"
+            )
         case faults.NOT_SCALED if scale == 1:
             problem = f"weight `{excerpt}` is not an integer"
             hint = "set `graph.weights.dtype: auto` to compute with decimals"
