@@ -894,7 +894,25 @@ for name, several in (("zip", writers.zipped), ("tar", writers.tarred)):
     good(f"a member in a folder: {name}", f"e.{name}", several(text(PLAIN), "data/a.txt"), PLAIN_EDGES)
     bad(f"a member that is empty: {name}", f"e.{name}", several(b""), "empty")
     good(f"a matrix: {name}", f"e.{name}", several(matrix_market(PLAIN), "a.mtx"), PLAIN_EDGES)
-bad("no member: zip", "e.zip", b"PK\x05\x06" + bytes(18))
+bad("no member: zip", "e.zip", b"PK\x05\x06" + bytes(18), "zip archive without a file")
+for name, after in (
+    ("one byte", b"x"),
+    ("a line end", b"\n"),
+    ("zeros and text", b"\0\0garbage that is longer"),
+):
+    shown = after.strip(b"\0").decode().replace("\n", "\\n")[:20]
+    bad(
+        f"after gzip: {name}",
+        "e.csv.gz",
+        gzip.compress(BIG) + after,
+        "after its",
+        f"`{shown}`",
+        hint="gzip -dc",
+    )
+for name, cut in (("a header", 5), ("its data", 30)):
+    member = gzip.compress(BIG)
+    bad(f"a second member of gzip that is cut in {name}", "e.csv.gz", member + member[:cut], "cut short")
+good("zeros after gzip", "e.txt.gz", gzip.compress(b"1 2 5\n2 3 6\n") + bytes(99), TWO)
 DAMAGED = bytes(b ^ (i == 2000) * 255 for i, b in enumerate(gzip.compress(BIG, mtime=0)))
 bad("damaged in the middle: csv-gz", "e.csv.gz", DAMAGED)
 for suffix, compress in (("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)):
