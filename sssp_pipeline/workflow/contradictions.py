@@ -110,10 +110,6 @@ def graph_contradictions(graph: Plain) -> Iterator[Contradiction]:
         text = "`graph.encoding` names no text encoding that Python knows"
         hint = "write `utf-8`, `utf-16`, `latin-1`, `cp1252` or another of Python's standard encodings"
         yield Contradiction(("graph", "encoding"), text, hint)
-    if graph.get("decimal") == "comma" and graph.get("delimiter") == ",":
-        text = "a comma cannot separate both columns and decimals"
-        hint = "set `graph.delimiter` to what separates the columns, or remove `graph.decimal`"
-        yield Contradiction(("graph", "decimal"), text, hint)
     if isinstance(graph.get("weights"), Mapping):
         yield from weight_contradictions(graph, graph["weights"])
 

@@ -20,6 +20,8 @@ from sssp_pipeline.workflow.section import Path
 from sssp_pipeline.workflow.variables import expand
 
 _TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
+#: Marks that are no value of YAML alone. After `--set KEY=` such a mark is the text itself.
+_MARKS = frozenset(",|>-&*?:!%@`#")
 _NULL = re.compile(r"|~|null|Null|NULL")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
@@ -69,7 +71,10 @@ class Document:
             ) from error
 
     def override(self, data: dict[str, Any], override: str) -> None:
-        """Put the value of `override`, `key=value`, into `data` in place of the earlier value and its faults."""
+        """Put the value of `override`, `key=value`, into `data` in place of the earlier value and its faults.
+
+        The value is YAML, or a single mark such as `,`.
+        """
         key, equals, text = override.partition("=")
         place = f"`--set {key}`"
         if not equals:
@@ -90,7 +95,8 @@ class Document:
                 section[step] = {}
                 self.places[path[:i]] = place
             section = section[step]
-        section[path[-1]] = self.read(text, path, lambda _: place)
+        is_mark = text.strip() in _MARKS
+        section[path[-1]] = text.strip() if is_mark else self.read(text, path, lambda _: place)
         self.places[path] = place
 
     def place(self, path: Path) -> str | None:

@@ -24,11 +24,11 @@ Dtype = Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
 class Columns(Section):
     """The columns of a CSV or Parquet input that hold the two vertices of an edge."""
 
-    source: Text = "auto"
+    source: Positive | Text = "auto"
     """Column of the vertex where an edge starts: its name, or its number from 1 if there is no header. `auto` knows the
     usual names (source, src, from, …)."""
 
-    target: Text = "auto"
+    target: Positive | Text = "auto"
     """Column of the vertex where an edge ends, in the same way (target, dst, to, …)."""
 
 

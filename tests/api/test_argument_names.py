@@ -55,7 +55,7 @@ def test_no_plain_text_names_a_key_of_a_workflow():
     ("edges", "options", "hint"),
     [
         ({"u": [1], "v": [2], "km": [1], "s": [2.0]}, {"weight": "length"}, "Columns: u, v, km, s"),
-        ({"u": [1], "v": [2], "km": ["a"]}, {}, "choose another column with `weight`, or none"),
+        ({"u": [1], "v": [2], "km": ["a"]}, {}, "choose a column of numbers with `weight`, or convert this one"),
         ({"u": [1.5], "v": [2]}, {}, "choose other columns with `columns`"),
         ({"u": ["a"], "v": [2]}, {}, "convert one of them to the type of the other"),
         ({"u": [1]}, {}, "a row holds source, target and perhaps a weight"),

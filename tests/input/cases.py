@@ -12,8 +12,10 @@ import gzip
 import lzma
 import re
 import struct
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -626,13 +628,30 @@ for name, file, content, edges, options in (
         [(1, 2, 1255), (2, 3, 500)],
         {"weights": {"scale": 1000}},
     ),
+    ("a decimal comma in quotes between commas", "e.csv", 'from,to,w\n1,2,"1,5"\n2,3,"0,5"\n', HALVES, {}),
+    ("the same without a header", "e.csv", '1,2,"1,5"\n2,3,"0,5"\n', HALVES, {}),
+    ("the same with the delimiter", "e.csv", 'from,to,w\n1,2,"1,5"\n2,3,"0,5"\n', HALVES, {"delimiter": ","}),
+    ("a decimal comma as asked for", "e.csv", 'from,to,w\n1,2,"1,200"\n', [(1, 2, 1.2)], {}),
+    ("a decimal comma in quotes between semicolons", "e.csv", '1;2;"1,5"\n2;3;"0,5"\n', HALVES, {}),
 ):
     good(name, file, content, edges, "uint32", decimal="comma", **options)
+for name, written, hint in (
+    ("a decimal comma that is not announced", "1,5", "graph.decimal: comma"),
+    ("a comma between thousands", "1,200", "if it is 1200, remove"),
+    ("commas between thousands", "1,200,300", "thousands"),
+    ("thousands and decimals", "1,200.50", "thousands"),
+):
+    bad(name, "e.csv", f'from,to,w\n1,2,"{written}"\n', "line 2", f"`{written}`", hint=hint)
+bad("points between thousands", "e.csv", "1;2;1.200,5\n", "`1.200,5`", hint="thousands", decimal="comma")
+bad("a number with a comma is not passed over", "e.csv", 'from,to,flow\n1,2,"1,5"\n', "`flow`", hint="flow")
 for word, separator in ((",", ","), (";", ";"), ("|", "|"), ("tab", "\t")):
     content = separator.join("125") + "\n" + separator.join("236") + "\n"
     good(f"delimiter {word} named", "e.txt", content, TWO, delimiter=word)
 OTHER = {"hint": "graph.delimiter", "delimiter": ";"}
 bad("another delimiter than named", "e.csv", "1,2,5\n2,3,6\n", "line 1", **OTHER)
+bad("a delimiter that is not known", "e.csv", "from^to^w\nA^B^1\n", "`from^to^w`", hint="graph.delimiter")
+INDEXED = {"columns": {"source": "0", "target": "1"}, "weights": {"column": "2"}}
+good("the index of a data frame", "e.csv", ",0,1,2\n0,1,2,5\n1,2,3,6\n", TWO, **INDEXED)
 for name, file, content, edges in (
     (
         "tabs around names with blanks",
@@ -828,6 +847,42 @@ for name in TYPED:
     whole = write(PLAIN)
     for n in (len(whole) // 3, len(whole) - 9, 8):
         bad(f"cut to {n} bytes: {name}", file, whole[:n])
+NUMBERS_SHORT = [uuid.UUID(int=i) for i in (1, 2)]
+IDS = [f"00000000-0000-0000-0000-00000000000{i}" for i in (1, 2)]
+for name, weights, stored, dtype in (
+    ("decimals", pa.array([Decimal("1.50"), Decimal("0.25")], pa.decimal128(5, 2)), (1.5, 0.25), "uint32"),
+    (
+        "whole decimals",
+        pa.array([Decimal(2**53 + 1), Decimal(2)], pa.decimal128(30, 9)),
+        (2**53 + 1, 2),
+        "uint64",
+    ),
+    (
+        "tiny decimals",
+        pa.array([Decimal("1E-12"), Decimal(1)], pa.decimal128(38, 20)),
+        (1e-12, 1.0),
+        "float64",
+    ),
+):
+    table = pa.table(
+        {
+            "from": pa.array([each.bytes for each in NUMBERS_SHORT], pa.uuid()),
+            "to": pa.array([each.bytes for each in NUMBERS_SHORT[::-1]], pa.uuid()),
+            "km": weights,
+        }
+    )
+    edges = [(*IDS, stored[0]), (*IDS[::-1], stored[1])]
+    good(f"uuids and {name}", "e.parquet", writers.parquet_of(table), edges, dtype)
+    good(f"uuids and {name}: arrow", "e.arrow", writers.arrow_of(table, pa.ipc.new_file), edges, dtype)
+INEXACT = pa.array([Decimal("12345678901234567890123"), Decimal("0.5")], pa.decimal128(38, 9))
+bad(
+    "a decimal beside a large one",
+    "e.parquet",
+    writers.parquet_of(pa.table({"from": [1, 2], "to": [2, 3], "km": INEXACT})),
+    "row 1",
+    "12345678901234567890123",
+    hint="float64",
+)
 for name in ("galois", "npz-csr"):
     file, write, _ = DECLARED[name]
     whole = write([("0", "1", "5"), ("1", "2", "6")])
@@ -839,7 +894,25 @@ for name, several in (("zip", writers.zipped), ("tar", writers.tarred)):
     good(f"a member in a folder: {name}", f"e.{name}", several(text(PLAIN), "data/a.txt"), PLAIN_EDGES)
     bad(f"a member that is empty: {name}", f"e.{name}", several(b""), "empty")
     good(f"a matrix: {name}", f"e.{name}", several(matrix_market(PLAIN), "a.mtx"), PLAIN_EDGES)
-bad("no member: zip", "e.zip", b"PK\x05\x06" + bytes(18))
+bad("no member: zip", "e.zip", b"PK\x05\x06" + bytes(18), "zip archive without a file")
+for name, after in (
+    ("one byte", b"x"),
+    ("a line end", b"\n"),
+    ("zeros and text", b"\0\0garbage that is longer"),
+):
+    shown = after.strip(b"\0").decode().replace("\n", "\\n")[:20]
+    bad(
+        f"after gzip: {name}",
+        "e.csv.gz",
+        gzip.compress(BIG) + after,
+        "after its",
+        f"`{shown}`",
+        hint="gzip -dc",
+    )
+for name, cut in (("a header", 5), ("its data", 30)):
+    member = gzip.compress(BIG)
+    bad(f"a second member of gzip that is cut in {name}", "e.csv.gz", member + member[:cut], "cut short")
+good("zeros after gzip", "e.txt.gz", gzip.compress(b"1 2 5\n2 3 6\n") + bytes(99), TWO)
 DAMAGED = bytes(b ^ (i == 2000) * 255 for i, b in enumerate(gzip.compress(BIG, mtime=0)))
 bad("damaged in the middle: csv-gz", "e.csv.gz", DAMAGED)
 for suffix, compress in (("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)):

@@ -472,7 +472,14 @@ def _odd_table(rng: random.Random, table: pa.Table) -> pa.Table:
         kind = rng.randrange(6)
         if kind == 0:
             types = [pa.int8(), pa.uint64(), pa.int32(), pa.float16(), pa.float32(), pa.float64(), pa.bool_()]
-            types += [pa.string(), pa.large_string(), pa.binary(), pa.decimal128(20, 3), pa.date32()]
+            types += [
+                pa.string(),
+                pa.large_string(),
+                pa.binary(),
+                pa.decimal128(20, 3),
+                pa.date32(),
+                pa.decimal128(38, 9),
+            ]
             types += [pa.timestamp("us"), pa.dictionary(pa.int32(), pa.string())]
             try:
                 column = column.cast(rng.choice(types), safe=False)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from reference_graph import Graph, Refused, asked_columns, exact, millimetres
 from reference_osm import distance
-from reference_tables import WEIGHT_WORDS, choose_columns, name_words, names_a_pair, typed_graph
+from reference_tables import WEIGHT_WORDS, choose_columns, name_words, names_a_pair, note_type, typed_graph
 
 ENDS = ("first point", "last point")
 GEOPACKAGE_LINES = ("LINESTRING", "MULTILINESTRING", "GEOMETRY", "GEOMETRYCOLLECTION")
@@ -179,29 +179,30 @@ def _graph_of(
     shapes = _column(columns, schema, geometry)
     if shapes.type not in (pa.binary(), pa.large_binary(), pa.binary_view()):
         raise Refused(f"geometry of type {shapes.type}")
-    values, typed = [None] * len(shapes), None
+    values, kind = [None] * len(shapes), None
     if name not in (None, geometry):
         column = _column(columns, schema, name)
-        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-            raise Refused(f"weights of type {column.type}")
-        typed, values = np.dtype(column.type.to_pandas_dtype()), column.to_pylist()
+        kind, values = column.type, column.to_pylist()
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            raise Refused(f"weights of type {kind}")
     edges = []
     for shape, value in zip(shapes.to_pylist(), values, strict=True):
         parts = _parts(_without_header(shape) if is_gpkg else shape)
-        if typed is not None and (value is None or len(parts) > 1):
+        if kind is not None and (value is None or len(parts) > 1):
             raise Refused("a weight is null, or of several parts")
         for line in parts:
             if name is None:
                 weight = None
-            elif typed is None:
+            elif kind is None:
                 weight = millimetres(sum(distance(*step) for step in pairwise(line)))
             else:
-                weight = exact(value, typed, graph)
+                weight = exact(value, np.dtype(kind.to_pandas_dtype()), graph)
             edges.append((_text(line[0]), _text(line[-1]), weight))
     if not edges:
         raise Refused("no lines")
-    is_decimal = name == geometry or (typed is not None and typed.kind == "f")
-    return Graph(edges, "string", decimals=is_decimal, typed=None if typed is None else typed.name)
+    result = Graph(edges, "string", decimals=name == geometry)
+    note_type(result, kind)
+    return result
 
 
 # Geometries.

@@ -26,6 +26,7 @@ from reference_graph import (
     cells,
     exact,
     graph_of,
+    is_float64,
     is_number,
     rows_of,
     words,
@@ -66,6 +67,8 @@ WEIGHT_WORDS = {
 }
 #: Names that programs make up for columns without one: 0, f0, _c0, column_1.
 NUMBERED = re.compile(r"(f|_c|c|col|column_?)?\d+", re.IGNORECASE | re.ASCII)
+#: The index of a data frame of pandas, in a CSV and in Parquet.
+INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
 DELIMITERS = {",": ",", ";": ";", "|": "|", "tab": "\t"}
 
 
@@ -103,6 +106,8 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
         delimiter = DELIMITERS.get(asked, asked)
     else:
         fitting = [d for d in DELIMITERS.values() if _fits(lines, d, graph)]
+        if "," in fitting and graph.get("decimal") == "comma":
+            fitting = [d for d in fitting if d != ","] or fitting
         if len(fitting) > 1:
             raise Refused(f"the delimiters {fitting} both fit")
         delimiter = fitting[0] if fitting else None
@@ -154,7 +159,7 @@ def _without_leading_comments(text: str) -> str:
 
 
 def _fits(lines: list[str], delimiter: str, graph: dict) -> bool:
-    if delimiter == "," and graph.get("decimal") == "comma":
+    if delimiter == "," and graph.get("decimal") == "comma" and not _has_quoted_decimal(lines[:SAMPLE]):
         return False
     try:
         counts = Counter(len(cells(line, delimiter)) for line in lines[: SAMPLE + 1])
@@ -168,6 +173,17 @@ def _fits(lines: list[str], delimiter: str, graph: dict) -> bool:
     return len(counts) == 1 and first > 1
 
 
+def _has_quoted_decimal(lines: list[str]) -> bool:
+    """Return whether a comma separates cells, one of which is a decimal with a comma in quotes."""
+    found = [
+        f'"{cell}"'
+        for line in lines
+        for cell in re.findall('"([^"]*,[^"]*)"', line)
+        if is_number(cell, "comma")
+    ]
+    return any(f",{cell}" in line or f"{cell}," in line for line in lines for cell in found)
+
+
 def _looks_numeric(cell: str, decimal: str) -> bool:
     """Return whether a cell is a number, or a word for one that is not finite."""
     return is_number(cell, decimal) or bool(re.fullmatch("[-+]?(nan|inf|infinity)", cell, re.IGNORECASE))
@@ -177,6 +193,8 @@ def _is_header(rows: list[list[str]], graph: dict) -> bool | None:
     """Return whether the first row is a header; None if it may be a header or an edge."""
     first, rest = rows[0], [row for row in rows[1 : SAMPLE + 1] if len(row) == len(rows[0])]
     decimal = graph.get("decimal", "point")
+    if _has_index(first, rest):
+        return True
     numeric = [_looks_numeric(cell, decimal) for cell in first]
     over = [
         any(row[c] for row in rest) and all(_looks_numeric(row[c], decimal) for row in rest if row[c])
@@ -191,6 +209,20 @@ def _is_header(rows: list[list[str]], graph: dict) -> bool | None:
     if any(numeric) or (against and not named):
         return False
     return True if named and not against else None
+
+
+def _has_index(first: list[str], rest: list[list[str]]) -> bool:
+    """Return whether a data frame was written with its index: only the first column has no name, and it counts."""
+    counts = {tuple(str(i + start) for i in range(len(rest))) for start in (0, 1)}
+    is_numbered = first[1:] == [str(i) for i in range(len(first) - 1)]
+    is_named = all(cell and not _looks_numeric(cell, "point") for cell in first[1:])
+    return (
+        len(first) > 2
+        and first[0] == ""
+        and (is_numbered or is_named)
+        and len(rest) > 0
+        and tuple(row[0] for row in rest) in counts
+    )
 
 
 def name_words(name: str) -> list[str]:
@@ -224,9 +256,12 @@ def choose_columns(names: list[str], numeric: list[bool], graph: dict) -> tuple[
             raise Refused(f"no column {name}")
     source, target, weight = (names.index(name) if name in names else None for name in asked)
     free = [i for i in range(len(names)) if i not in (source, target, weight)]
-    by_place = all(NUMBERED.fullmatch(name) for name in names)
+    has_index = any(name in INDEX_NAMES for name in names)
+    by_place = all(NUMBERED.fullmatch(name) for name in names if name not in INDEX_NAMES)
     if source is None or target is None:
         found = [(source, target)]
+        if by_place and has_index:
+            raise Refused("a table with an index whose columns have no names")
         if by_place:
             source = free.pop(0) if source is None and free else source
             target = free.pop(0) if target is None and free else target
@@ -242,6 +277,7 @@ def choose_columns(names: list[str], numeric: list[bool], graph: dict) -> tuple[
         return source, target, weight
     left = [i for i in range(len(names)) if i not in (source, target)]
     if by_place:
+        left = [i for i in left if names[i] not in INDEX_NAMES]
         if any(numeric[i] for i in left[1:]):
             raise Refused("more than one column may be the weight")
         return source, target, left[0] if left else None
@@ -279,9 +315,7 @@ def _with_header(names: list[str], rows: list[list[str]], graph: dict) -> Graph:
     numeric = []
     for c in range(len(names)):
         column = [row[c] for row in kept if row[c]]
-        numeric.append(
-            bool(column) and all(is_number(cell, graph.get("decimal", "point")) for cell in column)
-        )
+        numeric.append(bool(column) and all(map(_is_number_with_any_sign, column)))
     source, target, weight = choose_columns(names, numeric, graph)
     return _from_columns(rows, len(names), (source, target, weight), graph)
 
@@ -299,14 +333,17 @@ def _without_header(rows: list[list[str]], graph: dict) -> Graph:
     source, target = 0 if source is None else source, 1 if target is None else target
     if weight is None and asked[2] == "auto" and n_columns > 2:
         weight = next(c for c in range(n_columns) if c not in (source, target))
-        point = graph.get("decimal", "point")
         kept = [row for row in rows[:SAMPLE] if len(row) == n_columns]
         others = set(range(n_columns)) - {source, target, weight}
-        if any(is_number(row[c], point) for row in kept for c in others):
+        if any(_is_number_with_any_sign(row[c]) for row in kept for c in others):
             raise Refused("more than one column may be the weight")
     if len({source, target, weight}) < 3:
         raise Refused("one column for two things")
     return _from_columns(rows, n_columns, (source, target, weight), graph)
+
+
+def _is_number_with_any_sign(cell: str) -> bool:
+    return is_number(cell, "point") or is_number(cell, "comma")
 
 
 def _position(name: str) -> int:
@@ -395,7 +432,8 @@ def typed_graph(schema: pa.Schema, read: Callable[[list[str]], pa.Table], graph:
     if not rows:
         raise Refused("no edges")
     kinds = {
-        "integer" if pa.types.is_integer(t) else "string" if _is_string(t) else "other" for t in types[:2]
+        "integer" if pa.types.is_integer(t) else "string" if _is_string(t) or t == pa.uuid() else "other"
+        for t in types[:2]
     }
     asked = graph.get("ids", "auto")
     if (
@@ -413,13 +451,22 @@ def typed_graph(schema: pa.Schema, read: Callable[[list[str]], pa.Table], graph:
     if t is not None and not (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)):
         raise Refused(f"weights of type {t}")
     weights = [None if w is None else exact(w, np.dtype(t.to_pandas_dtype()), graph) for *_, w in rows]
-    return Graph(
-        [(u, v, w) for (u, v, _), w in zip(rows, weights, strict=True)],
-        kind,
-        decimals=t is not None and not pa.types.is_integer(t),
-        typed=None if t is None or pa.types.is_decimal(t) else np.dtype(t.to_pandas_dtype()).name,
-        skipped=readable.count(False),
+    result = Graph(
+        [(u, v, w) for (u, v, _), w in zip(rows, weights, strict=True)], kind, skipped=readable.count(False)
     )
+    note_type(result, t)
+    return result
+
+
+def note_type(graph: Graph, kind: pa.DataType | None) -> None:
+    """Note what the type of the column of the weights, if there is one, says of them."""
+    weights = [w for *_, w in graph.edges if w is not None]
+    if kind is not None and pa.types.is_decimal(kind):  # as in text; zeros at the end are no places
+        graph.decimals = any(w.denominator > 1 for w in weights)
+        graph.inexact = any(w.denominator == 1 and not is_float64(w) for w in weights)
+    elif kind is not None:
+        graph.decimals = not pa.types.is_integer(kind)
+        graph.typed = np.dtype(kind.to_pandas_dtype()).name
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

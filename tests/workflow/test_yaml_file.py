@@ -324,6 +324,12 @@ def test_an_override_may_use_the_environment(load):
     assert load(LEAST, ["graph.input=${ROAD}"], ROAD="road.gr").graph.inputs == ["road.gr"]
 
 
+@pytest.mark.parametrize("mark", [",", "|", "tab", ";"])
+def test_a_mark_after_set_is_the_value(load, mark):
+    assert load(LEAST, [f"graph.delimiter={mark}"]).graph.delimiter == mark
+    assert load(LEAST, ["graph.input=-"]).graph.inputs == ["-"]
+
+
 @pytest.mark.parametrize(("override", "message", "hint"), table("override"))
 def test_faults_of_overrides(load, override, message, hint):
     error = refused(load, "name: road\n" + LEAST, [override])

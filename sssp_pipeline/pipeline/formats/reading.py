@@ -54,6 +54,9 @@ class Reading:
     #: The first three edges: source, target, and the stored weight if the input has weights.
     sample: tuple[tuple[int | str, int | str] | tuple[int | str, int | str, int | float], ...] = ()
 
+    #: What the user may have to change, a sentence; empty if there is nothing.
+    note: str = ""
+
     @classmethod
     def of_json(cls, stored: Mapping[str, Any]) -> Reading:
         """Return the reading that run.json holds."""
@@ -62,7 +65,7 @@ class Reading:
         return cls(**{**stored, **columns, "rules": tuple(stored.get("rules", ()))})
 
     def lines(self) -> list[str]:
-        """Return the two lines that a run prints: how the input was read, and the first edges."""
+        """Return the lines that a run prints: how the input was read, the first edges, and perhaps a note."""
         header = None if self.header is None else "header" if self.header else "no header"
         form = (self.format, self.encoding, self.delimiter, header)
         parts = [", ".join(text for text in form if text is not None)]
@@ -80,7 +83,7 @@ class Reading:
         found = ["; ".join(part for part in parts if part)]
         if self.sample:
             found.append("first edges: " + "; ".join(_edge_text(edge) for edge in self.sample))
-        return found
+        return [*found, self.note] if self.note else found
 
     def facts(self) -> dict[str, str]:
         """Return all that was understood and the reasons, as one text for each property."""
@@ -100,6 +103,8 @@ class Reading:
             found["not used"] = ", ".join(f"`{name}`" for name in self.unused)
         found |= {"ids": f"{self.ids}: {self.ids_why}", "weights": self.weights, "edges": self.edges}
         found["first edges"] = "; ".join(map(_edge_text, self.sample))
+        if self.note:
+            found["note"] = self.note
         return {name: text for name, text in found.items() if text is not None}
 
 

@@ -21,12 +21,20 @@ from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.manifest import Cleaning, Counts
 from sssp_pipeline.pipeline.ingest.components import KeptVertices
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
-from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, complete_reading
+from sssp_pipeline.pipeline.ingest.input import (
+    BOTH_WAYS,
+    SAMPLE_EDGES,
+    complete_reading,
+    may_be_undirected,
+)
 from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.rows import reverses, sorted_rows
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, EdgeRuns, limits_between
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight
 from sssp_pipeline.storage import files
+
+#: Of at most so many edges, all rows are made once more to see whether an edge has its reverse.
+_MOST_LISTED = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -278,7 +286,20 @@ class ReadEdges:
     def reading(self) -> Reading:
         """How the input was understood."""
         sample, weights = self.facts.found.sample, str(self.facts.weight_type)
-        return complete_reading(self.job.edge_list, self.given.spec, sample, weights)
+        reading = complete_reading(self.job.edge_list, self.given.spec, sample, weights)
+        return replace(reading, note=self._note)
+
+    @property
+    def _note(self) -> str:
+        """Words for the user of a graph that may be undirected: each edge is listed once."""
+        n_edges = self.facts.found.seen.n_edges
+        may_be = may_be_undirected(self.job.edge_list, self.given.spec, n_edges) and not self.is_symmetric
+        if not may_be or n_edges > _MOST_LISTED:
+            return ""
+        rows = joined_rows(list(self.all_rows()))
+        if reverses.has_both_ways(rows.row_offsets, rows.col_indices):
+            return ""
+        return f"no edge has its reverse: {BOTH_WAYS}"
 
     def check_both_listed(self) -> None:
         """Raise `InputError` if the format lists both directions of every edge, and one of them is missing."""

@@ -24,6 +24,12 @@ from sssp_pipeline.workflow.graph import Graph
 
 #: The number of edges in a sample.
 SAMPLE_EDGES = 3
+#: What a user can do about an undirected graph whose edges are listed once.
+BOTH_WAYS = "`--set graph.directed=false` reads each edge both ways"
+#: The formats that do not say whether edges lead both ways.
+_WITHOUT_DIRECTIONS = frozenset(("text", "csv", "parquet", "networkx"))
+#: In fewer edges, none may have its reverse by chance.
+_LEAST_LISTED = 10
 #: The bytes that are read for a preview.
 _PREVIEW_BYTES = 1 << 18
 
@@ -70,8 +76,8 @@ def open_input(spec: Graph, urls: list[str], block_bytes: int, table_row_bytes: 
         delimiter=spec.delimiter,
         header=spec.header,
         decimal=spec.decimal,
-        source_column=spec.columns.source,
-        target_column=spec.columns.target,
+        source_column=str(spec.columns.source),
+        target_column=str(spec.columns.target),
         weight_column=str(spec.weights.column),
         weight_dtype=spec.weights.dtype,
         scale=spec.weights.scale if isinstance(spec.weights.scale, int) else None,
@@ -137,7 +143,7 @@ def preview(spec: Graph) -> tuple[Reading, list[dict[str, Any]]]:
     urls, files = input_files(spec)
     edge_list = open_input(spec, urls, _PREVIEW_BYTES)
     sample: list[tuple] = []
-    weights = ""
+    weights = note = ""
     is_reversed = spec.directed == "reversed"
     chunks = (chunk.reversed() if is_reversed else chunk for chunk in edge_list.chunks(1))
     for chunk in chunks:
@@ -145,10 +151,25 @@ def preview(spec: Graph) -> tuple[Reading, list[dict[str, Any]]]:
         if chunk.weights is not None:
             kind = "integers" if chunk.weights.dtype.kind in "iu" else "with decimals"
             weights = f"{kind}, as far as read"
+        if may_be_undirected(edge_list, spec, len(chunk)) and not _has_both_ways(chunk):
+            note = f"of the first {len(chunk):,} edges none has its reverse: {BOTH_WAYS}"
         if len(sample) == SAMPLE_EDGES:
             break
     chunks.close()
-    return complete_reading(edge_list, spec, sample, weights), files
+    return replace(complete_reading(edge_list, spec, sample, weights), note=note), files
+
+
+def _has_both_ways(chunk: EdgeChunk) -> bool:
+    """Return whether an edge of a chunk has its reverse there; loops are left out."""
+    if isinstance(chunk.src, pa.Array):
+        codes = (
+            pa.concat_arrays([chunk.src, chunk.dst]).dictionary_encode().indices.to_numpy().astype(np.int64)
+        )
+    else:
+        codes = np.unique(np.concatenate([chunk.src, chunk.dst]), return_inverse=True)[1]
+    src, dst = codes[: len(chunk)], codes[len(chunk) :]
+    n = len(codes)  # more than the largest code
+    return bool(np.isin((src * n + dst)[src < dst], dst * n + src).any())
 
 
 def complete_reading(edge_list: InputEdges, spec: Graph, sample: list[tuple], weights: str) -> Reading:
@@ -159,6 +180,12 @@ def complete_reading(edge_list: InputEdges, spec: Graph, sample: list[tuple], we
     if spec.format != "auto":
         known["format_why"] = "as the workflow says"
     return replace(edge_list.reading, weights=weights, **known)
+
+
+def may_be_undirected(edge_list: InputEdges, spec: Graph, n_edges: int) -> bool:
+    """Return whether neither the user nor the format says that the edges lead one way, and there are some edges."""
+    is_told = "directed" in spec.model_fields_set or edge_list.reading.format not in _WITHOUT_DIRECTIONS
+    return not is_told and n_edges >= _LEAST_LISTED
 
 
 def _directions(edge_list: InputEdges, spec: Graph) -> str:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.tables.parquet import is_uuid
 from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile, shortened
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Vertices
@@ -142,6 +143,7 @@ class IdFile(ColumnFile):
         if pa.types.is_dictionary(kind):
             column, kind = column.cast(kind.value_type), kind.value_type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        is_text |= is_uuid(kind)
         if not (is_text or (pa.types.is_integer(kind) and self.id_type == "int64")):
             wanted = "strings" if self.id_type == "string" else "integers"
             raise self._error(
@@ -155,7 +157,7 @@ class IdFile(ColumnFile):
                 "leave out the rows without an id",
             )
         if is_text:
-            return [self._id(value, "row", row) for row, value in enumerate(values, 1)]
+            return [self._id(str(value), "row", row) for row, value in enumerate(values, 1)]
         return values
 
     def _columns(

@@ -10,6 +10,7 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.ingest.input import preview
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
 from sssp_pipeline.storage import files
@@ -41,6 +42,35 @@ def test_by_default_loops_go_and_the_lightest_parallel_edge_stays(tmp_path):
         "duplicates_dropped": 2,
         "rows_skipped": 0,
     }
+
+
+ONCE = "".join(f"{u} {v}\n" for u, v in ((3, 1), (1, 2), *((i, i + 5) for i in range(9)), (4, 4)))
+MATRIX = f"%%MatrixMarket matrix coordinate pattern general\n20 20 12\n{ONCE}".replace("\n0 5", "\n7 9")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "is_noted"),
+    [
+        (ONCE, {}, True),
+        (ONCE.replace(" ", " A").replace("\n", "\nA").removesuffix("A").replace("3", "A3", 1), {}, True),
+        (ONCE, {"self_loops": "keep", "memory": "256MiB"}, True),
+        (ONCE, {"directed": True}, False),
+        (ONCE, {"directed": False}, False),
+        (ONCE, {"directed": "reversed"}, False),
+        (ONCE + "2 1\n", {}, False),
+        ("1 2\n2 3\n", {}, False),  # too few to tell
+        (MATRIX, {}, False),  # the format says that it is not symmetric
+    ],
+)
+def test_a_graph_without_reverses_may_be_undirected(tmp_path, text, options, is_noted):
+    (tmp_path / "e").write_text(text)
+    spec = Graph.model_validate({"input": str(tmp_path / "e"), **options})
+    whole = ingest(spec, str(tmp_path / "graph"), Quiet())[0].first.reading.note
+    words = "`--set graph.directed=false` reads each edge both ways"
+    n_edges = text.count("\n")
+    assert whole == (f"no edge has its reverse: {words}" if is_noted else "")
+    beginning = preview(spec)[0].note
+    assert beginning == (f"of the first {n_edges} edges none has its reverse: {words}" if is_noted else "")
 
 
 def test_loops_and_parallel_edges_can_be_kept(tmp_path):

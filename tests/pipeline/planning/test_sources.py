@@ -1,6 +1,7 @@
 import bz2
 import gzip
 import lzma
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,13 @@ def test_a_bad_table(columns, spec, message):
     found, hint = refused(chosen, file="p", **spec)
     assert message in found
     assert hint
+
+
+def test_uuids_in_a_table_are_strings():
+    texts = [str(uuid.UUID(int=i)) for i in range(3)]
+    known = VertexIds(IdMapping(kind="table", type="string"), pa.array(texts), 3)
+    pq.write_table(pa.table({"source": pa.array([uuid.UUID(int=2).bytes], pa.uuid())}), "p")
+    assert chosen(known, file="p") == [2]
 
 
 def test_integers_in_a_table_are_no_strings():

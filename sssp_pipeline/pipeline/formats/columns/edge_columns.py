@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any
+from itertools import chain, product
+from typing import Any, TypeAlias
 
 from sssp_pipeline.base.error_text import Either, Keys, Text, key
 from sssp_pipeline.base.errors import InputError, did_you_mean
@@ -44,6 +44,16 @@ WEIGHT_WORDS = frozenset(
 _SOURCE_WORDS = frozenset(source for source, _ in PAIRS)
 _TARGET_WORDS = frozenset(target for _, target in PAIRS)
 _WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+#: Words of columns that number or name something. Their numbers are no weights.
+_ID_WORDS = frozenset(
+    (
+        *("id", "ids", "fid", "gid", "oid", "osmid", "uuid", "objectid", "index", "idx", "key", "no", "nr"),
+        *("number", "edge", "link", "arc", "row", "sequence", "x", "y", "lon", "lng", "lat"),
+        *("longitude", "latitude", "code", "zip", "year"),
+    )
+)
+#: The names that pandas gives to the index of a data frame. A CSV has no name for it.
+_INDEX_NAMES = frozenset(("", "Unnamed: 0", "__index_level_0__"))
 #: Names that programs invent for columns without names: 0, 1, 2; f0, f1; _c0; column_1.
 _NUMBERED = re.compile(r"(?:|f|_c|c|col|column_?)\d+", re.IGNORECASE)
 
@@ -103,8 +113,14 @@ def may_name_both_ends(names: Sequence[str]) -> bool:
 
 
 def are_numbered(names: Sequence[str]) -> bool:
-    """Return whether a program invented these names for columns that had none."""
-    return all(_NUMBERED.fullmatch(name) for name in names)
+    """Return whether a program invented these names for columns that had none; the index of a data frame may be one."""
+    named = [name for name in names if name not in _INDEX_NAMES]
+    return all(_NUMBERED.fullmatch(name) for name in named)
+
+
+def has_index(names: Sequence[str]) -> bool:
+    """Return whether one of the columns is the index of a data frame, which numbers the rows."""
+    return not _INDEX_NAMES.isdisjoint(names)
 
 
 def choose_columns(
@@ -122,18 +138,23 @@ def choose_columns(
         one choice is possible.
     """
     _check_names(place, names)
-    requested = _requested_columns(place, names, options)
+    requested = _requested_columns(place, names, options, numeric)
     source, target, weight = requested
     why = ["named by the workflow"] * 3
     if source is None or target is None:
         taken = {i for i in requested if i is not None}
         rest = [i for i in range(len(names)) if i not in taken]
-        found = _pairs(names, rest, source, target) if by_name else _first_two(rest, source, target)
-        if len(found) != 1:
-            what = "none is known as" if not found else "more than one pair could be"
+        found = _pairs(names, rest, source, target) if by_name else _first_two(names, rest, source, target)
+        # Without names, a table with an index may also hold a matrix.
+        is_known = len(found) == 1 and (by_name or not has_index(names))
+        if not is_known:
+            what = "more than one pair could be" if len(found) > 1 else "none is known as"
+            ends = _likely_ends(names, rest, found, (source, target))
+            free = [i for i in rest if i not in chain(*found, ends)]
+            weights = _likely_weights(names, free, numeric) if weight is None else [weight]
             raise InputError(
                 f"{place}: of the columns {_names_text(names)} {what} source and target of an edge",
-                hint=_columns_example(names, [*(found[0] if found else (None, None)), weight], options),
+                hint=_columns_example(names, ends, weights, options),
             )
         by = "by its name" if by_name else "by its place"
         why[:2] = [by if i is None else why[0] for i in (source, target)]
@@ -177,15 +198,15 @@ def refuse_unused_numbers(
 
     `first_cells` are the first cells of the rows: they may number the rows.
     """
-    unused = [i for i in range(len(columns.names)) if i not in columns.used and i in numeric]
+    names = columns.names
+    free = [i for i in range(len(names)) if i not in columns.used and names[i] not in _INDEX_NAMES]
+    unused = [i for i in free if i in numeric]
     if columns.weight is None or not unused:
         return
-    names = columns.names
-
-    hint = _columns_example(names, columns.used, options, [names[i] for i in unused])
+    hint = _columns_example(names, columns.used[:2], [columns.weight, *unused], options)
     counts = ([str(i) for i in range(start, start + len(first_cells))] for start in (0, 1))
     if columns.used == [0, 1, 2] and first_cells and list(first_cells) in counts:
-        lines = _columns_example(names, [1, 2, 3], options).partition("\n")[2]
+        lines = _columns_example(names, [1, 2], [3], options).partition("\n")[2]
         hint += f"\nor, if the first column numbers the rows:\n{lines}"
     raise InputError(
         f"{place}: the columns {_names_text([names[i] for i in sorted({columns.weight, *unused})])} hold numbers, "
@@ -210,7 +231,9 @@ def _check_names(place: str, names: Sequence[str]) -> None:
         raise InputError(f"{place} has two columns `{twice}`", hint="give each column its own name")
 
 
-def _requested_columns(place: str, names: Sequence[str], options: ReadOptions) -> list[int | None]:
+def _requested_columns(
+    place: str, names: Sequence[str], options: ReadOptions, numeric: Set[int]
+) -> list[int | None]:
     """Return the places of the columns that the workflow names for source, target and weight; None for "auto"."""
     requested = [
         _requested_column(place, names, column, name)
@@ -222,9 +245,13 @@ def _requested_columns(place: str, names: Sequence[str], options: ReadOptions) -
     ]
     double = next((i for i in requested if i is not None and requested.count(i) > 1), None)
     if double is not None:
+        every = list(range(len(names)))
+        found = _first_two(names, every, None, None) if are_numbered(names) else _pairs(names, every)
+        ends = _likely_ends(names, every, found, (None, None))
+        weights = _likely_weights(names, [i for i in every if i not in ends], numeric)
         raise InputError(
             f"{place}: column `{names[double]}` is named twice, for two parts of an edge",
-            hint=_columns_example(names, [None, None, None], options),
+            hint=_columns_example(names, ends, weights, options),
         )
     return requested
 
@@ -253,8 +280,10 @@ def check_same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
             )
 
 
-def _first_two(rest: list[int], source: int | None, target: int | None) -> list[tuple[int, int]]:
-    free = iter(rest)
+def _first_two(
+    names: Sequence[str], rest: list[int], source: int | None, target: int | None
+) -> list[tuple[int, int]]:
+    free = (i for i in rest if names[i] not in _INDEX_NAMES)
     found = tuple(next(free, -1) if i is None else i for i in (source, target))
     return [] if -1 in found else [(found[0], found[1])]
 
@@ -303,6 +332,7 @@ def _choose_weight(
 ) -> tuple[int | None, str]:
     """Return the column of the weight, None if no column could be one, and why."""
     if not by_name:
+        left = [i for i in left if names[i] not in _INDEX_NAMES]
         return (left[0], "by its place") if left else (None, "no weight: there is no third column")
     named = [i for i in left if WEIGHT_WORDS & set(words(names[i]))]
     # A column such as `length_unit` has a word for the weight in its name, but contains no numbers.
@@ -310,7 +340,8 @@ def _choose_weight(
     if len(candidates) == 1:
         return candidates[0], "by its name"
     if candidates or any(i in numeric for i in left):
-        possible = candidates or [i for i in left if i in numeric]
+        numbers = [i for i in left if i in numeric]
+        possible = candidates or [i for i in numbers if names[i] not in _INDEX_NAMES] or numbers
         known = (
             f"{len(possible)} columns could be the weight"
             if candidates
@@ -322,42 +353,78 @@ def _choose_weight(
         raise InputError(
             f"{place}: of the columns {_names_text(among)} {known}: {_names_text([names[i] for i in possible])}",
             hint=_columns_example(
-                names,
-                [*ends, possible[0]],
-                options,
-                [names[i] for i in possible[1:]],
-                with_ends=not has_ends,
+                names, ends, _likely_weights(names, possible, numeric), options, with_ends=not has_ends
             ),
         )
     return None, "no weight: no other column holds numbers" if left else "no weight: there is no other column"
 
 
+#: The places of source and target in an example; None where no column is likely.
+_Ends: TypeAlias = tuple[int | None, int | None]
+
+
+def _likely_ends(
+    names: Sequence[str], rest: Sequence[int], found: list[tuple[int, int]], given: _Ends
+) -> _Ends:
+    """Return the ends for an example: of the pairs `found`, the only one with the fewest words in its names.
+
+    Without pairs, these are the columns of `rest` that remain when weights and the index are left out, if exactly as
+    many remain as are missing; or the first ones of a table of three columns.
+    """
+    n_words = [sum(len(words(names[i])) for i in pair) for pair in found]
+    if found:
+        return found[n_words.index(min(n_words))] if n_words.count(min(n_words)) == 1 else given
+    free = [i for i in rest if names[i] not in _INDEX_NAMES]
+    may_be_ends = [i for i in free if not WEIGHT_WORDS & set(words(names[i]))]
+    if len(may_be_ends) != given.count(None) and len(free) == 3:
+        may_be_ends = free[: given.count(None)]
+    if len(may_be_ends) != given.count(None):
+        return given
+    left = iter(may_be_ends)
+    source, target = (next(left) if i is None else i for i in given)
+    return source, target
+
+
+def _likely_weights(names: Sequence[str], rest: Sequence[int], numeric: Set[int]) -> list[int]:
+    """Return the columns of `rest` that hold numbers and are no ids, the likeliest weights first."""
+    likely = []
+    for i in rest:
+        found = set(words(names[i]))
+        is_named = bool(WEIGHT_WORDS & found)
+        is_id = bool(_ID_WORDS & found) and (not is_named or "id" in found)
+        if i in numeric and names[i] not in _INDEX_NAMES and not is_id:
+            likely.append((not is_named, i))
+    return [i for _, i in sorted(likely)]
+
+
 def _columns_example(
     names: Sequence[str],
-    found: Sequence[int | None],
+    ends: Sequence[int | None],
+    weights: Sequence[int],
     options: ReadOptions,
-    others: Sequence[str] = (),
     *,
     with_ends: bool = True,
 ) -> str:
-    """Return the lines that name the columns in the workflow, as an example with the best guess."""
-    free = iter([i for i in range(len(names)) if i not in found])
-    source, target = (next(free, 0) if i is None else i for i in found[:2])
-    quoted = [_quoted(names[source]), _quoted(names[target])]
+    """Return the lines that name the columns in the workflow, as an example with the likeliest `weights` first."""
     lines = ["graph:"]
     values: dict[str, Any] = {}
     if with_ends:
-        lines.append(f"  columns: {{source: {quoted[0]}, target: {quoted[1]}}}")
-        values["graph.columns"] = names[source], names[target]
-    weight = found[2] if len(found) > 2 and found[2] is not None else next(free, None)
-    if options.weight_column == "none" or weight is None:
+        source, target = ("NAME" if i is None else names[i] for i in ends)
+        lines.append(f"  columns: {{source: {_quoted(source)}, target: {_quoted(target)}}}")
+        values["graph.columns"] = source, target
+    if options.weight_column == "none" or not weights:
         lines.append("  weights: {column: none}")
         values["graph.weights.column"] = "none"
     else:
-        choices = "".join(f"{_quoted(name)}, " for name in others[:5])
-        lines.append(f"  weights: {{column: {_quoted(names[weight])}}}    # or {choices}none")
-        values["graph.weights.column"] = names[weight]
-    return Text("name the columns, for example:", Either("\n", " "), Keys(values, "\n".join(lines)))
+        choices = "".join(f"{_quoted(names[i])}, " for i in weights[1:6])
+        lines.append(f"  weights: {{column: {_quoted(names[weights[0]])}}}    # or {choices}none")
+        values["graph.weights.column"] = names[weights[0]]
+    lead = (
+        "name the columns, with yours in place of `NAME`:"
+        if None in ends
+        else "name the columns, for example:"
+    )
+    return Text(lead, Either("\n", " "), Keys(values, "\n".join(lines)))
 
 
 def _quoted(name: str) -> str:

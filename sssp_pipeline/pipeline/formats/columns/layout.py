@@ -49,6 +49,8 @@ _NUMBER = re.compile(
 #: A number that is written with digits. `nan` does not match, since it may be a name.
 _NUMERAL = re.compile(r"[-+.]*[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
 _ZERO_LED = re.compile(r"\+[0-9]+|0[0-9]+")
+#: A decimal comma in a cell in quotes, beside a comma between cells.
+_QUOTED_DECIMAL = re.compile(r'(?:,|^(?=[^;|\t]*",))"[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?"(?:,|$)')
 _DIGITS = re.compile(r"\+?[0-9]+")
 
 
@@ -123,8 +125,10 @@ def delimiter_of(sample: FirstRows, options: ReadOptions) -> str | None:
     if options.delimiter != "auto":
         return "\t" if options.delimiter == "tab" else options.delimiter
     rows = sample.rows
-    # With decimal commas, a comma is not a delimiter.
     possible = [d for d in DELIMITERS if d in rows[0] and d != options.point]
+    # With decimal commas, a comma is a delimiter only if it stands beside a decimal in quotes.
+    if not possible and options.point == "," and any(map(_QUOTED_DECIMAL.search, rows)):
+        possible = [","]
     possible = [d for d in possible if len(cells_of(rows[0], d)) > 1]
     if len(possible) > 1:
         widths = {d: {len(cells_of(row, d)) for row in rows} for d in possible}
@@ -251,9 +255,11 @@ def decide_layout(sample: FirstRows, split: Callable[[str], list[str]], options:
             f"`{files.redacted(sample.url)}` holds no edges: {place} is its header",
             hint="check that this is the file you mean, or set `graph.header: false` if this row is an edge",
         )
-    names = first if has_header else [str(i) for i in range(1, len(first) + 1)]
+    # A row of one column is shown as it is.
+    names = first if has_header or len(first) < 2 else [str(i) for i in range(1, len(first) + 1)]
+    # A number with another decimal sign is a number too: its column is not passed over.
     numeric = {
-        i for i in range(len(first)) if any(is_number(row[i], options.point) for row in body) or not body
+        i for i in range(len(first)) if any(is_number(row[i], p) for row in body for p in ".,") or not body
     }
     by_name = has_header and not are_numbered(first)
     columns = choose_columns(place, names, options, numeric, by_name=by_name)
@@ -282,6 +288,8 @@ def _has_header(sample: FirstRows, rows: list[list[str]], options: ReadOptions) 
         )
     if isinstance(options.header, bool):
         return options.header
+    if _is_index_header(first, rest):
+        return True
     numbers = [is_number(cell, options.point) for cell in first]
     over_numbers = [
         any(row[i] for row in rest) and all(is_number(row[i], options.point) for row in rest if row[i])
@@ -307,6 +315,19 @@ def _has_header(sample: FirstRows, rows: list[list[str]], options: ReadOptions) 
         f"{place}: `{excerpt}` may be a header or an edge",
         hint="set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge",
     )
+
+
+def _is_index_header(first: list[str], rest: list[list[str]]) -> bool:
+    """Return whether `first` names columns, and the first column, which has no name, numbers the rows.
+
+    Data frames are written like this. As an edge, the first row would have an empty id.
+    """
+    names = first[1:]
+    has_names = names == [str(i) for i in range(len(names))] or not any(
+        not name or is_number(name) for name in names
+    )
+    counts = ([str(i) for i in range(start, start + len(rest))] for start in (0, 1))
+    return len(names) > 1 and not first[0] and has_names and bool(rest) and [row[0] for row in rest] in counts
 
 
 def _refuse_edge_ids(place: str, rows: list[list[str]], columns: EdgeColumns) -> None:

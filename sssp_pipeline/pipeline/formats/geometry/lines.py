@@ -49,6 +49,7 @@ from sssp_pipeline.pipeline.formats.tables.parquet import (
     record_batches,
     table_of,
     typed_edge_list,
+    typed_weights,
     weight_dtype_of,
 )
 from sssp_pipeline.storage import files
@@ -159,7 +160,7 @@ class _Lines:
 
     @property
     def weight_dtype(self) -> np.dtype | None:
-        """The type of the column of the weight; None if there is none."""
+        """The type of the column of the weight; None if there is none, or if it holds decimals."""
         name = self.weight_column
         return None if name is None else weight_dtype_of(self.table.url, self.table.schema.field(name))
 
@@ -176,12 +177,15 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, Skip
     form = "WKB" if lines.table.layer is None else "geometry of a GeoPackage"
     shapes, bad = lines_of_wkb(shapely, batch[0], form)
     n_parts = shapely.get_num_geometries(shapes)
-    weights = None
+    weights, is_rounded = None, False
     if lines.weight_column is not None:
         column = batch[1]
         for i in true_rows(column.is_null()):
             bad.setdefault(i, f"column `{lines.weight_column}` is null")
-        weights = np.asarray(column.fill_null(0))
+        weights, is_rounded, lost = typed_weights(column, bad, lines.options)
+        if lost:
+            i = min(lost)
+            raise lost[i](f"{lines.table.place} row {n_before + i + 1}")
         if weights.dtype.kind == "f":
             for i in np.flatnonzero(~np.isfinite(weights)).tolist():
                 bad.setdefault(i, f"weight `{weights[i]}` is not finite")
@@ -214,7 +218,7 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, Skip
         weights = weights[rows]
     elif lines.columns.weight is not None:
         weights = _metres(points, starts, ends)
-    return EdgeChunk(_ids(points[starts]), _ids(points[ends]), weights), left_out
+    return EdgeChunk(_ids(points[starts]), _ids(points[ends]), weights, is_rounded), left_out
 
 
 def _left_out(lines: _Lines, n_before: int, bad: dict[int, str]) -> SkippedRows:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import TextBlock
@@ -137,6 +138,12 @@ def not_utf8_error(place: str, excerpt: str, as_latin_1: str) -> InputError:
     )
 
 
+#: A number with a mark between thousands, and perhaps decimals after the other mark.
+_WITH_THOUSANDS = (
+    r"[-+]?[0-9]{1,3}(?:(?:,[0-9]{3}){2,}|(?:\.[0-9]{3}){2,}|(?:,[0-9]{3})+\.[0-9]+|(?:\.[0-9]{3})+,[0-9]+)"
+)
+
+
 def weight_error(place: str, excerpt: str, code: int, scale: int = 0, *, of_table: bool = True) -> InputError:
     """Return the error for a weight with the fault `code` of `faults`; `of_table` means text and CSV."""
     match code:
@@ -148,7 +155,9 @@ def weight_error(place: str, excerpt: str, code: int, scale: int = 0, *, of_tabl
             hint = "scale the weights up"
         case faults.INEXACT_INTEGER:
             problem = f"weight `{excerpt}` is an integer that no type holds exactly beside the other weights"
-            hint = "set `graph.weights.dtype: float64` to round it, or scale the weights down"
+            hint = Text(
+                "set ", key("graph.weights.dtype", "float64"), " to round it, or scale the weights down"
+            )
         case faults.NOT_SCALED if scale == 1:
             problem = f"weight `{excerpt}` is not an integer"
             hint = "set `graph.weights.dtype: auto` to compute with decimals"
@@ -160,6 +169,12 @@ def weight_error(place: str, excerpt: str, code: int, scale: int = 0, *, of_tabl
             hint = "weights are numbers such as 12, 0.5 or 3e-2"
             if of_table and re.fullmatch(r"[-+]?[0-9]+,[0-9]+", excerpt):
                 hint = f"set `graph.decimal: comma` to read it as {excerpt.replace(',', '.')}"
+                if re.fullmatch(r"[-+]?[1-9][0-9]{0,2},[0-9]{3}", excerpt):
+                    hint = (
+                        f"if it is {excerpt.replace(',', '')}, remove commas between thousands; else {hint}"
+                    )
+            elif re.fullmatch(_WITH_THOUSANDS, excerpt):
+                hint = "remove what separates thousands"
             elif of_table:
                 hint += "; `graph.weights.column` names another column, or `none`"
                 hint += "; `graph.unreadable: skip` leaves such rows out"

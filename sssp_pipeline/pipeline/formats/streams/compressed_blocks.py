@@ -12,6 +12,7 @@ SAM/BAM specification, section 4.1 (BGZF); RFC 1952 (gzip); RFC 8878 (Zstandard)
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -33,6 +34,10 @@ _MOST_ZSTD_BLOCKS = 256
 _BGZIP_HEADER = 18
 #: What one thread decompresses at a time.
 _READ_BYTES = 1 << 18
+_ISAL_ERROR: Any = isal_zlib.error
+_GZIP_MAGIC = b"\x1f\x8b"
+#: Of bytes that are not gzip, so many are shown. So many bytes are read at a time to find them.
+_SHOWN_BYTES, _SCAN_BYTES = 20, 1 << 14
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 #: The last bytes of the magic number of a frame for other programs.
 _SKIPPED_MAGIC = b"\x2a\x4d\x18"
@@ -62,9 +67,57 @@ def _with(first: bytes, stream: IO[bytes]) -> Any:
     return buffered(ChunkStream(chain([first] if first else [], iter(lambda: stream.read(_READ_BYTES), b""))))
 
 
+class BytesAfterGzipError(Exception):
+    """Bytes that are not gzip follow the compressed data; the text shows the first of them."""
+
+
 def _from_gzip(stream: IO[bytes]) -> Iterator[bytes]:
+    start = stream.tell() if stream.seekable() else None
+    first = stream.peek(2)[:2]  # type: ignore[attr-defined]
+    if first.strip(b"\0") and not _is_gzip(first):  # a block of bgzip precedes it
+        raise BytesAfterGzipError(_shown(stream.read(_SHOWN_BYTES)))
     content = igzip.IGzipFile(fileobj=stream, mode="rb")  # type: ignore[no-untyped-call]
-    yield from iter(lambda: content.read(_READ_BYTES), b"")
+    try:
+        yield from iter(lambda: content.read(_READ_BYTES), b"")
+    except (EOFError, gzip.BadGzipFile):
+        if start is not None:
+            stream.seek(start)
+            if others := _bytes_after_gzip(stream):
+                raise BytesAfterGzipError(_shown(others)) from None
+        raise
+
+
+def _is_gzip(beginning: bytes) -> bool:
+    """Return whether a gzip member may begin with these bytes."""
+    return _GZIP_MAGIC.startswith(beginning[:2])
+
+
+def _shown(content: bytes) -> str:
+    return content[:_SHOWN_BYTES].decode("latin-1").encode("unicode_escape").decode()
+
+
+def _bytes_after_gzip(stream: IO[bytes]) -> bytes:
+    """Return the first bytes after the last member of a gzip file that are no member, and no zeros.
+
+    Returns nothing if a member is cut short or damaged.
+    """
+    rest = b""
+    while True:
+        while not (rest := rest.lstrip(b"\0")):
+            if not (rest := stream.read(_SCAN_BYTES)):
+                return b""
+        rest += stream.read(_SHOWN_BYTES)
+        if not _is_gzip(rest):
+            return rest
+        member = isal_zlib.decompressobj(31)
+        while not member.eof:
+            try:
+                member.decompress(rest, _READ_BYTES)
+            except _ISAL_ERROR:
+                return b""
+            rest = member.unused_data if member.eof else member.unconsumed_tail or stream.read(_SCAN_BYTES)
+            if not rest and not member.eof:
+                return b""
 
 
 def _by_blocks(
@@ -125,7 +178,7 @@ def _bgzip_content(blocks: list[bytes]) -> bytes:
 def _block_content(block: bytes) -> bytes:
     decompressor = isal_zlib.decompressobj(31)
     content: bytes = decompressor.decompress(block, _BGZIP_BYTES + 1)
-    if len(content) > _BGZIP_BYTES or not decompressor.eof:
+    if len(content) > _BGZIP_BYTES or not decompressor.eof or decompressor.unused_data:
         raise zlib.error("a block of bgzip does not end where its header says")
     return content
 

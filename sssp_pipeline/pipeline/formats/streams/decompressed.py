@@ -17,7 +17,7 @@ from isal import isal_zlib
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.streams.chunk_stream import ChunkStream, buffered
-from sssp_pipeline.pipeline.formats.streams.compressed_blocks import open_gzip, open_zstd
+from sssp_pipeline.pipeline.formats.streams.compressed_blocks import BytesAfterGzipError, open_gzip, open_zstd
 from sssp_pipeline.storage import files as storage
 
 
@@ -113,6 +113,7 @@ _ISAL_ERROR: Any = isal_zlib.error
 _DAMAGES = (
     *(EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, _ISAL_ERROR, tarfile.TarError, OSError),
     NotImplementedError,
+    BytesAfterGzipError,
 )
 
 
@@ -162,9 +163,14 @@ def _zip_member(url: str, stream: IO[bytes]) -> IO[bytes]:
 
 def _several_members(url: str, kind: str, names: list[str]) -> InputError:
     first_names = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
-    holds = f"{len(names)} files: {first_names}" if names else "no file"
+    if not names:
+        return InputError(
+            f"`{storage.redacted(url)}` is a {kind} archive without a file",
+            hint="fetch or pack it again",
+        )
     return InputError(
-        f"`{storage.redacted(url)}` is a {kind} file of {holds}", hint="unpack it, and name the files to read"
+        f"`{storage.redacted(url)}` is a {kind} file of {len(names)} files: {first_names}",
+        hint="unpack it, and name the files to read",
     )
 
 
@@ -205,6 +211,11 @@ def _transcoded(url: str, stream: IO[bytes], encoding: str) -> Iterator[bytes]:
 
 def _damaged(url: str, error: Exception) -> InputError:
     hint = "fetch or compress it again"
+    if isinstance(error, BytesAfterGzipError):
+        return InputError(
+            f"`{storage.redacted(url)}` has bytes after its compressed data that are not gzip, `{error}`",
+            hint="fetch it again; if nothing is missing, `gzip -dc` unpacks it without these bytes",
+        )
     if isinstance(error, EOFError) or "Truncated" in str(error) or "unexpected end" in str(error):
         return InputError(
             f"`{storage.redacted(url)}` is cut short: its compressed data does not end", hint=hint

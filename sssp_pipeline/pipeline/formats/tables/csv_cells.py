@@ -56,7 +56,7 @@ def convert_cells(
     ends = [to_ends(texts[k], options, bad) for k in range(2)]
     weights, is_rounded = None, False
     if len(used) > 2:
-        weights, is_rounded = _to_weights(texts[2], options, bad, lost)
+        weights, is_rounded = to_weights(texts[2], options, bad, lost)
     if not (options.ids == "string" and 0 in used[:2]):
         first = cells[used.index(0) if 0 in used else len(used)]
         if _holds(first, b"#%"):
@@ -154,10 +154,13 @@ def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | Non
     return None if fault is None else partial(_row_error, wrong=f": {fault[0]}", hint=fault[1])
 
 
-def _to_weights(
+def to_weights(
     texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: RowErrors
 ) -> tuple[np.ndarray, bool]:
-    """Return the weights, and whether one of them is a rounded one, as for `EdgeChunk`."""
+    """Return the weights in `texts` (n,), and whether one of them is a rounded one, as for `EdgeChunk`.
+
+    Errors are added to `bad` and `lost`, which are those of `convert_cells`.
+    """
     if options.point == ",":
         for row in true_rows(pc.match_substring(texts, ".")):
             excerpt = texts[row].as_py()[:60]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,6 +30,7 @@ from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.streams.decompressed import is_compressed, open_decompressed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.tables.csv_cells import RowErrors, to_weights
 from sssp_pipeline.storage import files
 
 #: A function that gives the rows of a table with some columns, in batches of a number of rows.
@@ -53,6 +54,7 @@ class TypedTable:
     columns: EdgeColumns
     id_kind: str
     ids_why: str
+    #: None without weights, and for decimals: they are read as in text.
     weight_dtype: np.dtype | None
     options: ReadOptions
 
@@ -109,7 +111,7 @@ def typed_edge_list(
         Reading(
             format=format_name, ids=first.id_kind, ids_why=first.ids_why, **first.columns.reading_fields()
         ),
-        bool(dtypes),
+        first.columns.weight is not None,
         read,
         weight_dtype=np.result_type(*dtypes) if dtypes else None,
         skipped=skipped,
@@ -199,20 +201,39 @@ def _id_kind(url: str, field: pa.Field) -> str:
     type_ = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if pa.types.is_integer(type_):
         return "integer"
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+    is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+    if is_text or is_uuid(type_):
         return "string"
     raise InputError(
-        f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, ids are integers or strings",
+        f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, ids are integers, strings or UUIDs",
         hint=Text("choose other columns with ", key("graph.columns")),
     )
 
 
-def weight_dtype_of(url: str, field: pa.Field) -> np.dtype:
-    """Return the type of the weights in the column `field`; raise `InputError` if they are no integers or floats."""
+def is_uuid(type_: pa.DataType) -> bool:
+    """Return whether a column of this type holds UUIDs."""
+    return isinstance(type_, pa.UuidType)
+
+
+def weight_dtype_of(url: str, field: pa.Field) -> np.dtype | None:
+    """Return the type of the weights in the column `field`; None for decimals, which have no type of NumPy.
+
+    Raises
+    ------
+    InputError
+        The column does not hold numbers.
+    """
+    if pa.types.is_decimal(field.type):
+        return None
     if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
         raise InputError(
-            f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, weights are integers or floats",
-            hint=Text("choose another column with ", key("graph.weights.column"), ", or none"),
+            f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, weights are integers, floats or "
+            "decimals",
+            hint=Text(
+                "choose a column of numbers with ",
+                key("graph.weights.column"),
+                ", or convert this one; none gives every edge the same weight",
+            ),
         )
     dtype: np.dtype = np.dtype(field.type.to_pandas_dtype())
     return dtype
@@ -346,13 +367,17 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, S
     ends = [
         (_to_names if table.id_kind == "string" else _to_ids)(batch[name], bad) for name in table.used[:2]
     ]
-    weights = None
+    weights, is_rounded = None, False
+    lost: RowErrors = {}
     if table.columns.weight is not None:
-        weights = np.asarray(batch[table.used[2]].fill_null(0))
+        weights, is_rounded, lost = typed_weights(batch[table.used[2]], bad, table.options)
         if weights.dtype.kind == "f" and not np.isfinite(weights).all():
             for i in np.flatnonzero(~np.isfinite(weights)).tolist():
                 bad.setdefault(i, (f"weight `{weights[i]}` is not finite", SKIP_HINT))
     left_out = SkippedRows()
+    if lost and (table.options.skips or not bad or min(lost) < min(bad)):
+        i = min(lost)
+        raise lost[i](f"`{files.redacted(table.url)}` row {n_before + i + 1}")
     if bad:
         place = f"`{files.redacted(table.url)}` row"
         first = min(bad)
@@ -367,7 +392,29 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, S
         keep[list(bad)] = False
         ends = [end.filter(pa.array(keep)) if isinstance(end, pa.Array) else end[keep] for end in ends]
         weights = None if weights is None else weights[keep]
-    return EdgeChunk(ends[0], ends[1], weights), left_out
+    return EdgeChunk(ends[0], ends[1], weights, is_rounded), left_out
+
+
+def typed_weights(
+    column: pa.Array, bad: Collection[int], options: ReadOptions
+) -> tuple[np.ndarray, bool, RowErrors]:
+    """Return the weights in `column` (n,), whether one is rounded as for `EdgeChunk`, and errors as `convert_cells`.
+
+    The weights of the rows `bad` are meaningless. Decimals are read as they are written, so with the rules of text.
+    """
+    lost: RowErrors = {}
+    if not pa.types.is_decimal(column.type):
+        return np.asarray(column.fill_null(0)), False, lost
+    is_good = np.ones(len(column), bool)
+    is_good[list(bad)] = False
+    texts = pc.if_else(
+        pa.array(is_good), pc.cast(column, pa.large_string()), pa.scalar("0", pa.large_string())
+    )
+    # Zeros at the end are no digits: 2.500 has one place, and 2.000 is an integer.
+    texts = pc.replace_substring_regex(texts, r"(\.[0-9]*?)0+$", r"\1")
+    texts = pc.replace_substring_regex(texts, r"\.$", "")
+    weights, is_rounded = to_weights(texts, options, {}, lost)
+    return weights, is_rounded, lost
 
 
 SKIP_HINT = Text(
@@ -378,10 +425,31 @@ SKIP_HINT = Text(
 
 
 def _to_names(column: pa.Array, bad: dict[int, tuple[str, str]]) -> pa.Array:
-    names = pc.cast(_plain(column), pa.large_string()).fill_null("")
+    plain = _plain(column)
+    names = _uuid_texts(plain) if is_uuid(plain.type) else pc.cast(plain, pa.large_string())
+    names = names.fill_null("")
     for i in true_rows(pc.equal(names, "")):
         bad.setdefault(i, ("a vertex id is empty", SKIP_HINT))
     return names
+
+
+def _uuid_texts(column: pa.Array) -> pa.Array:
+    """Return UUIDs (n,) in their canonical form, such as `00112233-4455-6677-8899-aabbccddeeff`.
+
+    Nulls are texts without a meaning.
+    """
+    n, storage = len(column), column.storage
+    content = np.frombuffer(storage.buffers()[1] or b"", np.uint8)
+    content = content[16 * storage.offset : 16 * (storage.offset + n)].reshape(n, 16)
+    texts = np.full((n, 36), ord("-"), np.uint8)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    texts[:, _UUID_DIGITS] = digits[np.stack([content >> 4, content & 15], axis=2).reshape(n, 32)]
+    offsets = np.arange(n + 1) * 36
+    return pa.LargeStringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(texts))
+
+
+#: The places of the digits in the text of a UUID.
+_UUID_DIGITS = np.delete(np.arange(36), (8, 13, 18, 23))
 
 
 def _to_ids(column: pa.Array, bad: dict[int, tuple[str, str]]) -> np.ndarray:

@@ -42,6 +42,26 @@ def first_one_way(
     return -1
 
 
+@njit(nogil=True)
+def has_both_ways(row_offsets: np.ndarray, col_indices: np.ndarray) -> bool:
+    """Return whether an edge in the sorted rows of all vertices has its reverse, of any weight. Loops are left out."""
+    for u in range(len(row_offsets) - 1):
+        for e in range(row_offsets[u], row_offsets[u + 1]):
+            v = np.intp(col_indices[e])
+            if v >= u:
+                break
+            lo, hi = row_offsets[v], row_offsets[v + 1]
+            while lo < hi:
+                mid = (lo + hi) >> 1
+                if col_indices[mid] < u:
+                    lo = mid + 1
+                else:
+                    hi = mid
+            if lo < row_offsets[v + 1] and col_indices[lo] == u:
+                return True
+    return False
+
+
 def random_keys() -> np.ndarray:
     """Return new keys for `reverse_difference`."""
     return np.frombuffer(secrets.token_bytes(16), np.uint64) | np.array([1, 0], np.uint64)

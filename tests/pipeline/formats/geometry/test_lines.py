@@ -158,7 +158,9 @@ def test_lines_of_several_parts(roads, read, refused):
 def test_a_text_that_may_be_the_weight(roads, read, refused):
     """If a column may be meant, the length of the lines is not taken instead."""
     path = roads(ROADS, length=["1 km", "2 km", "3 km"])
-    assert refused(path)[0].endswith("column `length` has type string, weights are integers or floats")
+    assert refused(path)[0].endswith(
+        "column `length` has type string, weights are integers, floats or decimals"
+    )
     geometry = "geometry" if path.suffix == ".parquet" else "geom"
     assert read(path, weight_column=geometry).rows() == LENGTHS
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-import decimal
+import datetime
 import gzip
+import uuid
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -126,13 +128,14 @@ FAULTS = [
     ({"u": [1, 3], "v": [1, 2], "w": [1, float("inf")]}, " row 2: weight `inf` is not finite", SKIP_HINT),
     (
         {"u": [1.5], "v": [2]},
-        ": column `u` has type double, ids are integers or strings",
+        ": column `u` has type double, ids are integers, strings or UUIDs",
         "choose other columns with `graph.columns`",
     ),
     (
-        {"u": [1], "v": [2], "w": [decimal.Decimal("1.5")]},
-        ": column `w` has type decimal128(2, 1), weights are integers or floats",
-        "choose another column with `graph.weights.column`, or none",
+        {"u": [1], "v": [2], "w": [datetime.date(2026, 1, 1)]},
+        ": column `w` has type date32[day], weights are integers, floats or decimals",
+        "choose a column of numbers with `graph.weights.column`, or convert this one; none gives every edge the same "
+        "weight",
     ),
     (
         {"u": [1], "v": ["x"]},
@@ -151,6 +154,31 @@ FAULTS = [
         "check that this is the file you mean",
     ),
 ]
+
+
+def test_decimals_and_integers_in_several_files(save, read):
+    """Decimals are read as in text. Rows that are left out do not change the type of the others."""
+    decimals = [Decimal("1.500"), None, Decimal("2.000")]
+    columns = {"u": pa.array([1, 2, 3], pa.int64()), "v": [2, 3, 4]}
+    for kind in (pa.decimal32(7, 3), pa.decimal64(12, 3), pa.decimal128(30, 3), pa.decimal256(60, 3)):
+        a = save({**columns, "w": pa.array(decimals, kind)}, "a")
+        found = read(a, save({"u": [4], "v": [5], "w": [7]}, "b"), unreadable="skip")
+        assert found.rows() == [(1, 2, 1.5), (3, 4, 2.0), (4, 5, 7.0)]
+        assert found.skipped.lines == ["`a` row 2: column `w` is null: [2, 3, None]"]
+    assert read(save({"u": [4], "v": [5], "w": pa.array([Decimal("2.0")])})).weights.dtype == np.int64
+
+
+@pytest.mark.parametrize("rows", [slice(0, 3), slice(1, 3)])
+def test_uuids_are_texts(save, read, rows):
+    given = [uuid.uuid4() for _ in range(4)]
+    ends = [pa.array([each.bytes for each in some], pa.uuid()) for some in (given[:3], given[1:])]
+    table = pa.table({"u": ends[0], "v": ends[1]})
+    texts = list(map(str, given))
+    assert read(save(table.slice(rows.start), writer=write_arrow_file)).rows() == [
+        *zip(texts[rows], texts[1:][rows], strict=True)
+    ]
+    nulls = pa.table({"u": pa.array([given[0].bytes, None], pa.uuid()), "v": ends[1].slice(0, 2)})
+    assert read(save(nulls), unreadable="skip").rows() == [(texts[0], texts[1])]
 
 
 @pytest.mark.parametrize(("columns", "message", "hint"), FAULTS)

@@ -161,6 +161,15 @@ def test_the_first_edge_without_its_reverse(rows, first):
     assert (None if found < 0 else listed(*csr)[found][:2]) == first
 
 
+@settings(deadline=None)
+@given(edges)
+def test_an_edge_and_its_reverse(rows):
+    """The reverse may have another weight; a loop is not its own reverse."""
+    offsets, cols, _ = build(rows, 13)
+    ends = {(u, v) for u, v, _ in rows if u != v}
+    assert reverses.has_both_ways(offsets, cols) == any((v, u) in ends for u, v in ends)
+
+
 @pytest.mark.parametrize("pattern", ["random", "sorted", "reversed", "equal", "organ-pipe", "two-values"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_long_row_is_sorted_whatever_its_order(pattern, dtype):
