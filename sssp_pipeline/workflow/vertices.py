@@ -123,7 +123,7 @@ def vertices_contradictions(
     name = dotted(path)
     if len(kinds) > 1:
         both = " and ".join(f"`{kind}`" for kind in kinds)
-        hint = f"keep one; `--set '{name}={{…}}'` replaces all"
+        hint = f"keep one; `--set '{name}={{…}}'` replaces all of a workflow file"
         yield Contradiction((*path, kinds[1]), f"`{name}` has {both}", hint)
     elif not kinds and not given.keys() - section.model_fields.keys():
         known = ", ".join(f"`{kind}`" for kind in section.KINDS)

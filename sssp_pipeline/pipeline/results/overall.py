@@ -32,9 +32,9 @@ def overall_numbers(
 ) -> dict[str, Any]:
     """Return what `run.json` has under "overall", in the unit of the input.
 
-    `largest_distance` is the largest one from a source to a vertex that it reaches; None without sources. `diameter` and
-    `radius`, the largest and the least eccentricity, are there only if every vertex is a source and reaches every
-    vertex. `histogram`, if the run has one, has a dictionary for each bucket.
+    `largest_distance` is from a source to a vertex that it reaches; None without sources. `diameter` and `radius`, the
+    largest and the least eccentricity, are there only if every vertex is a source and reaches every vertex.
+    `histogram`, if the run has one, has a dictionary for each bucket.
 
     Parameters
     ----------

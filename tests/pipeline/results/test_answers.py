@@ -223,7 +223,7 @@ def test_a_diameter_needs_all_vertices_as_sources_that_reach_all():
     row_of_each = rows_of()[[0, 3]]
     assert whole["overall"] == {"largest_distance": int(row_of_each[row_of_each < 2**31].max())}
     Path("edges.csv").write_text("source,target,weight\nv0,v1,1\nv1,v2,2\nv2,v0,4\n")
-    ring = "graph.store=ring", "output.path=ring-run", "sources={all: true}"
+    ring = "graph.store=ring", "output.path=ring-run"
     assert solved("output: {path: run}", *ring)[1]["overall"] == {
         "largest_distance": 6,
         "diameter": 6,
@@ -232,7 +232,7 @@ def test_a_diameter_needs_all_vertices_as_sources_that_reach_all():
     assert verdict_of("ring-run")["refuted"] is None
     for cut in ("solve.cutoff=5", "sources={ids: [v0, v1]}"):
         overall = solved("output: {path: run}", *ring, cut, overwrite=True)[1]["overall"]
-        assert "diameter" not in overall and "radius" not in overall
+        assert not {"diameter", "radius"} & overall.keys()
     Path("edges.csv").write_text("source,target,weight\nv0,v1,1\n")
     no_path_back = solved("output: {path: other}", "graph.store=other-graph")[1]["overall"]
     assert no_path_back == {"largest_distance": 1}
