@@ -34,8 +34,12 @@ class SsspError(Exception):
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
-class InputError(SsspError):
-    """A file, a value or a path from the user cannot be used; exit code 2."""
+class InputError(SsspError, ValueError):
+    """A file, a value or a path from the user cannot be used; exit code 2.
+
+    It is a `ValueError`, which SciPy raises in such cases. So `except ValueError` catches it too: a block that may raise
+    it and means another `ValueError` begins with `except InputError: raise`.
+    """
 
     exit_code = 2
 
