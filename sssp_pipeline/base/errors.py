@@ -37,8 +37,8 @@ class SsspError(Exception):
 class InputError(SsspError, ValueError):
     """A file, a value or a path from the user cannot be used; exit code 2.
 
-    It is a `ValueError`, which SciPy raises in such cases. So `except ValueError` catches it too: a block that may raise
-    it and means another `ValueError` begins with `except InputError: raise`.
+    It is a `ValueError`, as SciPy and NumPy raise it. So `except ValueError` catches it too: code that means another
+    `ValueError` has `except InputError: raise` before it.
     """
 
     exit_code = 2

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile, shortened
