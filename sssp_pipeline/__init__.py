@@ -41,6 +41,7 @@ _NAMES = {
     "base.errors": ("InputError", "SsspError"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -50,4 +51,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted(__all__)

@@ -16,6 +16,7 @@ import typer
 from sssp_pipeline import __version__
 from sssp_pipeline.base import interrupts
 from sssp_pipeline.commands import bench, first_steps, stages, stored
+from sssp_pipeline.commands.command_line import OnceCommand, OnceGroup
 from sssp_pipeline.commands.console import open_streams
 from sssp_pipeline.commands.session import PROGRAM, print_answer, process, reporting, stdout_failure
 
@@ -48,6 +49,7 @@ def _example(words: str) -> str:
 
 app = typer.Typer(
     name=PROGRAM,
+    cls=OnceGroup,
     help="Exact shortest paths from many sources over big graphs: edge lists in, distances in Parquet out.",
     epilog=_example("run roads.csv --from 17 --out results"),
     no_args_is_help=True,
@@ -85,14 +87,14 @@ def _top(
 
 
 for _command, _words in COMMANDS:
-    app.command(epilog=_example(_words))(_command)
+    app.command(cls=OnceCommand, epilog=_example(_words))(_command)
 _bench = typer.Typer(
     help="Measure solvers on graphs, and make tables and figures like those of the papers.",
     epilog=_example("bench run bench.yaml --output measured"),
     no_args_is_help=True,
 )
 for _command, _words in BENCH_COMMANDS:
-    _bench.command(epilog=_example(_words))(_command)
+    _bench.command(cls=OnceCommand, epilog=_example(_words))(_command)
 app.add_typer(_bench, name="bench")
 
 

@@ -242,6 +242,13 @@ def test_a_small_run_and_a_look_at_it_load_what_they_use(tmp_path):
     assert loaded_by(tmp_path, "inspect", store) == (0, set())
 
 
+def test_the_package_offers_its_names_and_no_others():
+    assert dir(sssp_pipeline) == sorted(sssp_pipeline.__all__)
+    offered = {name: getattr(sssp_pipeline, name) for name in dir(sssp_pipeline)}
+    assert {"solve", "InputError", "__version__"} < offered.keys()
+    assert not {"Any", "annotations", "import_module", "TYPE_CHECKING"} & offered.keys()
+
+
 #: What solves, and what writes and checks distances.
 AFTER_INGEST = (
     *("kernels.registry", "kernels.contract.solver", "kernels.cpu", "kernels.gpu", "kernels.hierarchy"),

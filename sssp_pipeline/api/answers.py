@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sssp_pipeline.api.calls import Take, filling
+from sssp_pipeline.api.calls import Take, check_memory, filling
 from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for
-from sssp_pipeline.api.ids import Ids, vertices_of
+from sssp_pipeline.api.ids import Ids, sources_of, vertices_of
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.base.vertex_ids import digest_of, listed
@@ -64,7 +64,9 @@ def reduce(
         As for `solve`; `options` are its `cutoff`, `solver`, `weight`, `columns`, `directed` and `dtype`.
     values
         Any of "reached", "max_distance" (the eccentricity), "mean_distance", "sum_distance", "closeness" (Wasserman and
-        Faust) and "harmonic" (the sum of 1/distance).
+        Faust) and "harmonic" (the sum of 1/distance). All follow paths from the source. NetworkX's
+        `closeness_centrality` and `harmonic_centrality` follow the paths to a vertex: on a directed graph they are
+        the closeness here of the reversed graph, `graph.T` of a matrix and `graph.reverse()` of NetworkX.
     within
         Radii in the unit of the weights. For each, the vertices at most this far are counted, the source included.
     amounts
@@ -168,7 +170,7 @@ def reduce_per_vertex(
             with merging:
                 over.merge(words, solution.over_sources, named.graph.weight_dtype)
 
-        _solve(named, vertices_of(sources, named.ids, "source"), output, options, take)
+        _solve(named, sources_of(sources, named.ids, named.graph.n_vertices), output, options, take)
         every = np.arange(named.graph.n_vertices, dtype=np.uint32)
         return per_vertex.table(words, every, named.ids, named.graph.traits)
 
@@ -222,7 +224,10 @@ def _common(
 def _answer(named: NamedGraph, sources: Any, output: TableOutput, options: Options) -> pa.Table:
     """Return the table of `output` for `sources`. It raises the errors of `solve`."""
     n_vertices = named.graph.n_vertices
-    of_sources = vertices_of(sources, named.ids, "source")
+    of_sources = sources_of(sources, named.ids, n_vertices)
+    check_memory(
+        len(of_sources), output.n_columns(n_vertices), 8, "ask for fewer sources or values in a call"
+    )
     words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
     _solve(named, of_sources, output, options, filling((words, lambda part: part.distances)))
     return output.table(named.ids.originals(of_sources), words, named.ids, n_vertices)

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import free_memory_bytes
+from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy.shared import offered_traits
@@ -29,6 +32,8 @@ from sssp_pipeline.workflow.models import Solve
 _DIRECT_S = 0.002
 #: The expected seconds of a part on a CPU. After Ctrl-C, parts under way go on for about this long.
 _PART_S = 0.25
+#: A result of this size is made without a look at the free memory, which takes as long as a small search.
+_SMALL_BYTES = 1 << 28
 
 _default_solve = cache(Solve)
 
@@ -90,6 +95,17 @@ def solve_sources(
         return [metrics for part in pool.map(solve_part, firsts) for metrics in part]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def check_memory(n_rows: int, n_columns: int, bytes_each: int, hint: str) -> None:
+    """Raise `InputError` if a result (n_rows, n_columns) with `bytes_each` per element is above the free memory."""
+    needed = n_rows * n_columns * bytes_each
+    if needed > _SMALL_BYTES and needed > (free := free_memory_bytes()):
+        raise InputError(
+            f"{plural(n_rows, 'source')} x {plural(n_columns, 'value')} take {in_bytes(needed)}, "
+            f"and {in_bytes(free)} of memory are free",
+            hint=hint,
+        )
 
 
 def filling(*arrays: tuple[Any, Callable[[Any], Any]]) -> Take:

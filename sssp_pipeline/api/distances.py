@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sssp_pipeline.api.argument_names import naming, of_solve
@@ -48,7 +49,8 @@ class Distances:
     -----
     `solve` makes it. Tables have a row for each source and vertex: `source`, `vertex`, `distance`, and `predecessor` if
     predecessors were asked for. There, unreached vertices have NULL. pyarrow, DuckDB and others read the object itself
-    through `__arrow_c_stream__`. NumPy, PyTorch and others read the array of `numpy()` through `__dlpack__`.
+    through `__arrow_c_stream__`. `np.asarray` returns the array of `numpy()`, and PyTorch and others read it through
+    `__dlpack__`.
 
     Distances that stay on the GPU (`on_device` of `solve`) are copied to host memory when a form other than `cupy()`
     is first asked for. Through `__dlpack__`, others read the array of `cupy()`.
@@ -117,13 +119,42 @@ class Distances:
         table = metrics_table(metrics, self.sources, 0, Place("", device, 1), self._scale)
         return table.drop_columns(list(_OF_RUNS))
 
-    def numpy(self) -> np.ndarray:
-        """Return the distances (S, V) or (S, T) in the type of the weights, with `unreached` for unreached vertices.
+    def numpy(self, unreached: float | None = None) -> np.ndarray:
+        """Return the distances (S, V) or (S, T) in the type of the weights.
 
         The array belongs to this object. It is a copy only if the distances stay on the GPU. Distances of a graph store
         with a scale are float64.
+
+        Parameters
+        ----------
+        unreached
+            The value for unreached vertices, such as `np.inf` or `np.nan`. The array is then a copy, and integers
+            become float64. None keeps the type, in which `self.unreached` stands for "unreached": of an integer type it
+            is the largest value, which no mean or maximum should count.
+
+        Raises
+        ------
+        InputError
+            With `unreached`, a distance is an integer beyond 2^53, which float64 may not hold exactly.
         """
-        return self._rows
+        if unreached is None:
+            return self._rows
+        is_missing = self._rows == self.unreached
+        reached = np.where(is_missing, 0, self._rows)
+        if reached.dtype.kind != "f":
+            low, high = int(reached.min(initial=0)), int(reached.max(initial=0))
+            if max(-low, high) > LARGEST:
+                raise InputError(
+                    f"a distance is {high if high > LARGEST else low}, which float64 may not hold exactly",
+                    hint='use `.numpy()`, whose integers are exact, or `dtype="float64"` to round weights',
+                )
+            reached = reached.astype(np.float64)
+        reached[is_missing] = unreached
+        return reached
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        """Return the array of `numpy()` for `np.asarray` and other functions of NumPy."""
+        return np.array(self._rows, dtype, copy=copy)
 
     def cupy(self) -> Any:
         """Return the distances as an array of CuPy. If they are not on the GPU already, they are copied there.
@@ -175,19 +206,8 @@ class Distances:
         """
         import xarray as xr
 
-        is_missing = self._rows == self.unreached
-        reached = np.where(is_missing, 0, self._rows)
-        if reached.dtype.kind != "f":
-            low, high = int(reached.min(initial=0)), int(reached.max(initial=0))
-            if max(-low, high) > LARGEST:
-                raise InputError(
-                    f"a distance is {high if high > LARGEST else low}, which float64 may not hold exactly",
-                    hint='use `.numpy()`, whose integers are exact, or `dtype="float64"` to round weights',
-                )
-            reached = reached.astype(np.float64)
-        reached[is_missing] = np.nan
         coordinates = {"source": self._labels(self._sources), "vertex": self._labels(self._columns)}
-        return xr.DataArray(reached, coordinates, ("source", "vertex"), "distance")
+        return xr.DataArray(self.numpy(np.nan), coordinates, ("source", "vertex"), "distance")
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the distances of reached pairs as a sparse array (S, V) or (S, T); distances of 0 are stored too."""

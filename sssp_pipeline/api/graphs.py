@@ -174,16 +174,28 @@ def open_store(url: str | os.PathLike[str], *, weight: str | None = None) -> Sto
     return StoredGraph(os.fspath(url), read_manifest(os.fspath(url), weight=weight))
 
 
+def _as_arrow(table: Any) -> pa.Table:
+    """Return the table as one of Arrow; raise `InputError` if a column cannot be one, such as text and integers."""
+    try:
+        return pa.table(table)
+    except (pa.ArrowException, OverflowError) as error:
+        raise InputError(
+            f"the table cannot be read: {'; '.join(map(str, error.args))}",
+            hint="give each column one type: `frame[column].astype(str)` makes text of ids",
+        ) from error
+
+
 def _of_table(
     table: Any, weight: str | None, columns: tuple[str, str], mirror: bool, dtype: Dtype | None
 ) -> NamedGraph:
-    edges = pa.table(table)
+    edges = _as_arrow(table)
     how = table_of(
         "table",
         edges.schema,
         ReadOptions(source_column=columns[0], target_column=columns[1], weight_column=weight or "none"),
     )
-    batches = edges.select(how.used).to_batches()
+    used = edges.select(how.used)
+    batches = used.to_batches() or [pa.RecordBatch.from_pylist([], schema=used.schema)]
     starts = accumulate((len(batch) for batch in batches), initial=0)
     chunks = [to_chunk((how, start, batch))[0] for start, batch in zip(starts, batches, strict=False)]
     with Spill(sys.maxsize) as in_memory:
@@ -254,5 +266,7 @@ def _typed(
         n_before += len(chunk)
     weights = [cast(np.ndarray, chunk.weights) for chunk in chunks]
     values = np.concatenate(weights) if weights else np.empty(0, np.int64)
+    if dtype is None and not len(values) and values.dtype.kind == "f":
+        return values  # no weight says more than the type
     chosen = facts.type_of(Weights(dtype=dtype or "auto", scale=None), values.dtype, place)
     return values.astype(chosen.dtype, copy=False)

@@ -135,3 +135,23 @@ def vertices_of(given: Any, ids: Ids, what: str) -> np.ndarray:
     # NumPy's integers are no `int`.
     plain = [vertex_id.item() if isinstance(vertex_id, np.generic) else vertex_id for vertex_id in given]
     return ids.vertices(plain, what)
+
+
+def sources_of(given: Any, ids: Ids, n_vertices: int) -> np.ndarray:
+    """Return the sources (S,) uint32: as `vertices_of`, or every vertex if `given` is "all".
+
+    Raises
+    ------
+    InputError
+        An id is not in the graph, or a vertex is called "all".
+    """
+    if not (isinstance(given, str) and given == "all"):
+        return vertices_of(given, ids, "source")
+    try:
+        ids.vertices(["all"], "source")
+    except InputError:
+        return np.arange(n_vertices, dtype=np.uint32)
+    raise InputError(
+        "`all` could be every vertex, or the vertex that is called `all`",
+        hint='write `["all"]` for this vertex, or list the ids of all vertices',
+    )

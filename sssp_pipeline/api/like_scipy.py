@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.api.argument_names import naming, of_dijkstra
-from sssp_pipeline.api.calls import filling, solve_sources
+from sssp_pipeline.api.calls import check_memory, filling, solve_sources
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import InputError
@@ -15,6 +15,8 @@ from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 
 #: "No vertex" in the predecessors and sources that SciPy returns.
 NONE = -9999
+#: What to do if the result is too large.
+_FEWER = "give fewer `indices`, take `sp.reduce` or `sp.nearest`, or write files with `sp.run`"
 
 
 @naming(of_dijkstra)
@@ -64,8 +66,8 @@ def dijkstra(
     Raises
     ------
     InputError
-        The matrix is not square or does not hold real numbers, a source is not a vertex, `limit` is negative, or an
-        integer distance does not fit 64 bits.
+        The matrix is not square or does not hold real numbers, a source is not a vertex, `limit` is negative, an
+        integer distance does not fit 64 bits, or the result is larger than the free memory.
     NegativeCycleError
         A source reaches a cycle of negative length. Other negative weights are solved exactly, which SciPy's function
         does not promise.
@@ -82,6 +84,7 @@ def dijkstra(
     if min_only:
         return _from_nearest(graph, np.unique(sources), options)
     shape = len(sources.ravel()), graph.n_vertices
+    check_memory(*shape, 8 + 4 * bool(return_predecessors), _FEWER)
     distances = np.empty(shape)
     predecessors = np.empty(shape, np.int32) if return_predecessors else None
     take = filling(

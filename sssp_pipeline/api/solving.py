@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sssp_pipeline.api.calls import filling
+from sssp_pipeline.api.calls import check_memory, filling
 from sssp_pipeline.api.distances import Distances
 from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for
-from sssp_pipeline.api.ids import vertices_of
+from sssp_pipeline.api.ids import sources_of, vertices_of
 from sssp_pipeline.api.matrices import is_of_cupy
 from sssp_pipeline.api.paths import PathTree
 from sssp_pipeline.base.errors import InputError
@@ -19,6 +19,9 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import rows_on_device
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+
+#: What to do if the result is too large.
+_FEWER = "solve fewer sources in a call, give `targets`, take `sp.reduce` or `sp.nearest`, or write files with `sp.run`"
 
 
 def solve(
@@ -55,7 +58,7 @@ def solve(
           are integers or strings.
         - the path or URL of a graph store, or what `open_store` returned.
     sources
-        Ids of vertices: one id, or several in any kind of sequence. A source may occur twice.
+        Ids of vertices: one id, or several in any kind of sequence. A source may occur twice. "all" means every vertex.
     targets
         Ids of the vertices whose distances are returned, in this order. None means every vertex.
     cutoff
@@ -94,14 +97,15 @@ def solve(
     ------
     InputError
         The graph, an id or an option cannot be used; or a shortest path is longer than the type holds
-        (`PathTooLongError`); or a source reaches a negative cycle (`NegativeCycleError`).
+        (`PathTooLongError`); or a source reaches a negative cycle (`NegativeCycleError`); or the result is larger than
+        the free memory.
     SsspError
         The memory of the GPU is too small; or there is no GPU, and the distances are to stay on it.
     """
     with naming_for(graph):
         named = graph_of(graph, weight, columns, directed, dtype)
         csr, ids = named.graph, named.ids
-        of_sources = vertices_of(sources, ids, "source")
+        of_sources = sources_of(sources, ids, csr.n_vertices)
         of_targets = None if targets is None else vertices_of(targets, ids, "target")
         wanted = EveryVertex() if of_targets is None else Targets(of_targets)
         # A path leads through other vertices than the targets. So predecessors need whole rows, which are cut below.
@@ -111,6 +115,8 @@ def solve(
         into: Any = None
         if _stays_on_device(on_device, graph, named, solver, predecessors):
             into = rows_on_device(csr, shape, csr.weight_dtype)
+        else:
+            check_memory(*shape, csr.weight_dtype.itemsize + 4 * predecessors, _FEWER)
         options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics, into=into)
         rows = np.empty(shape, csr.weight_dtype) if into is None else into
         before = np.empty(shape, np.uint32) if predecessors else None

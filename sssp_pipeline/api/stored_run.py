@@ -79,11 +79,11 @@ class StoredRun:
 
     @property
     def overall(self) -> dict[str, Any]:
-        """Numbers over all sources: `diameter` and `radius`, and `histogram` if the run has one.
+        """Numbers over all sources: `largest_distance`, and `histogram` if the run has one.
 
-        The diameter is the largest distance from a source to a vertex that it reaches, and the radius the least
-        eccentricity of a source; both are None without sources. The histogram has a dictionary for each bucket, with
-        `from`, `to` and `count`.
+        The first is the largest distance from a source to a vertex that it reaches; None without sources. If every
+        vertex is a source and reaches every vertex, there are `diameter` and `radius` too. The histogram has a
+        dictionary for each bucket, with `from`, `to` and `count`.
         """
         return dict(self.record.get("overall", {}))
 

@@ -34,8 +34,12 @@ class SsspError(Exception):
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
-class InputError(SsspError):
-    """A file, a value or a path from the user cannot be used; exit code 2."""
+class InputError(SsspError, ValueError):
+    """A file, a value or a path from the user cannot be used; exit code 2.
+
+    It is a `ValueError`, as SciPy and NumPy raise it. So `except ValueError` catches it too: code that means another
+    `ValueError` has `except InputError: raise` before it.
+    """
 
     exit_code = 2
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import typer
 
@@ -31,8 +31,8 @@ class Process:
     is_own: bool = False
     #: When it began its command, as `time.perf_counter()` says it; None if it does other things too.
     began: float | None = None
-    #: The options that an interrupted run with a date in its path needs to continue in the same folder.
-    resume_options: list[str] = field(default_factory=list)
+    #: The folder of a run with a date in its path, which an interrupted run continues; None without a date.
+    dated_folder: str | None = None
     #: The console of the command. Its moving line is removed before an answer is printed.
     console: Console | None = None
 
@@ -110,7 +110,7 @@ def reporting(
             exit_code=1,
         ) from None
     except KeyboardInterrupt:
-        again = resume_command(PROGRAM, sys.argv[1:], process.resume_options)
+        again = resume_command(PROGRAM, sys.argv[1:], process.dated_folder)
         shell.interrupted(again, EXIT_INTERRUPTED)
         if as_json:
             _print_failure("interrupted", "run the same command again to go on", EXIT_INTERRUPTED)

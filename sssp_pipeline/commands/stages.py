@@ -162,7 +162,7 @@ def _load(
         check_workflow_name(save_as)
     workflow = workflow_of(inputs, sources, targets, out, overrides, needs_input=needs_input)
     if workflow.is_dated:
-        process.resume_options.extend(["--set", f"output.path={workflow.resolved()['output']['path']}"])
+        process.dated_folder = workflow.resolved()["output"]["path"]
     progress.about(run=redacted(workflow.output.path), name=workflow.name)
     if save_as is not None:
         from sssp_pipeline.workflow.yaml_text import workflow_yaml

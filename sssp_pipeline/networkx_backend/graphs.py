@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any, cast
@@ -62,9 +63,25 @@ class BackendGraph:
         np.cumsum(np.fromiter(map(len, adjacency.values()), np.int64, n_vertices), out=self._row_offsets[1:])
         ends = map(self.vertex_of.__getitem__, chain.from_iterable(adjacency.values()))
         self._col_indices = np.fromiter(ends, np.uint32, int(self._row_offsets[-1]))
-        #: The attributes of each edge; of a multigraph, a dictionary of them for its parallel edges.
-        self._attributes = [found for of_node in adjacency.values() for found in of_node.values()]
-        self._weighted: dict[tuple[Any, bool], WeightedGraph | str] = {}
+        attributes = [found for of_node in adjacency.values() for found in of_node.values()]
+        addresses = np.fromiter(map(id, attributes), np.uint64, len(attributes))
+        _, first, self._place_of_edge = np.unique(addresses, return_index=True, return_inverse=True)
+        #: The attributes of the edges, each dictionary once: both directions of an edge share one. Of a multigraph, a
+        #: dictionary of the attributes of parallel edges. They are in the order of memory, so that reading is fast.
+        self._attributes = [attributes[edge] for edge in first.tolist()]
+        self._weighted: dict[tuple[Any, bool], _Kept] = {}
+        self._is_used = False
+
+    def current(self) -> BackendGraph:
+        """Return the graph for one call: itself, or, of a view that an earlier call used, a new conversion.
+
+        NetworkX keeps a converted graph with its original, and drops it when a method changes the original. A view
+        changes with the graph behind it, and is not told.
+        """
+        if self._is_used and hasattr(self.original, "_graph"):
+            return BackendGraph(self.original)
+        self._is_used = True
+        return self
 
     # ---- what NetworkX and the functions of the backend ask of a graph ----
 
@@ -98,25 +115,27 @@ class BackendGraph:
     def weighted(self, weight: Weight, *, inward: bool = False) -> WeightedGraph:
         """Return the edges with their weights, each reversed if `inward`; an edge whose weight is None is left out.
 
+        The weights are read at each call, since a program may change them in the dictionaries of the graph.
+
         Raises
         ------
         NotImplementedError
             A weight is not a number, or sums of the weights are not the same here as in NetworkX.
         """
         inward = inward and self.is_directed()
-        key = (weight, inward)
-        # A function may return something else at the next call.
-        found = None if callable(weight) else self._weighted.get(key)
-        if found is None:
-            try:
-                found = self._made(weight, inward)
-            except _UnusableError as error:
-                found = str(error)
-            if not callable(weight):
-                self._weighted[key] = found
-        if isinstance(found, str):
-            raise NotImplementedError(found)
-        return found
+        try:
+            if callable(weight):  # it may return something else at the next call
+                return self._made(self._values_of_function(weight, inward), None, inward)
+            values = None if weight is None else self._values(weight)
+            # 1 and 1.0 are equal, and make integers and floats of distances.
+            kinds = set(map(type, values or ()))
+            kept = self._weighted.get((weight, inward))
+            if kept is None or kept.kinds != kinds or kept.values != values:
+                kept = _Kept(self._made(values, self._place_of_edge, inward), values, kinds)
+                self._weighted[weight, inward] = kept
+            return kept.graph
+        except _UnusableError as error:
+            raise NotImplementedError(str(error)) from error
 
     def for_dijkstra(self, weight: Weight, *, inward: bool = False) -> WeightedGraph:
         """Return `weighted`; raises `NotImplementedError` also if a weight is negative."""
@@ -136,32 +155,56 @@ class BackendGraph:
             )
         return found
 
-    def _made(self, weight: Weight, inward: bool) -> WeightedGraph:
+    def _made(self, found: list[Any] | None, place_of_edge: np.ndarray | None, inward: bool) -> WeightedGraph:
+        """Return the edges with the weights `found`, at `place_of_edge` (E,) or in the order of the edges."""
         offsets, ends = self._row_offsets, self._col_indices
         values, is_float, is_edge = np.ones(len(ends), np.uint32), False, None
-        if weight is not None:
-            values, is_float, is_edge = _as_array(self._values(weight, inward), len(self))
+        if found is not None:
+            values, is_float, is_edge = _as_array(found, len(self))
+            if place_of_edge is not None:
+                values = values[place_of_edge]
+                is_edge = None if is_edge is None else is_edge[place_of_edge]
         if is_edge is not None:
             offsets = np.concatenate([[0], np.cumsum(is_edge)])[offsets]
             ends, values = ends[is_edge], values[is_edge]
         graph = CsrGraph(offsets, ends, searched_weights(values, len(self)))
         return WeightedGraph(_reversed(graph) if inward else graph, is_float, is_edge is not None)
 
-    def _values(self, weight: Weight, inward: bool) -> list[Any]:
-        """Return the weight of each edge as NetworkX finds it; raises `_UnusableError` where it finds none."""
-        try:
-            if callable(weight):
-                function = weight if not inward else lambda u, v, found: weight(v, u, found)
-                degrees = np.diff(self._row_offsets)
-                starts = chain.from_iterable(map(repeat, self.nodes, degrees.tolist()))
-                ends = map(self.nodes.__getitem__, self._col_indices.tolist())
-                return list(map(function, starts, ends, self._attributes))
+    def _values(self, weight: Hashable) -> list[Any]:
+        """Return the weight in each of `_attributes` as NetworkX finds it; else raise `_UnusableError`."""
+        with _as_unusable():
             if self.is_multigraph():
                 return [min(edge.get(weight, 1) for edge in edges.values()) for edges in self._attributes]
             return [found.get(weight, 1) for found in self._attributes]
-        # NetworkX raises the same, if its search comes to this edge.
-        except Exception as error:
-            raise _UnusableError(f"the weight of an edge raises {type(error).__name__}: {error}") from error
+
+    def _values_of_function(self, weight: Callable[[Any, Any, Any], Any], inward: bool) -> list[Any]:
+        """Return the weight of each edge; raises `_UnusableError` if the function raises."""
+        function = weight if not inward else lambda u, v, found: weight(v, u, found)
+        degrees = np.diff(self._row_offsets)
+        starts = chain.from_iterable(map(repeat, self.nodes, degrees.tolist()))
+        ends = map(self.nodes.__getitem__, self._col_indices.tolist())
+        with _as_unusable():
+            return list(
+                map(function, starts, ends, map(self._attributes.__getitem__, self._place_of_edge.tolist()))
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """The edges of an earlier call, and the weights that it read with their types."""
+
+    graph: WeightedGraph
+    values: list[Any] | None
+    kinds: set[type]
+
+
+@contextmanager
+def _as_unusable() -> Iterator[None]:
+    """Raise `_UnusableError` for any error of a weight: NetworkX raises the same, if its search comes to this edge."""
+    try:
+        yield
+    except Exception as error:
+        raise _UnusableError(f"the weight of an edge raises {type(error).__name__}: {error}") from error
 
 
 class _UnusableError(Exception):

@@ -36,7 +36,9 @@ def __getattr__(name: str) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         module = "paths" if "dijkstra" in name or "bellman_ford" in name else "measures"
         function = getattr(import_module(f"sssp_pipeline.networkx_backend.{module}"), name)
-        return function(*args, **{key: value for key, value in kwargs.items() if key in _ARGUMENTS})
+        known = {key: value for key, value in kwargs.items() if key in _ARGUMENTS}
+        graph = known.pop("G") if "G" in known else args[0]
+        return function(graph.current(), *args[1:], **known)
 
     return run
 

@@ -57,6 +57,8 @@ class Document:
     unexpanded: dict[Path, str] = field(default_factory=dict)
     #: The nodes that have no value. The value is None there.
     faults: list[Mistake] = field(default_factory=list)
+    #: The values that the command line sets, and the words that set each. No other word may replace one.
+    set_by: dict[Path, str] = field(default_factory=dict)
 
     def read(self, text: str, path: Path, place: Callable[[int], str]) -> Any:
         """Return the value of the YAML `text`, which is at `path`; `place` names a line, counted from 1."""
@@ -71,9 +73,10 @@ class Document:
             ) from error
 
     def override(self, data: dict[str, Any], override: str) -> None:
-        """Put the value of `override`, `key=value`, into `data` in place of the earlier value and its faults.
+        """Put the value of `override`, `key=value`, into `data` in place of the file's value and its faults.
 
-        The value is YAML, or a single mark such as `,`.
+        The value is YAML, or a single mark such as `,`. Raises `InputError` if the override is no such text, or the
+        command line sets the value twice.
         """
         key, equals, text = override.partition("=")
         place = f"`--set {key}`"
@@ -85,7 +88,14 @@ class Document:
                 f"`--set {redacted(override)}` names no key",
                 hint="write `--set KEY=VALUE`: `--set solve.delta=500`",
             )
-        depth = len(path)
+        words, depth = f"`--set {redacted(override)}`", len(path)
+        for other, earlier in self.set_by.items():
+            both = min(path, other, key=len)
+            if path[: len(both)] == other[: len(both)]:
+                raise InputError(
+                    f"{earlier} and {words} both set `{'.'.join(map(str, both))}`",
+                    hint="leave one of them out",
+                )
         self.places = {p: v for p, v in self.places.items() if p[:depth] != path}
         self.unexpanded = {p: v for p, v in self.unexpanded.items() if p[:depth] != path}
         self.faults = [fault for fault in self.faults if fault.path[:depth] != path]
@@ -98,6 +108,15 @@ class Document:
         is_mark = text.strip() in _MARKS
         section[path[-1]] = text.strip() if is_mark else self.read(text, path, lambda _: place)
         self.places[path] = place
+        self.note_set(path, section[path[-1]], words)
+
+    def note_set(self, path: Path, value: Any, words: str) -> None:
+        """Note that `words` of the command line set `value` at `path`; of a section, each value in it."""
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                self.note_set((*path, key), inner, words)
+        else:
+            self.set_by[path] = words
 
     def place(self, path: Path) -> str | None:
         """Return the place of `path`, or of the innermost section around it whose place is known."""

@@ -42,8 +42,8 @@ def workflow_from_options(
     Raises
     ------
     InputError
-        A value could be an id or a file, or contradicts another. Also as `load_workflow`; faults name the option in
-        place of a line.
+        A value could be an id or a file, or contradicts another; or two words set one value. Also as
+        `load_workflow`; faults name the option in place of a line.
     """
     document = Document(environ)
     data: dict[str, Any] = {"version": 1, "name": _name_of(edges[0])}
@@ -51,12 +51,19 @@ def workflow_from_options(
     document.places["graph",] = f"`{redacted(edges[0])}`"
     for i, url in enumerate(edges):
         document.places["graph", "input", i] = f"`{redacted(url)}`"
+    # `--set 'graph.input=${NAME}'` may name the variable with the secret of the same URL.
+    if not any(re.match(r"graph\.input=.*\$\{", override) for override in overrides):
+        document.note_set(("graph", "input"), edges, f"`{redacted(edges[0])}`")
     data["sources"] = _vertices_of("--from", sources)
     document.places["sources",] = "`--from`"
+    document.note_set(("sources",), data["sources"], f"`--from {redacted(sources[0])}`")
     if output is not None:
         data["output"] = {"path": output}
         document.places["output",] = "`--out`"
+        document.note_set(("output", "path"), output, f"`--out {redacted(output)}`")
     chosen = _vertices_of("--to", targets)
+    if targets:
+        document.note_set(("output", "targets"), chosen, f"`--to {redacted(targets[0])}`")
     if chosen != {"all": True} and targets:
         data.setdefault("output", {})["targets"] = chosen
         document.places["output", "targets"] = "`--to`"

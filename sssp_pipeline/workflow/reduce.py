@@ -71,7 +71,8 @@ class Reduce(Section):
 
     values: Annotated[tuple[ReducedValue, ...], Field(strict=False)] = ()
     """Any of `reached`, `max_distance` (the eccentricity), `mean_distance`, `sum_distance`, `closeness` (Wasserman and
-    Faust) and `harmonic` (the sum of 1/distance)."""
+    Faust) and `harmonic` (the sum of 1/distance). All follow paths from the source. NetworkX's
+    closeness follows the paths to it: for that, set `graph.directed: reversed`."""
 
     within: Annotated[tuple[Radius, ...], Field(strict=False)] = ()
     """Radii in the unit of the weights. For each, the vertices at most this far are counted, the source included."""

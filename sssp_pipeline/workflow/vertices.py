@@ -85,6 +85,10 @@ class Vertices(Section):
     """What to do with ids that are not in the graph. `error` stops and names them. `skip` leaves them out and counts
     them."""
 
+    repeated: Literal["error", "drop"] = "error"
+    """What to do with ids that are named again. `error` stops and names them. `drop` keeps the first of each and counts
+    the others."""
+
     @property
     def kind(self) -> str:
         """The key that is set."""
@@ -109,6 +113,7 @@ _USED_BY: dict[str, tuple[Any, tuple[str, ...]]] = {
     "column": (None, ("file",)),
     "header": (None, ("file",)),
     "unknown": ("error", ("file", "ids")),
+    "repeated": ("error", ("file", "ids")),
     "order": ("ascending", ("file", "ids", "points")),
 }
 
@@ -123,7 +128,7 @@ def vertices_contradictions(
     name = dotted(path)
     if len(kinds) > 1:
         both = " and ".join(f"`{kind}`" for kind in kinds)
-        hint = f"keep one; `--set '{name}={{…}}'` replaces all"
+        hint = f"keep one; `--set '{name}={{…}}'` replaces all of a workflow file"
         yield Contradiction((*path, kinds[1]), f"`{name}` has {both}", hint)
     elif not kinds and not given.keys() - section.model_fields.keys():
         known = ", ".join(f"`{kind}`" for kind in section.KINDS)

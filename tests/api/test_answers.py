@@ -79,6 +79,23 @@ def test_the_nearest_have_ids_in_the_order_of_distance_and_id():
     assert sp.nearest(MATRIX, 0, 1, targets=[])["vertex"].to_pylist() == [None]
 
 
+@pytest.mark.parametrize("call", [sp.solve, sp.reduce, sp.nearest, sp.reduce_per_vertex])
+def test_all_stands_for_every_vertex(call):
+    more = {sp.solve: {}, sp.nearest: {"k": 2}, sp.reduce_per_vertex: {"values": "reached_by"}}
+    given = more.get(call, {"values": "closeness"})
+    every = call(ROADS, ["Ayr", "Bude", "Cork", "Deal"], **given)
+    assert pa.table(call(ROADS, "all", **given)) == pa.table(every)
+
+
+def test_closeness_is_that_of_networkx_on_the_reversed_graph():
+    graph = nx.gnp_random_graph(30, 0.1, seed=5, directed=True)
+    closeness = sp.reduce(graph.reverse(), "all", ["closeness", "harmonic"])
+    true = nx.closeness_centrality(graph)
+    assert closeness["closeness"].to_pylist() == pytest.approx(list(true.values()), rel=1e-12)
+    true = nx.harmonic_centrality(graph)
+    assert closeness["harmonic"].to_pylist() == pytest.approx([true[node] for node in graph], rel=1e-12)
+
+
 def test_graphs_of_objects_and_graph_stores(tmp_path):
     grid = nx.grid_2d_graph(3, 3)
     amounts = {"vertex": [(0, 1), (2, 2)], "people": [7, 9]}

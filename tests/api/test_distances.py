@@ -50,6 +50,64 @@ def test_xarray_does_not_round():
     assert sp.solve(ss.csr_array(([2**53], ([0], [1])), (3, 3)), 0).to_xarray()[0, 1] == 2**53
 
 
+# ---- NumPy ----
+
+
+def test_numpy_takes_the_object_for_its_array():
+    found = sp.solve(MATRIX, [3, 0])
+    assert np.shares_memory(np.asarray(found), found.numpy())
+    assert not np.shares_memory(np.array(found), found.numpy())
+    assert np.asarray(found, "float32").dtype == np.float32
+    assert np.max(found, axis=1).tolist() == [found.unreached, 2]
+    with pytest.raises(ValueError, match="copy"):
+        np.array(found, np.float64, copy=False)
+
+
+def test_another_value_may_stand_for_unreached():
+    found = sp.solve(MATRIX, [3, 0])
+    with_inf = found.numpy(unreached=np.inf)
+    assert with_inf.dtype == np.float64
+    np.testing.assert_array_equal(with_inf, [[np.inf, np.inf, np.inf, 0], [0, 1, 2, 2]])
+    assert found.numpy(-1)[0].tolist() == [-1, -1, -1, 0]
+    assert found.numpy()[0, 0] == found.unreached == 2**32 - 1
+    floats = sp.solve(MATRIX, [3], dtype="float32")
+    assert floats.numpy(unreached=np.nan).dtype == np.float32
+    assert floats.numpy()[0, 0] == np.inf
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        lambda dtype: ss.csr_array((2, 2), dtype=dtype),
+        lambda dtype: np.zeros((2, 2), dtype),
+        lambda dtype: ROADS[:0].assign(km=np.empty(0, dtype)),
+    ],
+    ids=["sparse", "dense", "table"],
+)
+def test_a_graph_without_edges_keeps_its_floats(graph, dtype):
+    found = sp.solve(graph(dtype), "all").numpy()
+    assert found.dtype == dtype
+    assert np.isinf(found).sum() == found.size - len(found)
+
+
+def test_a_result_that_memory_cannot_hold_is_an_error_with_its_size(error_of):
+    n = 3_000_000
+    large = ss.csr_array(([1.5], ([0], [1])), (n, n))
+    for call, size, hint in (
+        (lambda: sp.solve(large, "all"), "72,000.0 GB", "solve fewer sources in a call, give `targets`"),
+        (
+            lambda: sp.solve(large, "all", predecessors=True),
+            "108,000.0 GB",
+            "take `sp.reduce` or `sp.nearest`",
+        ),
+        (lambda: sp.dijkstra(large), "72,000.0 GB", "give fewer `indices`"),
+    ):
+        found = error_of(call)
+        assert found.message.startswith(f"3,000,000 sources x 3,000,000 values take {size}, and ")
+        assert hint in found.hint
+
+
 # ---- DLPack ----
 
 

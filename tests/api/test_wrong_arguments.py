@@ -39,8 +39,19 @@ def roads(tmp_path, monkeypatch):
             "give an array of SciPy or NumPy; `sp.solve` takes other graphs",
         ),
         (lambda store: sp.solve(store, 1, cutoff="5"), "cutoff is '5'", "cutoff is a number"),
+        (
+            lambda store: sp.solve(pd.DataFrame({"from": [1, "b"], "to": [2, 3]}), 1),
+            "the table cannot be read: Could not convert 'b' with type str: tried to convert to int64; "
+            "Conversion failed for column from with type object",
+            "give each column one type: `frame[column].astype(str)` makes text of ids",
+        ),
+        (
+            lambda store: sp.solve(pd.DataFrame({"from": ["all"], "to": ["b"]}), "all"),
+            "`all` could be every vertex, or the vertex that is called `all`",
+            'write `["all"]` for this vertex, or list the ids of all vertices',
+        ),
     ],
-    ids=["file", "array-of-edges", "store-as-matrix", "cutoff"],
+    ids=["file", "array-of-edges", "store-as-matrix", "cutoff", "mixed-ids", "a-vertex-called-all"],
 )
 def test_the_hint_says_what_to_write(roads, call, message, hint, error_of):
     found = error_of(call, roads)

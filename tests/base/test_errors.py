@@ -25,6 +25,12 @@ def test_errors_travel_between_processes(error, code):
     assert getattr(copy.hint, "parts", None) == getattr(error.hint, "parts", None)
 
 
+def test_an_error_of_the_input_is_a_value_error():
+    with pytest.raises(ValueError, match="a"):
+        raise errors.InputError("a", hint="b")
+    assert not issubclass(errors.RefutedError, ValueError)
+
+
 def test_a_suggestion_is_made_only_where_one_is_close():
     assert errors.did_you_mean("adss", ["adds", "dijkstra"]) == "did you mean `adds`? "
     assert errors.did_you_mean("zzz", ["adds", "dijkstra"]) == ""
@@ -89,6 +95,20 @@ def may_be_none(
             and value.id in {target.id for target in assigned.targets if isinstance(target, ast.Name)}
         )
     return False
+
+
+def test_no_block_takes_its_own_input_error_for_another_value_error():
+    caught = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Try):
+                continue
+            kinds = [ast.unparse(handler.type) if handler.type else "" for handler in node.handlers]
+            first = next((kind for kind in kinds if "ValueError" in kind or "InputError" in kind), "")
+            raised = [child for child in ast.walk(ast.Module(node.body, [])) if isinstance(child, ast.Raise)]
+            if "ValueError" in first and any("InputError(" in ast.unparse(child) for child in raised):
+                caught.append(f"{path.name} line {node.lineno}")
+    assert caught == []
 
 
 def test_every_error_says_what_to_do():

@@ -347,6 +347,30 @@ def test_a_failure_is_an_object_where_json_is_asked_for(at):
 
 
 @pytest.mark.medium
+@pytest.mark.parametrize(
+    "words",
+    [
+        "path r --from 1 --to 5 --to=6",
+        "run e.txt --from 1 --out 5 --out 6",
+        "verify r --store 5 --store 6",
+        "bench report l --output 5 --output 6",
+    ],
+)
+def test_an_option_of_one_value_that_is_given_twice_is_refused(words):
+    result = invoke(*words.split())
+    assert result.exit_code == 2
+    option = words.split()[-2]
+    option = "--to" if option == "5" else option
+    assert f"`{option} 5` and `{option} 6`: only one `{option}` is allowed" in re.sub(
+        "[ │\n]+", " ", result.stderr
+    )
+
+
+def test_a_misspelled_command_is_answered_with_the_nearest_one():
+    result = invoke("veryfy", "run")
+    assert (result.exit_code, "Did you mean 'verify'?" in result.stderr) == (2, True)
+
+
 def test_quiet_leaves_the_answer_out_and_json_keeps_it(at):
     result = invoke("run", "w.yaml", "-q")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")

@@ -136,6 +136,31 @@ def test_plan_ingest_and_solve_take_the_same_words(at):
             "write `--set KEY=VALUE`: `--set solve.delta=500`",
         ),
         (
+            "edges.txt --from 1 --out r --set sources.ids=[2]",
+            "`--from 1` and `--set sources.ids=[2]` both set `sources.ids`",
+            "leave one of them out",
+        ),
+        (
+            "edges.txt --from 1 --out r --set 'sources={all: true}'",
+            "`--from 1` and `--set sources={all: true}` both set `sources`",
+            "leave one of them out",
+        ),
+        (
+            "edges.txt --from 1 --out r --to 3 --set output.targets.ids=[2]",
+            "`--to 3` and `--set output.targets.ids=[2]` both set `output.targets.ids`",
+            "leave one of them out",
+        ),
+        (
+            "edges.txt --from 1 --out r --set output.path=s",
+            "`--out r` and `--set output.path=s` both set `output.path`",
+            "leave one of them out",
+        ),
+        (
+            "edges.txt --from 1 --out r --set solve.batch=2 --set solve.batch=2",
+            "`--set solve.batch=2` and `--set solve.batch=2` both set `solve.batch`",
+            "leave one of them out",
+        ),
+        (
             "edges.txt --from 1 --out r --save-workflow saved.txt",
             "`saved.txt` would not be taken for a workflow file",
             "name it with .yaml at its end",
@@ -185,4 +210,4 @@ def test_what_goes_on_is_the_same_command_without_what_was_for_once(at):
     assert done.stderr.endswith(f"    {go_on}\n")
     assert json.loads(done.stdout)["exit_code"] == 130
     for once in (["--save-workflow=t.yaml"], ["--overwrite"], ["--overwrite", "--save-workflow", "t.yaml"]):
-        assert resume_command("sssp-pipeline", [words[0], *once, *words[1:]], []) == go_on
+        assert resume_command("sssp-pipeline", [words[0], *once, *words[1:]], None) == go_on

@@ -86,7 +86,7 @@ def test_what_is_skipped_is_told_and_recorded(tmp_path, listener):
     (tmp_path / "targets.csv").write_text("name,target\nx,4\ny,12\nz,1\n")
     workflow = made(
         tmp_path,
-        sources={"ids": [11, 3, 20], "unknown": "skip"},
+        sources={"ids": [11, 3, 20, 3], "unknown": "skip", "repeated": "drop"},
         output={
             "path": str(tmp_path / "run"),
             "targets": {"file": str(tmp_path / "targets.csv"), "unknown": "skip"},
@@ -96,16 +96,19 @@ def test_what_is_skipped_is_told_and_recorded(tmp_path, listener):
     run(workflow, said)
     assert "skipped 2 sources that are not in the graph: `11`, `20`" in said.lines
     assert "skipped 1 target that is not in the graph: `12`" in said.lines
-    assert [event.get("level") for event in said.events].count("warning") == 2
+    assert "dropped 1 source that had been named before" in said.lines
+    assert [event.get("level") for event in said.events].count("warning") == 3
     record = json.loads((tmp_path / "run/run.json").read_text())
     assert record["skipped"] == {
         "sources": 2,
         "targets": 1,
         "vertices": 0,
         "first": {"sources": ["11", "20"], "targets": ["12"]},
+        "repeated": {"sources": 1},
     }
     assert (record["sources"], record["targets"]) == (1, 2)
     report = (tmp_path / "run/report.html").read_text()
     assert "Skipped 2 sources not in the graph: 11, 20." in report
+    assert "Dropped 1 source that had been named before." in report
     assert "Skipped 1 target not in the graph: 12." in report
     assert pq.read_table(tmp_path / "run/distances")["vertex"].to_pylist() == [4, 1]

@@ -246,3 +246,29 @@ def test_all_pairs_solves_rows_when_they_are_asked_for(monkeypatch):
 @pytest.mark.parametrize("name", ["center", "periphery", "diameter", "radius", "eccentricity"])
 def test_measures_of_an_empty_graph(name, kind):
     assert outcome(of_backend, name, kind()) == outcome(of_networkx, name, kind())
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
+def test_a_weight_that_is_changed_in_its_dictionary_counts_at_the_next_call(kind):
+    graph = nx.path_graph(30, kind)
+    nx.set_edge_attributes(graph, 1, "weight")
+    attributes = list(graph.edges(data=True))[7][2]
+    kept = interface.convert_from_nx(graph)  # as NetworkX keeps it
+    for changed in (1, 100, 1.0, None, 0.5, "absent"):
+        attributes["weight"] = changed
+        if changed == "absent":
+            del attributes["weight"]
+        for name, *arguments in (("dijkstra_path_length", 0, 29), ("closeness_centrality", 29, "weight")):
+            ours = outcome(getattr(interface, name), kept, *arguments)
+            assert ours == outcome(of_networkx, name, graph, *arguments)
+    attributes["weight"] = 40
+    assert interface.bellman_ford_path_length(kept, 0, 29) == 68
+
+
+def test_a_view_has_the_changes_of_its_graph():
+    graph = nx.path_graph(30)
+    views = [graph.subgraph(range(25)), nx.subgraph_view(graph), graph.to_directed(as_view=True)]
+    kept = [interface.convert_from_nx(view) for view in views]
+    for length in (24, 1):
+        assert [interface.dijkstra_path_length(view, 0, 24) for view in kept] == 3 * [length]
+        graph.add_edge(0, 24)

@@ -9,7 +9,7 @@ import pytest
 from sssp_pipeline.workflow.from_command_line import workflow_from_options
 
 #: Keys of `sources` that say nothing of which vertices are meant.
-OTHERS = {"order", "unknown"}
+OTHERS = {"order", "unknown", "repeated"}
 
 
 @pytest.fixture(autouse=True)

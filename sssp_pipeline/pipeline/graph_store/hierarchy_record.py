@@ -195,6 +195,8 @@ def read_record(store: str) -> HierarchyRecord:
                 hint=f"use the release that wrote it; or {BUILD_AGAIN}",
             )
         return HierarchyRecord.model_validate(content)
+    except InputError:
+        raise
     except ValueError as error:
         raise damaged_record(url, error, BUILD_AGAIN) from error
 

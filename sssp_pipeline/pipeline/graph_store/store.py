@@ -206,6 +206,8 @@ def parse_manifest(text: bytes, store: str, url: str) -> StoreManifest:
             problem = f"another release: its {MANIFEST} {found} `{place_in_record(error)}`"
             raise of_another_release(problem) from error
         raise damaged_record(url, error, INGEST_AGAIN) from error
+    except InputError:
+        raise
     except ValueError as error:
         raise damaged_record(url, error, INGEST_AGAIN) from error
 

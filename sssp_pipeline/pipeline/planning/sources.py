@@ -23,7 +23,7 @@ from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Ver
 
 @dataclass
 class Skipped:
-    """The ids that `unknown: skip` left out because no vertex has them."""
+    """The ids that `unknown: skip` left out because no vertex has them, and those that `repeated: drop` left out."""
 
     #: How many sources and targets were left out.
     sources: int = 0
@@ -32,6 +32,8 @@ class Skipped:
     vertices: int = 0
     #: The first `MAX_LISTED` ids of each kind, as text.
     first: dict[str, list[str]] = field(default_factory=dict)
+    #: How many ids of each kind were left out because they had been named before.
+    repeated: dict[str, int] = field(default_factory=dict)
 
     def add(self, what: str, unknown: Sequence[int | str]) -> None:
         """Count the ids `unknown`; `what` is "source", "target" or "vertex"."""
@@ -41,6 +43,8 @@ class Skipped:
 
     def sentences(self) -> Iterator[str]:
         """Yield a sentence for the log about the ids of each kind that were left out, if there are any."""
+        for name, n in self.repeated.items():
+            yield f"dropped {plural(n, name[:-1])} that had been named before"
         for name, first in self.first.items():
             n = getattr(self, name)
             one = {"vertices": "vertex"}.get(name, name[:-1])
@@ -56,7 +60,7 @@ class VertexSelection:
     ids: VertexIds
     #: Returns the graph. It is called only for degrees and reach.
     load: Callable[[], CsrGraph]
-    #: Collects the ids that `unknown: skip` leaves out.
+    #: Collects the ids that `unknown: skip` and `repeated: drop` leave out.
     skipped: Skipped = field(default_factory=Skipped)
     #: Finds the vertices of points, and collects what it found. Only points need it.
     snap: Callable[[Points, str], np.ndarray] | None = None
@@ -131,7 +135,7 @@ class VertexSelection:
         Raises
         ------
         InputError
-            An id is not in the graph, or named twice.
+            An id is not in the graph, or named twice, and `spec` does not leave it out.
         """
         ids = self.ids
         vertices = ids.find(named)
@@ -153,13 +157,26 @@ class VertexSelection:
                     hint=ids.range_hint(),
                 )
             self.skipped.add(what, unknown)
-        return _without_repeats(vertices[vertices >= 0], place, what, ids), vertices >= 0
+        return self._without_repeats(vertices[vertices >= 0], spec, key, place, what), vertices >= 0
+
+    def _without_repeats(
+        self, vertices: np.ndarray, spec: Vertices | Amounts, key: str, place: str, what: str
+    ) -> np.ndarray:
+        """Return the first of each of `vertices`; raise `InputError` if there are others, and `spec` keeps them."""
+        unique, firsts, counts = np.unique(vertices, return_index=True, return_counts=True)
+        if len(unique) == len(vertices):
+            return vertices
+        if isinstance(spec, Vertices) and spec.repeated == "drop":
+            self.skipped.repeated[f"{what}s"] = len(vertices) - len(unique)
+            return vertices[np.sort(firsts)]
+        error = _repeats_error(unique, firsts, counts, place, what, self.ids)
+        drop = f"; `{key}.repeated: drop` keeps the first of each" if isinstance(spec, Vertices) else ""
+        raise InputError(error.message, hint=f"{error.hint}{drop}")
 
 
-def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds) -> np.ndarray:
-    unique, firsts, counts = np.unique(vertices, return_index=True, return_counts=True)
-    if len(unique) == len(vertices):
-        return vertices
+def _repeats_error(
+    unique: np.ndarray, firsts: np.ndarray, counts: np.ndarray, place: str, what: str, ids: VertexIds
+) -> InputError:
     again = np.flatnonzero(counts > 1)
     again = again[np.argsort(firsts[again])]
     first = ids.names(unique[again[:MAX_LISTED]])
@@ -167,7 +184,7 @@ def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds
         message = f"{place}{what} `{first[0]}` is named {int(counts[again[0]])} times"
     else:
         message = f"{place}{plural(len(again), what)} are named more than once: {listed(first, len(again))}"
-    raise InputError(message, hint="name each once" if len(again) > 1 else "name it once")
+    return InputError(message, hint="name each once" if len(again) > 1 else "name it once")
 
 
 def _check_enough(n_wanted: int, n_vertices: int, key: str, what: str) -> None:

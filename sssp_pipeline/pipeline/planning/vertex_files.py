@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.tables.parquet import is_uuid
@@ -175,6 +176,8 @@ class IdFile(ColumnFile):
             is_file = content.startswith(ARROW_FILE_MAGIC)
             table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
             return [(table.column_names[index], table.column(index)) for index in choose(table.column_names)]
+        except InputError:
+            raise
         except (pa.ArrowException, OSError, ValueError, LookupError) as error:
             problem = f" cannot be read as Parquet or Arrow: {error}"
             raise self._error(problem, "write the file again") from error

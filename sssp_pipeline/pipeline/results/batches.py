@@ -156,8 +156,9 @@ class RunBatches:
     def commit(self, batch: int) -> Commit:
         """Return the commit of a batch; raises `InputError` if it is missing or damaged."""
         path = self.path(commit_file(batch))
+        content = files.read_bytes(path)
         try:
-            return commits.Commit.of_bytes(files.read_bytes(path))
+            return commits.Commit.of_bytes(content)
         except ValueError as error:
             raise InputError(f"`{files.redacted(path)}` is damaged: {error}", hint=AGAIN) from error
 

@@ -126,5 +126,7 @@ def opened(stored: StoredFile) -> Iterator[pq.ParquetFile]:
             # On a disk it gains nothing, and its threads may outlive Python.
             ahead = not files.is_local(url)
             yield pq.ParquetFile(handle, metadata=metadata, pre_buffer=ahead, page_checksum_verification=True)
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(f"`{files.redacted(url)}` is damaged: {error}", hint=REPAIR) from error

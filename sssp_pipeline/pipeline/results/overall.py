@@ -5,13 +5,14 @@ They are extremes and sums of integers, so they depend on no order: not on batch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels.contract.solver import metrics_column
 from sssp_pipeline.pipeline.graph_store.units import LARGEST
 from sssp_pipeline.pipeline.results.distance_files import opened
@@ -23,27 +24,36 @@ _SHOWN_BUCKETS = 12
 
 
 def overall_numbers(
-    folder: RunFolder, metrics: pa.Table, output: RowOutput, n_batches: int, dtype: np.dtype
+    folder: RunFolder,
+    metrics: pa.Table,
+    output: RowOutput,
+    batches: Sequence[np.ndarray],
+    traits: GraphTraits,
 ) -> dict[str, Any]:
     """Return what `run.json` has under "overall", in the unit of the input.
 
-    `diameter` is the largest distance from a source to a vertex that it reaches, `radius` the least eccentricity of a
-    source; both None without sources. `histogram`, if the run has one, has a dictionary for each bucket.
+    `largest_distance` is from a source to a vertex that it reaches; None without sources. `diameter` and `radius`, the
+    largest and the least eccentricity, are there only if every vertex is a source and reaches every vertex.
+    `histogram`, if the run has one, has a dictionary for each bucket.
 
     Parameters
     ----------
     metrics
         Of all sources.
-    dtype
-        The type of the weights.
+    batches
+        The sources of each batch, as vertex numbers.
+    traits
+        Of the graph.
     """
-    radius, diameter = _extremes(folder, metrics, n_batches)
-    found: dict[str, Any] = {"radius": radius, "diameter": diameter}
-    if dtype.kind != "f" and output.form.scale is None and n_batches:
+    least, largest = _extremes(folder, metrics, len(batches))
+    found: dict[str, Any] = {"largest_distance": largest}
+    if batches and _is_all_pairs(metrics, batches, traits.n_vertices):
+        found |= {"diameter": largest, "radius": least}
+    if traits.weight_dtype.kind != "f" and output.form.scale is None and batches:
         found = {name: int(value) for name, value in found.items()}
     if buckets := output.histogram_columns:
         counts = np.zeros(len(buckets), np.int64)
-        for batch in range(n_batches):
+        for batch in range(len(batches)):
             with opened(*folder.stored_batch(batch)) as file:
                 table = file.read(columns=list(buckets))
             counts += [pc.sum(table[name]).as_py() or 0 for name in buckets]
@@ -53,30 +63,47 @@ def overall_numbers(
 
 
 def overall_fault(
-    folder: RunFolder, record: dict[str, Any], metrics: pa.Table, output: RowOutput, dtype: np.dtype
+    folder: RunFolder,
+    record: dict[str, Any],
+    metrics: pa.Table,
+    output: RowOutput,
+    batches: Sequence[np.ndarray],
+    traits: GraphTraits,
 ) -> str | None:
     """Return the sentence on the first number in `record` that is not what the files of a finished run give, or None.
 
     NOTE: the exact integers above 2^53 were in files that are gone when a run is finished. Such runs are not checked.
+    Nor are runs of earlier versions, whose `diameter` and `radius` were over any sources.
     """
     largest = pc.max(metrics["max_distance"]).as_py()
-    if "overall" not in record or (largest is not None and largest > LARGEST):
+    stored = record.get("overall", {})
+    if "largest_distance" not in stored or (largest is not None and largest > LARGEST):
         return None
-    for name, true in overall_numbers(folder, metrics, output, record["batches"], dtype).items():
-        stored = record["overall"].get(name)
-        if stored != true:
-            return f"`run.json`: stored {name} {stored}, true {name} {true}"
+    true = overall_numbers(folder, metrics, output, batches, traits)
+    for name in {**true, **stored}:
+        if name not in true or stored.get(name) != true[name]:
+            return f"`run.json`: stored {name} {stored.get(name)}, true {name} {true.get(name)}"
     return None
 
 
 def overall_facts(overall: dict[str, Any], unit: str | None) -> Iterator[tuple[str, str]]:
     """Yield names and texts of what `overall_numbers` returned, or of {}; `unit` is the unit of the weights."""
-    for name in ("diameter", "radius"):
+    names = {"diameter": "diameter", "radius": "radius"}
+    if "diameter" not in overall:
+        names = {"largest_distance": "largest distance from these sources"}
+    for name, text in names.items():
         if overall.get(name) is not None:
-            yield name, f"{overall[name]:,}{f' {unit}' if unit else ''}"
+            yield text, f"{overall[name]:,}{f' {unit}' if unit else ''}"
     if buckets := overall.get("histogram"):
         shown = [f"{b['from']} to {b['to']}: {b['count']:,}" for b in buckets[:_SHOWN_BUCKETS]]
         yield "pairs by distance", ", ".join(shown) + (", …" if len(buckets) > _SHOWN_BUCKETS else "")
+
+
+def _is_all_pairs(metrics: pa.Table, batches: Sequence[np.ndarray], n_vertices: int) -> bool:
+    """Return whether every vertex is a source and reaches every vertex. Several points may be at one vertex."""
+    if metrics.num_rows < n_vertices or pc.min(metrics["reached"]).as_py() < n_vertices:
+        return False
+    return len(np.unique(np.concatenate(batches))) == n_vertices
 
 
 def _extremes(folder: RunFolder, metrics: pa.Table, n_batches: int) -> tuple[Any, Any]:

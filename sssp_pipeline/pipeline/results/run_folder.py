@@ -122,12 +122,13 @@ class RunFolder(RunBatches):
         content = files.read_if_there(self.path(IDENTITY))
         with suppress(ValueError):
             return None if content is None else record_content(content)
+        plain = None
         with suppress(ValueError, RecursionError):
             plain = json.loads(content or b"")
-            if plain == _REMOVED:
-                return _REMOVED
-            if isinstance(plain, dict) and CHECKSUM not in plain:
-                raise self._of_another_release()
+        if plain == _REMOVED:
+            return _REMOVED
+        if isinstance(plain, dict) and CHECKSUM not in plain:
+            raise self._of_another_release()
         return None
 
     def write_identity(self) -> None:
@@ -372,6 +373,8 @@ def _run_content(url: str) -> dict[str, Any]:
             )
         run = record_content(content)
         _check_keys(run, _RUN_KEYS)
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"`{files.redacted(url)}` is damaged: {error}", hint=OVERWRITE) from error
     return run

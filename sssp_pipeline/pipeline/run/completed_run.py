@@ -108,8 +108,8 @@ def _verdict_on(
     verifying = Verifying(stored, batches, output, folder, record["identity"], retries, progress, mode)
     verdict = verifying.verify_on(source)
     if verdict.refuted is None:
-        dtype = stored.manifest.traits.weight_dtype
-        verdict = replace(verdict, refuted=overall_fault(folder, record, metrics, output, dtype))
+        fault = overall_fault(folder, record, metrics, output, batches, stored.manifest.traits)
+        verdict = replace(verdict, refuted=fault)
     return verdict
 
 

@@ -36,6 +36,13 @@ def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     if storage.is_file(url):
         from sssp_pipeline.workflow.from_command_line import workflow_from_options
 
+        if other := next(
+            (o for o in overrides if o.partition("=")[0].split(".")[0] in ("sources", "output")), None
+        ):
+            raise InputError(
+                f"`--set {other.partition('=')[0]}` does not say how an edge list is read",
+                hint="leave it out",
+            )
         return _input_facts(workflow_from_options([url], ["0"], (), "unused", overrides).graph)
     if overrides:
         raise InputError(

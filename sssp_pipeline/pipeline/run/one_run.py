@@ -149,8 +149,7 @@ class OneRun:
         output, traits = self._output, self.stored.manifest.traits
         ids = self.folder.named_ids(self.stored.ids, self._identity)
         metrics = self.folder.finish_metrics(len(self._batches), ids, output.form.scale)
-        dtype = traits.weight_dtype
-        overall = overall_numbers(self.folder, metrics, output, len(self._batches), dtype)
+        overall = overall_numbers(self.folder, metrics, output, self._batches, traits)
         if facts := list(overall_facts(overall, self.stored.manifest.weights.unit)):
             line = "; ".join(f"{name} {text}" for name, text in facts)
             level: Level = "info" if output.shows_overall else "detail"

@@ -12,7 +12,7 @@ import pytest
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.pipeline.planning.sources import VertexSelection
+from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.workflow.vertices import Sources, Vertices
 
 # A path 0-1-…-9, and 10 to 19 on their own; vertex 4 has edges to all of the path.
@@ -276,6 +276,21 @@ def test_a_run_with_only_unknown_ids_is_an_error():
 def test_repeated_ids_are_counted():
     message, _ = refused(listed_in, "119\n105\n100\n105\n119\n")
     assert message == "`sources`: 2 sources are named more than once: `119`, `105`"
+
+
+def test_repeated_ids_can_be_dropped():
+    message, hint = refused(listed_in, "119\n105\n119\n")
+    assert message == "`sources`: source `119` is named 2 times"
+    assert hint == "name it once; `sources.repeated: drop` keeps the first of each"
+    skipped = Skipped()
+    selection = VertexSelection(IDS, lambda: GRAPH, skipped)
+    named = {"ids": (119, 105, 100, 105, 119, 119), "repeated": "drop"}
+    kept = selection.sources(Sources(**named, order="given"))
+    assert IDS.names(kept) == [119, 105, 100]
+    assert selection.sources(Sources(**named)).tolist() == sorted(kept.tolist())
+    assert selection.vertices(Vertices(**named), "output.targets").tolist() == kept.tolist()
+    assert skipped.repeated == {"sources": 3, "targets": 3}
+    assert "dropped 3 sources that had been named before" in skipped.sentences()
 
 
 def test_an_integer_for_a_graph_of_strings_is_told_how_to_write_it():

@@ -182,15 +182,14 @@ def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers, list
     bounds = (0, 12.5, 30, 1000)
     counts = np.sum([numpy_answers.histogram_of(row, bounds) for row in rows], axis=0).tolist()
     assert record["overall"] == {
-        "diameter": max(furthest),
-        "radius": min(furthest),
+        "largest_distance": max(furthest),
         "histogram": [
             {"from": low, "to": high, "count": n}
             for low, high, n in zip(bounds, bounds[1:], counts, strict=False)
         ],
     }
     buckets = f"0 to 12.5: {counts[0]}, 12.5 to 30: {counts[1]}, 30 to 1000: {counts[2]}"
-    assert f"diameter {max(furthest)}; radius 0; pairs by distance {buckets}" in heard.lines
+    assert f"largest distance from these sources {max(furthest)}; pairs by distance {buckets}" in heard.lines
     assert sp.open_run("run").overall == record["overall"] == describe("run")["overall"]
     assert buckets in Path("run/report.html").read_text()
     for more in (
@@ -203,12 +202,12 @@ def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers, list
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("name", ["diameter", "radius", "histogram"])
+@pytest.mark.parametrize("name", ["largest_distance", "histogram", "diameter"])
 def test_verify_finds_a_wrong_number_over_all_sources(name):
     folder, record = solved(REDUCED)
     assert verdict_of()["refuted"] is None
-    true = record["overall"][name]
-    wrong = [{**true[0], "count": 5}, *true[1:]] if name == "histogram" else true + 1
+    true = record["overall"].get(name)
+    wrong = [{**true[0], "count": 5}, *true[1:]] if name == "histogram" else 7
     record["overall"][name] = wrong
     folder.finish(record)
     with pytest.raises(RefutedError) as caught:
@@ -217,18 +216,35 @@ def test_verify_finds_a_wrong_number_over_all_sources(name):
 
 
 @pytest.mark.medium
-def test_every_run_has_a_diameter_and_a_radius_in_the_type_of_its_weights():
+def test_a_diameter_needs_all_vertices_as_sources_that_reach_all():
     two = "sources={ids: [v00, v03]}"
     whole = solved("output: {path: run}", two)[1]
     assert solved("output: {path: alone, distances: none}", two)[1]["overall"] == whole["overall"]
     row_of_each = rows_of()[[0, 3]]
-    furthest = [int(row[row < 2**31].max()) for row in row_of_each]
-    assert whole["overall"] == {"diameter": max(furthest), "radius": min(furthest)}
+    assert whole["overall"] == {"largest_distance": int(row_of_each[row_of_each < 2**31].max())}
+    Path("edges.csv").write_text("source,target,weight\nv0,v1,1\nv1,v2,2\nv2,v0,4\n")
+    ring = "graph.store=ring", "output.path=ring-run"
+    assert solved("output: {path: run}", *ring)[1]["overall"] == {
+        "largest_distance": 6,
+        "diameter": 6,
+        "radius": 3,
+    }
+    assert verdict_of("ring-run")["refuted"] is None
+    for cut in ("solve.cutoff=5", "sources={ids: [v0, v1]}"):
+        overall = solved("output: {path: run}", *ring, cut, overwrite=True)[1]["overall"]
+        assert not {"diameter", "radius"} & overall.keys()
+    Path("edges.csv").write_text("source,target,weight\nv0,v1,1\n")
+    no_path_back = solved("output: {path: other}", "graph.store=other-graph")[1]["overall"]
+    assert no_path_back == {"largest_distance": 1}
+
+
+@pytest.mark.medium
+def test_numbers_over_all_sources_have_the_type_of_the_weights():
     large = 2**53 + 1
     Path("edges.csv").write_text(f"source,target,weight\nv1,v2,{large}\nv2,v1,{large + 2}\n")
     both = "sources={ids: [v1, v2]}", "graph.store=large-graph"
     overall = solved("output: {path: large}", *both)[1]["overall"]
-    assert overall == {"diameter": large + 2, "radius": large}
+    assert overall == {"largest_distance": large + 2, "diameter": large + 2, "radius": large}
     assert verdict_of("large", "certificate")["refuted"] is None
     assert {type(value) for value in overall.values()} == {int}
 

@@ -140,6 +140,8 @@ def _load_arrays(url: str) -> tuple[str, list[int], np.ndarray, np.ndarray, np.n
             first, second, data = (arrays[key] for key in _ARRAYS[layout])
             if not all(isinstance(array, np.ndarray) for array in (first, second, data)):
                 raise ValueError("a member of it is not an array")
+    except InputError:
+        raise
     except _DAMAGES as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

@@ -105,6 +105,8 @@ class OsmFile:
                     hint="extract one day of it with `osmium time-filter`",
                 )
             yield found.with_filter(only)
+        except InputError:
+            raise
         except (RuntimeError, ValueError, osmium.InvalidLocationError) as error:
             for what, hint in _OTHER_VERSIONS.items():
                 if what in str(error):

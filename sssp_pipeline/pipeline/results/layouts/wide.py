@@ -191,6 +191,8 @@ class TiledRows:
         try:
             is_local = files.is_local(self.url)
             return self._mapped[:, first:last] if is_local else self._from_tiles(first, last)
+        except InputError:
+            raise
         except ValueError as error:
             raise InputError(f"`{files.redacted(self.url)}` is cut", hint=AGAIN) from error
 

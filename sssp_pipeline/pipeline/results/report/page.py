@@ -100,6 +100,8 @@ def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]
 
 def _skipped(run: dict[str, Any]) -> Iterable[str]:
     skipped = run.get("skipped", {})
+    for name, n in skipped.get("repeated", {}).items():
+        yield f"Dropped {plural(n, name.removesuffix('s'))} that had been named before."
     for name, ids in skipped.get("first", {}).items():
         some = ", ".join(ids) + (" and others" if skipped[name] > len(ids) else "")
         one = "vertex" if name == "vertices" else name.removesuffix("s")
