@@ -15,47 +15,24 @@ from typing import Any, TypeAlias
 
 from sssp_pipeline.base.error_text import Either, Keys, Text, key
 from sssp_pipeline.base.errors import InputError, did_you_mean
+from sssp_pipeline.pipeline.formats.columns.column_names import (
+    ID_WORDS,
+    INDEX_NAMES,
+    PAIRS,
+    SOURCE_WORDS,
+    TARGET_WORDS,
+    WEAK_PAIRS,
+    WEIGHT_WORDS,
+    are_numbered,
+    has_index,
+    words,
+)
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.reading import ColumnRead
 from sssp_pipeline.storage import files
 
-#: Words for the two ends of an edge, in lower case.
-PAIRS = (
-    *(("source", "target"), ("src", "dst"), ("src", "dest"), ("src", "tgt"), ("src", "trg")),
-    *(("source", "dest"), ("source", "destination"), ("origin", "destination"), ("origin", "dest")),
-    *(("orig", "dest"), ("from", "to"), ("tail", "head"), ("start", "end"), ("begin", "end")),
-    *(("u", "v"), ("von", "nach"), ("fromnode", "tonode"), ("fromid", "toid")),
-    *(("fromnodeid", "tonodeid"), ("sourceid", "targetid"), ("srcid", "dstid")),
-)
-#: Common words that mean an end only if two names differ in nothing else: `node1`, `node2`.
-WEAK_PAIRS = (
-    *(("1", "2"), ("a", "b"), ("i", "j"), ("o", "d")),
-    *(("first", "second"), ("row", "col"), ("row", "column")),
-)
 #: What messages call the ends of an edge if no columns hold them.
 FIXED_ENDS = ("source", "target")
-WEIGHT_WORDS = frozenset(
-    (
-        *("weight", "weights", "w", "wt", "length", "len", "distance", "dist", "cost", "costs", "time"),
-        *("duration", "value", "travel", "traveltime", "impedance", "price", "delay", "latency"),
-        *("minutes", "minute", "mins", "seconds", "secs", "hours", "km", "metres", "meters", "miles"),
-    )
-)
-_SOURCE_WORDS = frozenset(source for source, _ in PAIRS)
-_TARGET_WORDS = frozenset(target for _, target in PAIRS)
-_WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
-#: Words of columns that number or name something. Their numbers are no weights.
-_ID_WORDS = frozenset(
-    (
-        *("id", "ids", "fid", "gid", "oid", "osmid", "uuid", "objectid", "index", "idx", "key", "no", "nr"),
-        *("number", "edge", "link", "arc", "row", "sequence", "x", "y", "lon", "lng", "lat"),
-        *("longitude", "latitude", "code", "zip", "year"),
-    )
-)
-#: The names that pandas gives to the index of a data frame. A CSV has no name for it.
-_INDEX_NAMES = frozenset(("", "Unnamed: 0", "__index_level_0__"))
-#: Names that programs invent for columns without names: 0, 1, 2; f0, f1; _c0; column_1.
-_NUMBERED = re.compile(r"(?:|f|_c|c|col|column_?)\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -96,31 +73,15 @@ class EdgeColumns:
         }
 
 
-def words(name: str) -> tuple[str, ...]:
-    """Return the words of a column's name, in lower case."""
-    return tuple(word.lower() for word in _WORD.findall(name))
-
-
 def names_both_ends(names: Sequence[str]) -> bool:
     """Return whether exactly one pair of `names` means source and target; weak pairs do not count."""
     found = _pairs(names, range(len(names)))
-    return len(found) == 1 and not _SOURCE_WORDS.isdisjoint(words(names[found[0][0]]))
+    return len(found) == 1 and not SOURCE_WORDS.isdisjoint(words(names[found[0][0]]))
 
 
 def may_name_both_ends(names: Sequence[str]) -> bool:
     """Return whether a pair of `names` may mean source and target."""
     return bool(_pairs(names, range(len(names))))
-
-
-def are_numbered(names: Sequence[str]) -> bool:
-    """Return whether a program invented these names for columns that had none; the index of a data frame may be one."""
-    named = [name for name in names if name not in _INDEX_NAMES]
-    return all(_NUMBERED.fullmatch(name) for name in named)
-
-
-def has_index(names: Sequence[str]) -> bool:
-    """Return whether one of the columns is the index of a data frame, which numbers the rows."""
-    return not _INDEX_NAMES.isdisjoint(names)
 
 
 def choose_columns(
@@ -199,7 +160,7 @@ def refuse_unused_numbers(
     `first_cells` are the first cells of the rows: they may number the rows.
     """
     names = columns.names
-    free = [i for i in range(len(names)) if i not in columns.used and names[i] not in _INDEX_NAMES]
+    free = [i for i in range(len(names)) if i not in columns.used and names[i] not in INDEX_NAMES]
     unused = [i for i in free if i in numeric]
     if columns.weight is None or not unused:
         return
@@ -283,7 +244,7 @@ def check_same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
 def _first_two(
     names: Sequence[str], rest: list[int], source: int | None, target: int | None
 ) -> list[tuple[int, int]]:
-    free = (i for i in rest if names[i] not in _INDEX_NAMES)
+    free = (i for i in rest if names[i] not in INDEX_NAMES)
     found = tuple(next(free, -1) if i is None else i for i in (source, target))
     return [] if -1 in found else [(found[0], found[1])]
 
@@ -295,8 +256,8 @@ def _pairs(
     cut = {i: words(name) for i, name in enumerate(names)}
     # `start_time` is not an end of an edge.
     free = [i for i in rest if not WEIGHT_WORDS & set(cut[i])]
-    sources = [i for i in free if _SOURCE_WORDS & set(cut[i]) and not _TARGET_WORDS & set(cut[i])]
-    targets = [i for i in free if _TARGET_WORDS & set(cut[i]) and not _SOURCE_WORDS & set(cut[i])]
+    sources = [i for i in free if SOURCE_WORDS & set(cut[i]) and not TARGET_WORDS & set(cut[i])]
+    targets = [i for i in free if TARGET_WORDS & set(cut[i]) and not SOURCE_WORDS & set(cut[i])]
     if source is not None or target is not None:
         return list(product(sources if source is None else [source], targets if target is None else [target]))
     if len(sources) == 1 and len(targets) == 1:
@@ -332,7 +293,7 @@ def _choose_weight(
 ) -> tuple[int | None, str]:
     """Return the column of the weight, None if no column could be one, and why."""
     if not by_name:
-        left = [i for i in left if names[i] not in _INDEX_NAMES]
+        left = [i for i in left if names[i] not in INDEX_NAMES]
         return (left[0], "by its place") if left else (None, "no weight: there is no third column")
     named = [i for i in left if WEIGHT_WORDS & set(words(names[i]))]
     # A column such as `length_unit` has a word for the weight in its name, but contains no numbers.
@@ -341,7 +302,7 @@ def _choose_weight(
         return candidates[0], "by its name"
     if candidates or any(i in numeric for i in left):
         numbers = [i for i in left if i in numeric]
-        possible = candidates or [i for i in numbers if names[i] not in _INDEX_NAMES] or numbers
+        possible = candidates or [i for i in numbers if names[i] not in INDEX_NAMES] or numbers
         known = (
             f"{len(possible)} columns could be the weight"
             if candidates
@@ -374,7 +335,7 @@ def _likely_ends(
     n_words = [sum(len(words(names[i])) for i in pair) for pair in found]
     if found:
         return found[n_words.index(min(n_words))] if n_words.count(min(n_words)) == 1 else given
-    free = [i for i in rest if names[i] not in _INDEX_NAMES]
+    free = [i for i in rest if names[i] not in INDEX_NAMES]
     may_be_ends = [i for i in free if not WEIGHT_WORDS & set(words(names[i]))]
     if len(may_be_ends) != given.count(None) and len(free) == 3:
         may_be_ends = free[: given.count(None)]
@@ -391,8 +352,8 @@ def _likely_weights(names: Sequence[str], rest: Sequence[int], numeric: Set[int]
     for i in rest:
         found = set(words(names[i]))
         is_named = bool(WEIGHT_WORDS & found)
-        is_id = bool(_ID_WORDS & found) and (not is_named or "id" in found)
-        if i in numeric and names[i] not in _INDEX_NAMES and not is_id:
+        is_id = bool(ID_WORDS & found) and (not is_named or "id" in found)
+        if i in numeric and names[i] not in INDEX_NAMES and not is_id:
             likely.append((not is_named, i))
     return [i for _, i in sorted(likely)]
 

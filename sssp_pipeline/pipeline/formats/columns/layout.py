@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.pipeline.formats.columns.column_names import are_numbered
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     EdgeColumns,
-    are_numbered,
     check_same_columns,
     choose_columns,
     names_both_ends,

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.pipeline.formats.columns.column_names import WEIGHT_WORDS, words
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
-    WEIGHT_WORDS,
     may_name_both_ends,
     names_both_ends,
-    words,
 )
 
 #: Cells that hold no number: there is no edge.

@@ -20,7 +20,7 @@ from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import other_crs, primary_geometry
 from sssp_pipeline.pipeline.formats.streams.local_copy import local_file
-from sssp_pipeline.pipeline.formats.tables.parquet import BatchesOf, checked_batches, record_batches
+from sssp_pipeline.pipeline.formats.tables.record_batches import BatchesOf, checked_batches, record_batches
 from sssp_pipeline.storage import files
 
 _CONVERT = "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326"

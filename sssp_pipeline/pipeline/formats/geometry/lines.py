@@ -20,13 +20,12 @@ from sssp_pipeline.base.lazy import optional_package
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.beginning import Beginning
+from sssp_pipeline.pipeline.formats.columns.column_names import WEIGHT_WORDS, words
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
-    WEIGHT_WORDS,
     EdgeColumns,
     check_same_columns,
     choose_weight,
     may_name_both_ends,
-    words,
 )
 from sssp_pipeline.pipeline.formats.edge_list import (
     Coordinates,
@@ -44,14 +43,13 @@ from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompresse
 from sssp_pipeline.pipeline.formats.streams.magic import PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.tables.parquet import (
     SKIP_HINT,
-    is_numeric,
     read_tables,
-    record_batches,
     table_of,
     typed_edge_list,
     typed_weights,
     weight_dtype_of,
 )
+from sssp_pipeline.pipeline.formats.tables.record_batches import is_numeric, record_batches
 from sssp_pipeline.storage import files
 
 #: What the ends of a line are called. The names stand before the names of the columns.

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sssp_pipeline.base.vertex_ids import listed
-from sssp_pipeline.pipeline.formats.columns.edge_columns import PAIRS
+from sssp_pipeline.pipeline.formats.columns.column_names import PAIRS
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile, shortened
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.pipeline.formats.tables.parquet import _BATCH_BYTES, checked_batches
+from sssp_pipeline.pipeline.formats.tables.record_batches import _BATCH_BYTES, checked_batches
 
 
 def write_parquet(table, name):
