@@ -22,8 +22,8 @@ SWIFT := .swift
 # Azurite, their Azure, has Node packages.
 AZURITE := .azurite
 
-# Many tests wait for a process that they start. So there is one process more than cores: on two cores `make test` takes 13
-# minutes instead of 16. More than 8 gain little, as each of them collects all tests.
+# Many tests wait for a process that they start. So there is one process more than cores: on two cores `make test` takes 9
+# minutes. More than 8 gain little, as each of them collects all tests.
 CORES = $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 PYTEST_OPTIONS = -q -n $$(($(CORES) + 1)) --maxprocesses 8
 QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
