@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import time
 import uuid
 from collections import deque
 from collections.abc import Iterator
@@ -33,8 +34,9 @@ TEMP_PREFIX = ".sssp-partial-"
 #: With the process and a number, it makes a temporary name that no other machine and no other process has.
 _PROCESS = uuid.uuid4().hex[:8]
 _numbers = itertools.count()
-#: Attempts to create a file in a folder that others create and remove.
-_MOST_ATTEMPTS = 10
+#: Attempts to create a file in a folder that others create and remove, and the seconds before the second one, which
+#: double. On a shared folder a machine may see a removed folder for some seconds more.
+_MOST_ATTEMPTS, _FIRST_WAIT_S = 10, 0.01
 #: What a filesystem answers that has no links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
@@ -193,6 +195,7 @@ def create_file(path: str, content: bytes) -> None:
         except FileNotFoundError:  # a process that ends has removed the empty folder
             if attempt == _MOST_ATTEMPTS:
                 raise
+            time.sleep(_FIRST_WAIT_S * 2 ** (attempt - 1))
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise

@@ -18,11 +18,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 #: A driver as the command line starts it, whose lease is short and whose batches are slow.
 DRIVER = """
+import os
 import time
 from sssp_pipeline.storage import lease
 from sssp_pipeline.pipeline.solving import dispatch
 lease.BEAT_S, lease.LEASE_S, solve_task = 0.5, 4.0, dispatch.solve_task
-dispatch.solve_task = lambda task: (time.sleep(0.6), solve_task(task))[1]
+dispatch.solve_task = lambda task: (time.sleep(float(os.environ["TASK_S"])), solve_task(task))[1]
 from sssp_pipeline.cli import main
 main()
 """
@@ -46,9 +47,9 @@ def machines(tmp_path):
 
 
 class Driver:
-    """A run in a process of its own, of a workflow below `place`."""
+    """A run in a process of its own, of a workflow below `place`. Each of its 12 tasks waits for `task_s` seconds."""
 
-    def __init__(self, place: Path, *options: str, seed: int = 1) -> None:
+    def __init__(self, place: Path, *options: str, seed: int = 1, task_s: float = 0.6) -> None:
         plain = {
             "graph": {"input": "generated:grid?rows=30&cols=30&seed=2", "store": str(place / "graph")},
             "sources": {"random": {"count": 24, "seed": seed}},
@@ -61,7 +62,12 @@ class Driver:
         file.write_text(yaml.safe_dump(plain))
         command = [sys.executable, "-c", DRIVER, "run", str(file), *options]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=place.parent
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=place.parent,
+            env=os.environ | {"TASK_S": str(task_s)},
         )
 
     def ended(self) -> tuple[int, str]:
@@ -99,7 +105,7 @@ def undisturbed(tmp_path, driver, digests):
     for seed in (1, 2):
         place = tmp_path / f"alone-{seed}"
         place.mkdir()
-        assert driver(place, seed=seed).ended()[0] == 0
+        assert driver(place, seed=seed, task_s=0.0).ended()[0] == 0
         found[seed] = digests(place / "run")
     return found
 
@@ -114,7 +120,7 @@ def test_the_machines_do_not_see_the_locks_of_each_other(machines):
 
 def test_a_second_driver_is_refused_and_a_dead_one_replaced(machines, driver, undisturbed, digests):
     one, two = machines
-    first = driver(one)
+    first = driver(one, task_s=4.0)  # it must still run when the second one has started
     wait_for_a_batch(one / "run", first)
     code, lines = driver(two).ended()
     assert (code, "Traceback" in lines) == (2, False)
@@ -147,7 +153,7 @@ def test_another_run_that_replaces_the_first_is_refused_while_that_is_alive(
     machines, driver, undisturbed, digests
 ):
     one, two = machines
-    first = driver(one)
+    first = driver(one, task_s=2.0)
     wait_for_a_batch(one / "run", first)
     code, lines = driver(two, "--overwrite", seed=2).ended()
     assert (code, "is writing to" in lines) == (2, True), lines
