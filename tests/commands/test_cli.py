@@ -54,7 +54,9 @@ def test_run_then_look_at_everything(at):
         'GROUP BY source ORDER BY source"\n'
     )
     # Where numba has compiled nothing yet, it says so, and a slow machine tells of a long stage.
-    told = [line for line in result.stderr.splitlines() if re.search("graph: |solve|verified", line)]
+    told = [
+        line for line in result.stderr.splitlines() if re.search("graph: |solver: |solved|verified", line)
+    ]
     assert re.fullmatch(r"graph: 900 vertices, [0-9,]+ edges, uint32 weights in graph", told[0])
     assert re.fullmatch(r"solver: delta-stepping \(`sssp-pipeline plan` compares \d+\)", told[1])
     assert told[2:] == [
