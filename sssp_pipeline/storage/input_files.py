@@ -18,7 +18,7 @@ from sssp_pipeline.storage.redaction import redacted
 
 #: The beginning of a random mark.
 _UNKNOWN_MARK = "unknown-"
-#: Of a local file at most so many blocks of so many bytes are read for its sample.
+#: The sample of a local file has at most this many blocks, each of this many bytes.
 _BLOCKS, _BLOCK_BYTES = 16, 4096
 #: The keys under which filesystems report an etag, or else the time of the last change.
 _CHANGE_MARKS = (

@@ -33,7 +33,7 @@ from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, EdgeRuns, limi
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight
 from sssp_pipeline.storage import files
 
-#: Of at most so many edges, all rows are made once more to see whether an edge has its reverse.
+#: Up to this many edges, all rows are made once more to see whether an edge has its reverse.
 _MOST_LISTED = 1 << 20
 
 

@@ -36,7 +36,7 @@ _BGZIP_HEADER = 18
 _READ_BYTES = 1 << 18
 _ISAL_ERROR: Any = isal_zlib.error
 _GZIP_MAGIC = b"\x1f\x8b"
-#: Of bytes that are not gzip, so many are shown. So many bytes are read at a time to find them.
+#: How many bytes that are not gzip a message shows, and how many bytes are read at a time to find them.
 _SHOWN_BYTES, _SCAN_BYTES = 20, 1 << 14
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 #: The last bytes of the magic number of a frame for other programs.
