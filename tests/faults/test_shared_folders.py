@@ -115,7 +115,9 @@ def test_the_machines_do_not_see_the_locks_of_each_other(machines):
         for machine in machines:
             folder = os.open(machine, os.O_RDONLY)
             opened.callback(os.close, folder)
-            assert fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB) is None  # otherwise the second one raises
+            assert (
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB) is None
+            )  # otherwise the second one raises
 
 
 def test_a_second_driver_is_refused_and_a_dead_one_replaced(machines, driver, undisturbed, digests):
