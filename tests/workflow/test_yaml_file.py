@@ -176,6 +176,7 @@ def test_what_is_no_workflow_at_all(load, content, message, hint):
 
 
 @pytest.mark.medium
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_what_is_nested_too_deeply(load):
     error = refused(load, "[" * 5000)
     assert error.message == "`road.yaml` line 1: nested too deeply"

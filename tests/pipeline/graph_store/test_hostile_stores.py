@@ -148,6 +148,7 @@ def test_a_changed_store_is_refused(store, reseal, change):
         '{"format": "sssp-pipeline graph store"',
     ],
 )
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_a_manifest_of_other_json_is_refused(store, text):
     (store / "manifest.json").write_text(text)
     with pytest.raises(InputError, match=r"manifest\.json`|is a graph store of another release"):

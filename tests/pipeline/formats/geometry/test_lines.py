@@ -378,6 +378,7 @@ def test_wgs_84_by_name(tmp_path, read):
 @pytest.mark.parametrize(
     "geo", [b"{", b"[" * 100_000, b"[]", b"{}", b'{"primary_column": 5, "columns": {"5": {}}}']
 )
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_a_damaged_description(tmp_path, refused, geo):
     table = pa.table({"geometry": pa.array([b""], pa.binary())}).replace_schema_metadata({"geo": geo})
     pq.write_table(table, path := tmp_path / "a.parquet")

@@ -70,6 +70,7 @@ def test_the_attribute_that_is_the_weight(write, read, content, weight, unused):
 
 
 @pytest.mark.parametrize("depth", ["(" * 100_000, "-" * 100_000, "[" * 5000 + "]" * 5000, "1" * 5000])
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_what_would_break_a_parser(write, refused, depth):
     message, hint = refused(write("e", f"0 1 {{'weight': {depth}}}\n"))
     assert message.startswith("`e` line 1: ")

@@ -316,6 +316,7 @@ FORGED = [
 
 
 @pytest.mark.parametrize("how", ["half", "empty", "a digit", "pickle", "of another task", *FORGED])
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_the_task_of_a_damaged_note_is_done_again(tmp_path, edge_files, made, kept, how):
     spec = edge_files(tmp_path, "strings")
     notes = {path: path.read_bytes() for path in kept(spec).glob("note-*")}
