@@ -19,6 +19,7 @@ import numpy as np
 from sssp_pipeline.api.like_scipy import searched_weights
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.networkx_backend.info import NAME
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversed_graph
 
 #: The types of weights whose sums are the same here and in NetworkX. Sums of float32, for example, are rounded
 #: differently.
@@ -168,7 +169,7 @@ class BackendGraph:
             offsets = np.concatenate([[0], np.cumsum(is_edge)])[offsets]
             ends, values = ends[is_edge], values[is_edge]
         graph = CsrGraph(offsets, ends, searched_weights(values, len(self)))
-        return WeightedGraph(_reversed(graph) if inward else graph, is_float, is_edge is not None)
+        return WeightedGraph(reversed_graph(graph) if inward else graph, is_float, is_edge is not None)
 
     def _values(self, weight: Hashable) -> list[Any]:
         """Return the weight in each of `_attributes` as NetworkX finds it; else raise `_UnusableError`."""
@@ -240,15 +241,6 @@ def _as_array(values: list[Any], n_vertices: int) -> tuple[np.ndarray, bool, np.
     if n_vertices * float(np.abs(floats).max()) > sys.float_info.max:
         raise _UnusableError("the longest path may be infinite")
     return floats, True, is_edge
-
-
-def _reversed(graph: CsrGraph) -> CsrGraph:
-    """Return `graph` with every edge reversed; the edges into a vertex are in the order of their starts."""
-    order = np.argsort(graph.col_indices, kind="stable")
-    starts = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
-    offsets = np.zeros(graph.n_vertices + 1, np.int64)
-    np.cumsum(np.bincount(graph.col_indices, minlength=graph.n_vertices), out=offsets[1:])
-    return CsrGraph(offsets, starts[order], graph.weights[order])
 
 
 def convert_from_nx(graph: Any) -> BackendGraph:

@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.contract.kept import Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
-from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversal_bytes, reversed_graph
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.vertex_table import PerVertex, read_vertex_rows
@@ -78,7 +78,7 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
                 unchecked=f"a sum of {graph.weight_dtype} depends on the direction of the path, and all "
                 f"{len(sources):,} sources would have to be solved again",
             )
-        n_bytes += 0 if manifest.symmetric else _reversal_bytes(graph.traits)
+        n_bytes += 0 if manifest.symmetric else reversal_bytes(graph.traits)
     room = memory_limit() - manifest.graph_bytes
     if n_bytes > room:
         unchecked = f"it takes {in_bytes(n_bytes)} beside the graph, and a worker has {in_bytes(room)}"
@@ -86,7 +86,7 @@ def verify_vertices(task: VertexTask) -> CheckedVertices:
     with ROOM.held(n_bytes, room):
         options = SolveOptions(cutoff=task.cutoff)
         if is_backwards:
-            backwards = graph if manifest.symmetric else _reversed(graph)
+            backwards = graph if manifest.symmetric else reversed_graph(graph)
             try:
                 found = _distances(backwards, task.vertices, sources, options)
             except (PathTooLongError, NegativeCycleError) as error:  # none of the sources may have met it
@@ -120,17 +120,6 @@ def _distances(
     """Return the true distances (S, T) from `sources` (S,) to `targets` (T,)."""
     of_targets = SolveOptions(cutoff=options.cutoff, kept=Targets(targets))
     return oracle_for(graph).solve(graph, sources, of_targets).distances
-
-
-def _reversed(graph: CsrGraph) -> CsrGraph:
-    """Return `graph` with all edges in the other direction."""
-    ends = graph.col_indices, sources_of_edges(graph)
-    return csr_of_edges(*ends, graph.weights, graph.n_vertices, mirror=False)
-
-
-def _reversal_bytes(traits: GraphTraits) -> int:
-    """Return the memory of `_reversed`: the new graph, the first ends of the edges, and where each row is filled."""
-    return traits.n_edges * (8 + traits.weight_dtype.itemsize) + 16 * traits.n_vertices
 
 
 def _search_bytes(traits: GraphTraits, n_sources: int) -> int:

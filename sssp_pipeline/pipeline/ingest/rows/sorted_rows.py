@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.ingest.rows.grouping import bits_of, grouped_by_source
@@ -41,6 +41,17 @@ def csr_of_edges(
 def sources_of_edges(graph: CsrGraph) -> np.ndarray:
     """Return the vertex where each edge starts, (E,) uint32."""
     return np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
+
+
+def reversed_graph(graph: CsrGraph) -> CsrGraph:
+    """Return `graph` with all edges in the other direction; `reversal_bytes` is the memory that this takes."""
+    ends = graph.col_indices, sources_of_edges(graph)
+    return csr_of_edges(*ends, graph.weights, graph.n_vertices, mirror=False)
+
+
+def reversal_bytes(traits: GraphTraits) -> int:
+    """Return the memory of `reversed_graph`: the new graph, the starts of the edges, and where each row is filled."""
+    return traits.n_edges * (8 + traits.weight_dtype.itemsize) + 16 * traits.n_vertices
 
 
 @dataclass(frozen=True)
