@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.forecast import CORES_EXPONENT
 from sssp_pipeline.kernels.contract.kept import Nothing
-from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine
-from sssp_pipeline.pipeline.planning.work import Work
+from sssp_pipeline.pipeline.planning.work import Work, solve_options
 from sssp_pipeline.workflow.models import Solve
 
 #: Measuring may take this share of a run. A run that is expected to be shorter than the second number measures nothing.
@@ -66,28 +66,35 @@ def measured_pace(
     batches: list[np.ndarray],
     least_s: float = 0.0,
 ) -> Pace | None:
-    """Return the pace of the solver that `solve` names, or else of `delta-stepping`; None if the GPU may solve.
+    """Return the pace of the solver that `solve` names, or else of `delta-stepping`.
 
-    It takes at most a small share of the run, or about `least_s` seconds, but at least one source. The time is
-    processor time, so other programs on this machine hardly change it.
+    It is None if a GPU may solve, or if a search fails. Measuring takes at most a small share of the run, or about
+    `least_s` seconds, but at least one source. The time is processor time, so other programs on this machine hardly
+    change it.
     """
     solver = _timed(solve, machine)
     if solver is None or not batches or solver.supports(work.traits, work.options) is not None:
         return None
-    graph, options = stored.graph(), SolveOptions(delta=work.options.delta, kept=Nothing())
+    options = solve_options(solve, Nothing(), stored.manifest.weights.scale)
+    options = replace(options, predecessors=False)
+    graph = stored.graph()
     tried = np.random.default_rng(0).permutation(np.concatenate(batches))[:_MOST]
-    solver.solve(graph, tried[:1], replace(options, cutoff=0.0))  # loads the compiled solver
-    options = replace(options, cutoff=work.options.cutoff)
     n_done, spent_s = 0, 0.0
-    while n_done < len(tried):
-        some = tried[n_done : 2 * n_done + 1]
-        began = time.thread_time()
-        solver.solve(graph, some, options)
-        spent_s += time.thread_time() - began
-        n_done += len(some)
-        run_s = work.n_sources * spent_s / n_done / machine.cores**CORES_EXPONENT
-        if 3 * spent_s > max(least_s, _SHARE * run_s):  # the next searches take twice as long as those so far
-            break
+    try:
+        solver.solve(graph, tried[:1], replace(options, cutoff=0.0))  # loads the compiled solver
+        while n_done < len(tried):
+            some = tried[n_done : 2 * n_done + 1]
+            began = time.thread_time()
+            solver.solve(graph, some, options)
+            spent_s += time.thread_time() - began
+            n_done += len(some)
+            run_s = work.n_sources * spent_s / n_done / machine.cores**CORES_EXPONENT
+            if 3 * spent_s > max(
+                least_s, _SHARE * run_s
+            ):  # the next searches take twice as long as those so far
+                break
+    except SsspError:
+        return None  # the run meets the same error, and names the input's own ids
     expected_s = solver.forecast(work.traits, 1).source_s / work.traits.pace
     return Pace(solver.name, n_done, spent_s / n_done / expected_s)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sssp_pipeline as sp
+from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
@@ -86,6 +87,23 @@ def test_the_solver_that_is_named_is_timed_if_one_core_searches(stored, clock):
     assert measured(stored, 100, "adds-slots") is None
     assert measured(stored, 100, machine=Machine(1, 2**36)) is None
     assert measured(stored, 100, "dijkstra", Machine(1, 2**36)).solver == "dijkstra"
+
+
+def test_the_searches_have_the_cutoff_of_the_run_in_the_unit_of_the_store(tmp_path, clock):
+    (tmp_path / "edges.txt").write_text("1 2 1.5\n2 3 2.25\n")
+    scaled = sp.ingest(tmp_path / "edges.txt", tmp_path / "scaled")
+    assert scaled.manifest.weights.scale == 100
+    batches = [np.array([0, 1], np.uint32)]
+    measured_pace(scaled, Solve(cutoff=3.5), work(scaled, 2), ONE_CORE, batches)
+    assert [cutoff for _, cutoff in clock.calls] == [0.0, 350.0]
+
+
+def test_a_search_that_fails_is_left_to_the_run(stored, clock, monkeypatch):
+    def fails(*_):
+        raise DeadlineError("delta-stepping", 1, 1.0)
+
+    monkeypatch.setattr(type(SOLVERS["delta-stepping"]), "solve", fails)
+    assert measured(stored, 100) is None
 
 
 @pytest.mark.parametrize(
