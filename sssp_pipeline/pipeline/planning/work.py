@@ -6,7 +6,7 @@ writes the same files everywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -199,6 +199,10 @@ class Work:
             return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
         reduce_s = self.options.kept.reduce_s * self.traits.n_vertices
         return (source_s if is_shared else source_s / cores) + (write_s + reduce_s) / cores
+
+    def at_pace(self, pace: float) -> Work:
+        """Return this work with the `GraphTraits.pace` that was measured."""
+        return replace(self, traits=replace(self.traits, pace=pace))
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""
