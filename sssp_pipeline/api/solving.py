@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from sssp_pipeline.api.calls import check_memory, filling
 from sssp_pipeline.api.distances import Distances
-from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for
+from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for, stays_on_device
 from sssp_pipeline.api.ids import sources_of, vertices_of
-from sssp_pipeline.api.matrices import is_of_cupy
 from sssp_pipeline.api.paths import PathTree
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import solver_named
@@ -57,6 +56,7 @@ def solve(
         - a table of edges: a pandas or Polars data frame, an Arrow table, or any object with `__arrow_c_stream__`. Ids
           are integers or strings.
         - the path or URL of a graph store, or what `open_store` returned.
+        - what `prepare` returned. It keeps the edges and their hierarchy for the next calls.
     sources
         Ids of vertices: one id, or several in any kind of sequence. A source may occur twice. "all" means every vertex.
     targets
@@ -66,7 +66,8 @@ def solve(
     predecessors
         Whether to find shortest paths too, for `Distances.path`. With `targets`, these are the paths to the targets.
     solver
-        The name of a solver, or "auto".
+        The name of a solver, or "auto". "auto" makes a hierarchy of the graph if this call is expected to gain, as a
+        run does. A graph store keeps it, and so does a prepared graph.
     weight
         The attribute of an edge or the column of a table that holds the weight. "auto" takes the attribute `weight`, an
         edge of rustworkx that is a number, or the only column that can be the weight. It takes 1 if edges have no
@@ -140,7 +141,7 @@ def _stays_on_device(
     asked: bool | None, graph: Any, named: NamedGraph, solver: str, predecessors: bool
 ) -> bool:
     """Return whether distances stay on the GPU; raise `InputError` if they are asked to, and cannot."""
-    if asked is False or (asked is None and not is_of_cupy(graph)):
+    if asked is False or (asked is None and not stays_on_device(graph)):
         return False
     reason = None
     if predecessors:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -87,12 +87,29 @@ def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
         return hierarchy
 
 
-def offered_traits(graph: CsrGraph) -> HierarchyTraits | None:
-    """Return what the store of `graph` knows of its hierarchy; None without a store. The store is read once."""
+def known_traits(graph: CsrGraph) -> HierarchyTraits | None:
+    """Return what this process and the store of `graph` know of its hierarchy. The store is read once."""
     with _lock:
         if graph not in _traits:
             _traits[graph] = _offers.get(graph, _NO_OFFER).traits()
-        return _traits[graph]
+        known, completion = _traits[graph], _completions.get(id(graph.col_indices))
+        if completion is None:
+            return known
+        is_loaded = graph in _hierarchies
+        return replace(
+            known or HierarchyTraits(0, 0, 0),  # where arcs are counted, nothing asks for the core
+            n_arcs=completion.n_arcs,
+            n_triangles=completion.n_triangles,
+            is_completed=True,
+            is_customized=is_loaded or (known is not None and known.is_customized),
+            is_loaded=is_loaded,
+        )
+
+
+def note_traits(graph: CsrGraph, known: HierarchyTraits | None) -> None:
+    """Have `known_traits` return what became known of the hierarchy of `graph`."""
+    with _lock:
+        _traits[graph] = known
 
 
 def share_hierarchy(graph: CsrGraph, hierarchy: Hierarchy) -> None:
