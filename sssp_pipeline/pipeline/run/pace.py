@@ -7,15 +7,18 @@ this machine hold. A few searches tell all of it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.forecast import CORES_EXPONENT
 from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning import hierarchy
@@ -40,31 +43,43 @@ class Pace:
     pace: float
 
 
-def pace_of_run(
-    stored: StoredGraph, solve: Solve, work: Work, machine: Machine, batches: list[np.ndarray]
-) -> Pace | None:
+@dataclass(frozen=True)
+class Searches:
+    """Searches of which some can be timed."""
+
+    #: Returns the graph.
+    graph: Callable[[], CsrGraph]
+    #: With the cutoff in the unit of the weights of the graph.
+    options: SolveOptions
+    #: The sources in some arrays, (n,) uint32 each.
+    sources: list[np.ndarray]
+
+    @classmethod
+    def of_run(cls, stored: StoredGraph, solve: Solve, batches: list[np.ndarray]) -> Searches:
+        """Return the searches of some batches of a run."""
+        return cls(stored.graph, solve_options(solve, scale=stored.manifest.weights.scale), batches)
+
+
+def pace_of_run(searches: Searches, solve: Solve, work: Work, machine: Machine) -> Pace | None:
     """Return the pace if a run has to know it, or None: if `auto` may take a hierarchy for a long run on the CPU.
 
-    `work` is what is left of the run, and `batches` have its sources, (n,) uint32 each.
+    `work` is what is left of the run.
     """
     cores_times = machine.cores**CORES_EXPONENT
     source_s = SOLVERS["delta-stepping"].forecast(work.traits, 1).source_s
     run_s = work.n_sources * source_s / cores_times
     is_open = solve.solver == "auto" and solve.hierarchy != "off" and machine.gpu_free_bytes is None
-    if not is_open or run_s < _LONG_S or source_s > _SHARE * run_s:
+    # A forecast does not know how far a search goes with a cutoff.
+    least_s = _LONG_S if searches.options.cutoff is None else hierarchy.LEAST_S
+    if not is_open or run_s < least_s or source_s > _SHARE * run_s:
         return None
     if hierarchy.why_never(work.traits, work.options, free_memory_bytes()) is not None:
         return None
-    return measured_pace(stored, solve, work, machine, batches)
+    return measured_pace(searches, solve, work, machine)
 
 
 def measured_pace(
-    stored: StoredGraph,
-    solve: Solve,
-    work: Work,
-    machine: Machine,
-    batches: list[np.ndarray],
-    least_s: float = 0.0,
+    searches: Searches, solve: Solve, work: Work, machine: Machine, least_s: float = 0.0
 ) -> Pace | None:
     """Return the pace of the solver that `solve` names, or else of `delta-stepping`.
 
@@ -73,12 +88,11 @@ def measured_pace(
     change it.
     """
     solver = _timed(solve, machine)
-    if solver is None or not batches or solver.supports(work.traits, work.options) is not None:
+    if solver is None or not searches.sources or solver.supports(work.traits, work.options) is not None:
         return None
-    options = solve_options(solve, Nothing(), stored.manifest.weights.scale)
-    options = replace(options, predecessors=False)
-    graph = stored.graph()
-    tried = np.random.default_rng(0).permutation(np.concatenate(batches))[:_MOST]
+    options = replace(searches.options, kept=Nothing(), predecessors=False, into=None)
+    graph = searches.graph()
+    tried = np.random.default_rng(0).permutation(np.concatenate(searches.sources))[:_MOST]
     n_done, spent_s = 0, 0.0
     try:
         solver.solve(graph, tried[:1], replace(options, cutoff=0.0))  # loads the compiled solver

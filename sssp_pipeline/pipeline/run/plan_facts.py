@@ -20,7 +20,7 @@ from sssp_pipeline.pipeline.planning.work import Work, solve_options, work_of
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
 from sssp_pipeline.pipeline.run.graphs import Graphs
 from sssp_pipeline.pipeline.run.hierarchy_stage import planned
-from sssp_pipeline.pipeline.run.pace import Pace, measured_pace, pace_of_run
+from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run
 from sssp_pipeline.workflow.models import Solve, Workflow
 from sssp_pipeline.workflow.weights import naming_weight
 
@@ -100,9 +100,10 @@ def _pace(
     stored: StoredGraph, solve: Solve, work: Work, machine: Machine, batches: list[np.ndarray], probe: int
 ) -> Pace | None:
     """Return the pace that a run would measure; with a `probe`, one that is measured in any case."""
-    pace = pace_of_run(stored, solve, work, machine, batches)
+    searches = Searches.of_run(stored, solve, batches)
+    pace = pace_of_run(searches, solve, work, machine)
     if pace is None and probe:
-        pace = measured_pace(stored, solve, work, machine, batches, _PROBE_S)
+        pace = measured_pace(searches, solve, work, machine, _PROBE_S)
     return pace
 
 

@@ -15,7 +15,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run import pace
-from sssp_pipeline.pipeline.run.pace import Pace, measured_pace, pace_of_run
+from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.workflow.models import Solve, Workflow
 from sssp_pipeline.workflow.yaml_file import workflow_from_dict
@@ -53,7 +53,9 @@ def work(stored, n_sources, options=None):
 
 def measured(stored, n_sources, solver="auto", machine=ONE_CORE, least_s=0.0):
     sources = np.arange(min(n_sources, 1000), dtype=np.uint32)
-    return measured_pace(stored, Solve(solver=solver), work(stored, n_sources), machine, [sources], least_s)
+    solve = Solve(solver=solver)
+    searches = Searches.of_run(stored, solve, [sources])
+    return measured_pace(searches, solve, work(stored, n_sources), machine, least_s)
 
 
 def test_the_pace_is_the_measured_time_over_the_forecast(stored, clock):
@@ -94,7 +96,8 @@ def test_the_searches_have_the_cutoff_of_the_run_in_the_unit_of_the_store(tmp_pa
     scaled = sp.ingest(tmp_path / "edges.txt", tmp_path / "scaled")
     assert scaled.manifest.weights.scale == 100
     batches = [np.array([0, 1], np.uint32)]
-    measured_pace(scaled, Solve(cutoff=3.5), work(scaled, 2), ONE_CORE, batches)
+    solve = Solve(cutoff=3.5)
+    measured_pace(Searches.of_run(scaled, solve, batches), solve, work(scaled, 2), ONE_CORE)
     assert [cutoff for _, cutoff in clock.calls] == [0.0, 350.0]
 
 
@@ -120,8 +123,8 @@ def test_a_search_that_fails_is_left_to_the_run(stored, clock, monkeypatch):
 def test_a_run_measures_only_what_its_choice_may_depend_on(
     stored, clock, solve, n_sources, machine, is_measured
 ):
-    sources = np.arange(1000, dtype=np.uint32)
-    found = pace_of_run(stored, Solve(**solve), work(stored, n_sources), machine, [sources])
+    searches = Searches.of_run(stored, Solve(**solve), [np.arange(1000, dtype=np.uint32)])
+    found = pace_of_run(searches, Solve(**solve), work(stored, n_sources), machine)
     assert (found is not None) == is_measured
 
 
