@@ -17,6 +17,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
 from sssp_pipeline.pipeline.results.exports.file_format import FileFormat, format_of
+from sssp_pipeline.pipeline.results.exports.matrix import Matrix
 from sssp_pipeline.pipeline.results.exports.npy_matrix import write_npy
 from sssp_pipeline.pipeline.results.exports.omx_matrix import write_omx
 from sssp_pipeline.pipeline.results.exports.tables import TABLE_FORMATS
@@ -26,7 +27,7 @@ from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.stored import StoredResults
 from sssp_pipeline.storage import files
 
-#: The formats that have numbers only. `write_zarr` describes the arguments of their writers.
+#: The formats that have numbers only. Their writers take the URL and a `Matrix`.
 ARRAY_FORMATS = (
     FileFormat((".npy",), write_npy),
     FileFormat((".zarr",), write_zarr),
@@ -98,7 +99,7 @@ def export_matrix(
     blocks = _blocks(stored, record["sources"], progress)
     if is_array:
         numbers = ((block.sources, block.vertices, _numbers(block, unreached, dtype)) for block in blocks)
-        chosen.write(url, numbers, (record["sources"], stored.n_columns), dtype, unreached)
+        chosen.write(url, Matrix(numbers, (record["sources"], stored.n_columns), dtype, unreached))
         return
     types = stored.sources.type, stored.vertex_type, pa.from_numpy_dtype(dtype)
     schema = pa.schema(list(zip(columns, types, strict=True)))

@@ -20,6 +20,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
 from sssp_pipeline.pipeline.results import matrix_export
 from sssp_pipeline.pipeline.results.exports import omx_matrix, zarr_matrix
+from sssp_pipeline.pipeline.results.exports.matrix import Matrix
 from sssp_pipeline.pipeline.results.exports.zarr_matrix import write_zarr
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.storage import files
@@ -215,7 +216,7 @@ def test_what_an_open_matrix_refuses(of_module, tmp_path):
     with pytest.raises(
         InputError, match=r"a distance is 9223372036854775808, and an OMX file has whole numbers up"
     ):
-        omx_matrix.write_omx("m.omx", [large], (1, 1), np.dtype(np.uint64), None)
+        omx_matrix.write_omx("m.omx", Matrix([large], (1, 1), np.dtype(np.uint64), None))
     assert not list(tmp_path.iterdir())
 
 
@@ -315,7 +316,7 @@ def test_the_group_appears_when_everything_is_written(monkeypatch):
         files, "write_atomic", lambda url, content, **how: (written.append(url), write(url, content, **how))
     )
     ids, rows = pa.array([5, 6, 7]), np.arange(6, dtype=np.int64).reshape(2, 3)
-    write_zarr("m.zarr", [(ids[:2], ids, rows)], rows.shape, rows.dtype, None)
+    write_zarr("m.zarr", Matrix([(ids[:2], ids, rows)], rows.shape, rows.dtype, None))
     described = [url.endswith("zarr.json") for url in written]
     assert (described, sum(described)) == (sorted(described), 4)
     assert written[-1] == "m.zarr/zarr.json"
@@ -324,7 +325,7 @@ def test_the_group_appears_when_everything_is_written(monkeypatch):
 
 def test_a_group_may_be_in_an_object_store():
     ids, rows = pa.array(["a", "b"]), np.array([[0.5, np.inf], [1, 0]])
-    write_zarr("memory://zarr-test/m.zarr", [(ids, ids, rows)], rows.shape, rows.dtype, None)
+    write_zarr("memory://zarr-test/m.zarr", Matrix([(ids, ids, rows)], rows.shape, rows.dtype, None))
     fsspec.filesystem("memory").get("/zarr-test/m.zarr", "m.zarr", recursive=True)
     opened = xarray.open_zarr("m.zarr").load()
     np.testing.assert_array_equal(opened.distance.values, rows)
@@ -342,7 +343,7 @@ def test_what_fails_in_the_middle_leaves_nothing(tmp_path, monkeypatch, failure)
         raise failure
 
     with pytest.raises(failure):
-        write_zarr("m.zarr", blocks(), (4, 3), rows.dtype, None)
+        write_zarr("m.zarr", Matrix(blocks(), (4, 3), rows.dtype, None))
     assert not list(tmp_path.iterdir())
 
 
