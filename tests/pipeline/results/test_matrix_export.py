@@ -5,6 +5,7 @@ import gzip
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -277,10 +278,46 @@ def test_what_cannot_be_written_is_one_error_and_leaves_nothing(of_module, tmp_p
     assert (tmp_path / "taken.npy").read_text() == "mine"
 
 
-@pytest.mark.parametrize("distances", ["none", "reached"])
-def test_a_run_without_whole_rows_has_no_matrix(distances):
-    with pytest.raises(InputError, match="`run` holds no matrix of distances"):
-        stored(distances=distances).export("m.npy", unreached=UNREACHED)
+#: Outputs that are no matrix.
+TABLES = {
+    "reached": {"distances": "reached"},
+    "nearest": {"distances": "nearest", "nearest": {"k": 3}},
+    "reduced": {"distances": "reduced", "reduce": {"values": ["closeness"], "within": [5000]}},
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv.gz"])
+def test_a_run_without_a_matrix_is_written_as_its_rows(kind, name):
+    found = stored(**TABLES[kind])
+    found.export(name)
+    true = found.distances() if kind == "reached" else found.answers()
+    assert len(true) >= len(SOURCES)
+    if name.endswith(".parquet"):
+        assert pq.read_table(name).equals(true)
+        return
+    header, *rows = csv.reader(gzip.decompress(Path(name).read_bytes()).decode().splitlines())
+    assert header == true.column_names
+    values = [[None if cell == "" else float(cell) for cell in row] for row in rows]
+    assert values == [list(row.values()) for row in true.to_pylist()]
+
+
+def test_what_a_run_without_a_matrix_refuses():
+    found = stored(**TABLES["nearest"])
+    for options in ({"sparse": True}, {"unreached": 7}, {"columns": ("a", "b", "c")}):
+        with pytest.raises(
+            InputError, match="`columns`, `sparse` and `unreached` go with a matrix, and `run`"
+        ):
+            found.export("m.csv", **options)
+    with pytest.raises(
+        InputError, match=r"`m\.npy` names no format: it must end in \.parquet, \.csv or \.csv\.gz"
+    ):
+        found.export("m.npy")
+
+
+def test_a_run_with_metrics_only_has_nothing_to_export():
+    with pytest.raises(InputError, match=r"`run` holds metrics only, in `metrics\.parquet`"):
+        stored(distances="none").export("m.csv")
 
 
 def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path, recorded_anew):
