@@ -178,7 +178,9 @@ class StoredRun:
         key = source, store
         if self._last is None or self._last[0] != key:
             self._last = key, self._paths_from(source, partial(self.graph, store))
-        return self._last[1](self._results.vertex_at(target, "target"))
+        found = self._last[1](self._results.vertex_at(target, "target"))
+        ends = (source, self.sources.type), (target, self.vertex_type)
+        return found and found.with_ends(*(self._results.typed(*end)[0].as_py() for end in ends))
 
     def paths(self, pairs: Any, *, store: Store | None = None) -> pa.Table:
         """Return a shortest path for each of many pairs, with one search for each source.
