@@ -46,7 +46,7 @@ class Path(list[Any]):
         super().__init__(ids)
         self.length, self.unit = length, unit
         self._graph = graph
-        #: The ids of the ends as they were asked for: those of points, if the ends are points.
+        #: The ids that the caller gave for the ends. They may be ids of points.
         self._ends = ends
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
