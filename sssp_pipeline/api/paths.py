@@ -206,7 +206,7 @@ def without_coordinates() -> InputError:
 class PathTree:
     """Shortest paths from one source."""
 
-    #: (n,) ascending vertices on the paths; None if the tree has every vertex.
+    #: (n,) ascending vertices on the paths; None if the tree has every vertex. Others are unreached.
     vertices: np.ndarray | None
     #: (n,) or (V,) uint32, the predecessor of each; `NO_VERTEX` for the source and for unreached vertices.
     predecessors: np.ndarray
@@ -225,8 +225,10 @@ class PathTree:
         return cls(vertices, predecessors[vertices])
 
     def before(self, vertex: int) -> int:
-        """Return the predecessor of a vertex of the tree."""
-        place = vertex if self.vertices is None else np.searchsorted(self.vertices, vertex)
+        """Return the predecessor of a vertex; `NO_VERTEX` for the source and for unreached vertices."""
+        place = vertex if self.vertices is None else int(np.searchsorted(self.vertices, vertex))
+        if self.vertices is not None and vertex not in self.vertices[place : place + 1]:
+            return int(NO_VERTEX)
         return int(self.predecessors[place])
 
     def path(self, source: int, vertex: int) -> list[int]:

@@ -101,8 +101,8 @@ class StoredRun:
     def distances(self, sources: Any = None, vertices: Any = None) -> pa.Table:
         """Return distances as a table with the columns `source`, `vertex`, `distance`, and `predecessor` if stored.
 
-        Only the files and the row groups that can hold them are read. In the long layout a row group has about a
-        million rows, in the wide one half a million vertices of each source.
+        Only the files and the row groups that can hold them are read. In the long layout a row group has about
+        four million rows, in the wide one a million vertices of each source.
 
         Parameters
         ----------

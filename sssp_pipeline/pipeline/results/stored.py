@@ -210,7 +210,8 @@ class StoredResults:
     ) -> Iterator[pa.Table]:
         """Yield the stored rows of some sources and vertices, as `DistanceLayout.tables` does for some files."""
         for each in self._files_with(sources):
-            yield from self.output.layout.tables(each.stored, sources, vertices, columns)
+            there = each.sources.filter(pc.is_in(each.sources, value_set=sources))
+            yield from self.output.layout.tables(each.stored, there, vertices, columns)
 
     # ---- rows ----
 
@@ -248,7 +249,7 @@ class StoredResults:
     def _files_with(self, wanted: pa.Array | None) -> Iterator[FilesOfSources]:
         """Yield the files that hold some of the `wanted` sources, in the order of the run; None means all sources."""
         sources, batch = self.sources, self.metrics["batch"].to_numpy()
-        if self.output.layout.has_all_sources:
+        if self.folder.wide_names():
             batch = np.zeros(len(batch), np.int64)
         for number in np.unique(batch if wanted is None else batch[_is_in(sources, wanted)]).tolist():
             first, end = np.searchsorted(batch, [number, number + 1]).tolist()

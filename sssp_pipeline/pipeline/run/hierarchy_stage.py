@@ -17,8 +17,7 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
-from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, count, fill
@@ -37,9 +36,6 @@ from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Solve
 from sssp_pipeline.workflow.weights import naming_weight
-
-#: A run of at least this many expected seconds measures the pace of searches, with this many sources.
-_LONG_S, _PROBED = 10.0, 8
 
 #: Returns why the next step is not taken, or None. It gets what is known of the graph.
 WhyNot = Callable[[GraphTraits], str | None]
@@ -227,7 +223,7 @@ def prepare(
     stored, solve
         The graph, and the section of the workflow.
     work
-        What is left of the run.
+        What is left of the run. The pace of its traits is kept.
     machine
         Where the run solves. The hierarchy is made by this process.
     progress
@@ -247,17 +243,17 @@ def prepare(
         are both `auto`.
     """
     if (reason := _not_wanted(solve)) is not None:
-        return stored.manifest.traits, reason
+        return work.traits, reason
+    pace = work.traits.pace
     if solve.hierarchy == "auto" and solve.solver != "auto":
         try:
             files.check_writable(stored.store)
         except InputError as error:
             progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
-            return known_traits(stored), None
+            return replace(known_traits(stored), pace=pace), None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
-    pace = _pace(stored, solve, work, machine)
     try:
-        traits, reason = make_hierarchy(stored, _why_not(solve, work, machine, pace), progress)
+        traits, reason = make_hierarchy(stored, _why_not(solve, work, machine), progress)
         return replace(traits, pace=pace), reason
     except SsspError as error:
         if not _is_free(solve):
@@ -277,11 +273,10 @@ def planned(
         The record of the store is damaged; or as `prepare`.
     """
     if (reason := _not_wanted(solve)) is not None:
-        return stored.manifest.traits, reason
-    pace = _pace(stored, solve, work, machine)
-    making = _Making(stored, _why_not(solve, work, machine, pace), progress, lambda: None)
+        return work.traits, reason
+    making = _Making(stored, _why_not(solve, work, machine), progress, lambda: None)
     traits, reason = making.counted_traits()
-    return replace(traits, pace=pace), reason
+    return replace(traits, pace=work.traits.pace), reason
 
 
 def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> None:
@@ -306,31 +301,13 @@ def _is_free(solve: Solve) -> bool:
     return (solve.hierarchy, solve.solver) == ("auto", "auto")
 
 
-def _pace(stored: StoredGraph, solve: Solve, work: Work, machine: Machine) -> float:
-    """Return `GraphTraits.pace`, which is measured if a long run on the CPU may make a hierarchy, or else 1."""
-    traits = known_traits(stored)
-    if not _is_free(solve) or has_hierarchy(traits) or machine.gpu_free_bytes is not None:
-        return 1.0
-    solver = SOLVERS["delta-stepping"]
-    expected = solver.forecast(traits, 1).source_s
-    if work.n_sources * expected < _LONG_S or solver.supports(traits, work.options) is not None:
-        return 1.0
-    graph = stored.graph()
-    sources = np.random.default_rng(0).integers(0, graph.n_vertices, 1 + _PROBED, np.uint32)
-    options = SolveOptions(cutoff=work.options.cutoff, kept=Nothing())
-    metrics = solver.solve(graph, sources, options).metrics
-    return (
-        float(np.mean([m.solve_s for m in metrics[1:]])) / expected
-    )  # the first one loads the compiled solver
-
-
-def _why_not(solve: Solve, work: Work, machine: Machine, pace: float) -> WhyNot:
+def _why_not(solve: Solve, work: Work, machine: Machine) -> WhyNot:
     """Return a function that goes on if the run is expected to gain, or if the workflow asks for a hierarchy."""
     if not _is_free(solve):
         return _required(work.options)
 
     def why_not(traits: GraphTraits) -> str | None:
-        at_pace = replace(work, traits=replace(traits, pace=pace))
+        at_pace = replace(work, traits=replace(traits, pace=work.traits.pace))
         return hierarchy.why_not(at_pace, machine, free_memory_bytes())
 
     return why_not
