@@ -397,13 +397,10 @@ def _names_text(names: Sequence[str]) -> str:
     return first + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-def _plain_names(names: Sequence[str]) -> str:
-    return ", ".join(name or "``" for name in names)
-
-
 def _requested_column(place: str, names: Sequence[str], asked: str, name: str) -> int | None:
     if asked == "auto":
         return None
+    shown = ", ".join(name or "``" for name in names)
     if asked in names:
         return names.index(asked)
     if asked.isdecimal() and len(asked) < 10:
@@ -413,9 +410,9 @@ def _requested_column(place: str, names: Sequence[str], asked: str, name: str) -
             Text(
                 f"{place} has {len(names)} columns, and ", key(f"graph.{name}"), f" asks for column {asked}"
             ),
-            hint="columns count from 1: " + _plain_names(names),
+            hint="columns count from 1: " + shown,
         )
     raise InputError(
         Text(f"{place}: unknown column `{asked}` in ", key(f"graph.{name}")),
-        hint=did_you_mean(asked, list(names)) + "Columns: " + _plain_names(names),
+        hint=did_you_mean(asked, list(names)) + "Columns: " + shown,
     )
