@@ -178,7 +178,7 @@ def test_errors(workflow, tmp_path, error_of):
     ):
         assert error_of(call).message == message
     without = sp.run(workflow(distances="none", path=str(tmp_path / "without")))
-    assert "holds metrics alone, no distances" in error_of(without.distances).message
+    assert "holds metrics only, no distances" in error_of(without.distances).message
     assert without.metrics.num_rows == 5
 
 
