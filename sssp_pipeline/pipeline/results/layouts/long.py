@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base import csr
 from sssp_pipeline.kernels.contract import row_facts
 from sssp_pipeline.kernels.contract.row_facts import RowFacts
 from sssp_pipeline.parquet import compaction, page_writer, pages
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.layouts.layout import (
     Block,

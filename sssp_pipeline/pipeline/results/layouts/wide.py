@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base.csr import unreached_distance
 from sssp_pipeline.base.errors import InputError, UnsolvableError
@@ -38,6 +37,7 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract import row_facts
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.layouts.layout import (
     Block,
