@@ -215,15 +215,20 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
         It is neither.
     """
     if hasattr(pairs, "__arrow_c_stream__"):
-        table = pa.table(pairs)
-        if all(table.column_names.count(name) == 1 for name in ("source", "target")):
-            return table["source"].to_pylist(), table["target"].to_pylist()
-        raise InputError(
-            f"the table of pairs has the columns {', '.join(table.column_names)}",
-            hint="it needs the columns `source` and `target`",
-        )
+        source, target = table_columns(pa.table(pairs))
+        return source.to_pylist(), target.to_pylist()
     rows: Sequence[Any] = pairs.tolist() if hasattr(pairs, "tolist") else list(pairs)
     for row in rows:
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 2:
             raise InputError(f"`{row}` is no pair", hint="give pairs as (source, target)")
     return [row[0] for row in rows], [row[1] for row in rows]
+
+
+def table_columns(table: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Return the columns `source` and `target` of a table of pairs; raise `InputError` if it lacks one."""
+    if all(table.column_names.count(name) == 1 for name in ("source", "target")):
+        return table["source"], table["target"]
+    raise InputError(
+        f"the table of pairs has the columns {', '.join(table.column_names)}",
+        hint="it needs the columns `source` and `target`",
+    )

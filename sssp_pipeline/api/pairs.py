@@ -1,0 +1,209 @@
+"""`distances_of_pairs`: a distance for each pair of vertices, without the matrix of all sources and targets.
+
+Each vertex of the end with fewer different vertices is searched once. `docs/design/0032-pairs.md` has the idea.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.api.answers import Options, named_by
+from sssp_pipeline.api.graphs import NamedGraph, naming_for
+from sssp_pipeline.api.ids import Ids
+from sssp_pipeline.api.pair_paths import ends_of, table_columns
+from sssp_pipeline.base.csr import unreached_distance
+from sssp_pipeline.base.errors import InputError, PathTooLongError
+from sssp_pipeline.base.host_memory import free_memory_bytes
+from sssp_pipeline.base.vertex_ids import VertexIds
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.hierarchy.shared import offered_traits
+from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, may_go_backward, n_different
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import Ends, PairList, find_pairs, read_pairs
+from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit, scaled_limit
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversal_bytes, reversed_graph
+from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s
+from sssp_pipeline.pipeline.planning.machine import this_machine
+from sssp_pipeline.pipeline.planning.work import Work, batch_size
+from sssp_pipeline.storage import files
+from sssp_pipeline.workflow.models import Solve
+
+#: Pairs whose ids become vertices at once, and distances that are converted at once.
+_CHUNK = 2**20
+#: Core-seconds to reverse an edge (benchmarks/pairs.py).
+_REVERSAL_S_PER_EDGE = 100e-9
+
+
+def distances_of_pairs(
+    graph: Any,
+    pairs: Any,
+    *,
+    unknown: Literal["error", "skip"] = "error",
+    **options: Unpack[Options],
+) -> pa.Array:
+    """Return the exact distance of each pair of a source and a target, in the order of the pairs.
+
+    Each vertex is searched once: of the sources or of the targets, the side with fewer different vertices. Targets are
+    searched on the reversed graph, which needs integer weights. The matrix of all sources and targets is never made.
+
+    Parameters
+    ----------
+    graph, **options
+        As for `solve`; `options` are its `cutoff`, `solver`, `weight`, `columns`, `directed` and `dtype`.
+    pairs
+        A table with the columns `source` and `target`, a sequence or array of (source, target), or the path or URL of a
+        file of pairs: CSV, text, Parquet or Arrow. A pair may occur twice.
+    unknown
+        What to do with pairs that have an id that is not in the graph. "error" raises. "skip" gives them NULL.
+
+    Returns
+    -------
+    pyarrow.Array
+        (n,) of the type of the weights; float64 for a graph store with a scale. NULL where there is no path, or none
+        within the cutoff.
+
+    Raises
+    ------
+    InputError
+        There is no pair, or a pair cannot be read, or an id is not in the graph; or as `solve`.
+    SsspError
+        As `solve`.
+
+    Notes
+    -----
+    It takes at most 20 bytes for each pair, in addition to the graph, the searches under way and the pairs themselves.
+    """
+    with naming_for(graph):
+        named = named_by(graph, options)
+        if unknown not in ("error", "skip"):
+            raise InputError(f"`unknown` is {unknown!r}", hint='it is "error" or "skip"')
+        found = _pairs_of(pairs, named.ids, skip=unknown == "skip")
+        solver, limit = options.get("solver", "auto"), scaled_limit(options.get("cutoff"), named.scale)
+        of_pairs = _solved(named, found, SolveOptions(cutoff=limit, metrics=False), solver)
+        written, is_reached = _written(of_pairs, named.scale)
+        if found.is_known is None:
+            return pa.array(written, mask=~is_reached)
+        every, is_there = np.zeros(len(found.is_known), written.dtype), found.is_known.copy()
+        every[found.is_known], is_there[found.is_known] = written, is_reached
+        return pa.array(every, mask=~is_there)
+
+
+def _solved(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> np.ndarray:
+    """Return the distances (n,) of the pairs, as solvers return them."""
+    searched, is_backward = named, False
+    if (backwards := _backwards(named, found, options, solver)) is not None:
+        searched, is_backward = backwards, True
+    try:
+        return _searched(searched, found, options, solver, is_backward)
+    except PathTooLongError:
+        if not is_backward:
+            raise
+        # The path may lead to a target from a vertex that is no source.
+        return _searched(named, found, options, solver, False)
+
+
+def _searched(
+    named: NamedGraph, found: PairList, options: SolveOptions, solver: str, is_backward: bool
+) -> np.ndarray:
+    n_vertices = named.graph.n_vertices
+    groups = GroupedPairs.of(found.sources, found.targets, n_vertices, is_backward=is_backward)
+    distances = np.empty(len(groups), named.graph.weight_dtype)
+
+    def take(first: int, solution: Solution) -> None:
+        groups.pick(first, solution.distances, distances)
+
+    named.solve(groups.searched, replace(options, kept=groups.kept), solver, take)
+    return distances
+
+
+def _backwards(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> NamedGraph | None:
+    """Return the reversed graph if it is faster to search from the targets; None if not."""
+    graph = named.graph
+    if not may_go_backward(graph.traits):
+        return None
+    n_sources, n_targets = (n_different(ends, graph.n_vertices) for ends in (found.sources, found.targets))
+    if n_targets >= n_sources:
+        return None
+    if named.stored is not None and named.stored.manifest.symmetric:
+        return named
+    if 2 * reversal_bytes(graph.traits) > free_memory_bytes():
+        return None
+    offered, machine = replace(graph.traits, hierarchy=offered_traits(graph)), this_machine()
+
+    def expected(traits: Any, n_searches: int) -> float:
+        work = Work(traits, options, n_searches, batch_size(traits, n_searches, Solve(), options.kept))
+        return expected_s(choose_solver(solver, work, machine)[0], work, machine)
+
+    # A hierarchy that is offered is one of the graph, and not of the reversed graph.
+    backward_s = expected(graph.traits, n_targets) + _REVERSAL_S_PER_EDGE * graph.n_edges
+    return replace(named, graph=reversed_graph(graph)) if backward_s < expected(offered, n_sources) else None
+
+
+def _written(distances: np.ndarray, scale: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distances (n,) in the unit of the caller, and which of them are there."""
+    is_reached = distances != unreached_distance(distances.dtype)
+    if scale is None:
+        return distances, is_reached
+    written = np.empty(len(distances), np.float64)
+    for first in range(0, len(distances), _CHUNK):
+        some = slice(first, first + _CHUNK)
+        written[some] = distances_in_input_unit(distances[some], scale)
+    return written, is_reached
+
+
+def _pairs_of(pairs: Any, ids: Ids, *, skip: bool) -> PairList:
+    """Return the vertices of the pairs that a caller gave."""
+    place, chunks = "", _chunks(pairs, ids)
+    if isinstance(pairs, str | os.PathLike):
+        url = os.fspath(pairs)
+        if not isinstance(ids, VertexIds):
+            raise InputError(
+                f"`{files.redacted(url)}` is a file, and the vertices of this graph are objects of Python",
+                hint="give the pairs as a sequence of (source, target)",
+            )
+        place, chunks = f"`{files.redacted(url)}`: ", read_pairs(url, ids.mapping.type, usable_cores())
+    return find_pairs(chunks, ids, skip=skip, place=place, skip_hint='`unknown="skip"`')
+
+
+def _chunks(pairs: Any, ids: Ids) -> Iterator[Ends]:
+    """Yield the ids of pairs in memory, some at a time."""
+    if hasattr(pairs, "__arrow_c_stream__"):
+        columns: Any = table_columns(pa.table(pairs))
+    elif isinstance(pairs, np.ndarray) and pairs.ndim == 2 and pairs.shape[1] == 2:
+        columns = pairs[:, 0], pairs[:, 1]
+    else:
+        columns = ends_of(pairs)
+    for first in range(0, len(columns[0]), _CHUNK):
+        ends = [column[first : first + _CHUNK] for column in columns]
+        yield _typed(ends[0], ids, "source"), _typed(ends[1], ids, "target")
+
+
+def _typed(column: Any, ids: Ids, what: str) -> Any:
+    """Return some ids as `find_column` takes them; raise `InputError` for those of a wrong type."""
+    if not isinstance(ids, VertexIds):
+        return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    array = _as_arrow(column)
+    if array is not None and not array.null_count:
+        is_text = "string" in str(array.type)
+        if is_text if ids.mapping.type == "string" else pa.types.is_integer(array.type):
+            return array
+    values = list(column) if array is None else array.to_pylist()
+    other = next((v for v in values if v is None or (isinstance(v, int) and v >= 2**63)), values[0])
+    problem, hint = ids.misfit(values) or (f"`{other}` is not in the graph", ids.range_hint())
+    raise InputError(f"{what} {problem}", hint=hint)
+
+
+def _as_arrow(column: Any) -> pa.Array | None:
+    """Return ids as a plain array of Arrow; None if they have several types."""
+    try:
+        array = column if isinstance(column, pa.ChunkedArray) else pa.array(column)
+    except (pa.ArrowException, OverflowError, TypeError):
+        return None
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
