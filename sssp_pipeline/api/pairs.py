@@ -25,7 +25,13 @@ from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.hierarchy.shared import offered_traits
 from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, may_go_backward, n_different
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import Ends, PairList, find_pairs, read_pairs
+from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import (
+    Ends,
+    PairList,
+    PairReading,
+    find_pairs,
+    read_pairs,
+)
 from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit, scaled_limit
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversal_bytes, reversed_graph
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s
@@ -167,7 +173,8 @@ def _pairs_of(pairs: Any, ids: Ids, *, skip: bool) -> PairList:
                 f"`{files.redacted(url)}` is a file, and the vertices of this graph are objects of Python",
                 hint="give the pairs as a sequence of (source, target)",
             )
-        place, chunks = f"`{files.redacted(url)}`: ", read_pairs(url, ids.mapping.type, usable_cores())
+        reading = PairReading(url, ids.mapping.type)
+        place, chunks = reading.place, read_pairs(reading, usable_cores())
     return find_pairs(chunks, ids, skip=skip, place=place, skip_hint='`unknown="skip"`')
 
 

@@ -252,7 +252,7 @@ def digest_of(*vertices: np.ndarray) -> str:
     """Return a digest of lists of vertices, each (n,)."""
     digest = hashlib.sha256()
     for some in vertices:
-        digest.update(some.astype("<u4").tobytes())
+        digest.update(np.ascontiguousarray(some, "<u4").data)
     return digest.hexdigest()
 
 

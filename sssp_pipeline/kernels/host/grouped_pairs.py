@@ -17,6 +17,8 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Targets
 
 #: Only the distances to the other ends are kept of a row if these ends are at most this share of the vertices.
 _FEW = 0.5
+#: Distances that go to the places of their pairs at once.
+_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +33,8 @@ class GroupedPairs:
     columns: np.ndarray | None
     #: (n,) uint32, the other end of each pair, as its place in `columns`, or as a vertex.
     others: np.ndarray
-    #: (n,) the places of the pairs in the order of the caller.
-    order: np.ndarray
+    #: (n,) the places of the pairs in the order of the caller; None on workers, which do not need it.
+    order: np.ndarray | None
     #: Whether the searched vertices are the targets, so that searches follow edges backwards.
     is_backward: bool
 
@@ -57,8 +59,32 @@ class GroupedPairs:
         _group(ends, others, starts, place, order, grouped)
         return cls(searched, offsets, columns, grouped, order, is_backward)
 
+    @classmethod
+    def of_words(
+        cls, words: np.ndarray, n_searched: int, n_kept: int | None, is_backward: bool
+    ) -> GroupedPairs:
+        """Return the pairs that `words` has, as views and without `order`."""
+        searched, counts, columns, others = np.split(words, np.cumsum([n_searched, n_searched, n_kept or 0]))
+        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        return cls(searched, offsets, None if n_kept is None else columns, others, None, is_backward)
+
+    @property
+    def words(self) -> np.ndarray:
+        """All but `order`, as one array of uint32: searched vertices, their numbers of pairs, columns, other ends."""
+        columns = np.empty(0, np.uint32) if self.columns is None else self.columns
+        return np.concatenate([self.searched, np.diff(self.offsets).astype(np.uint32), columns, self.others])
+
     def __len__(self) -> int:
-        return len(self.order)
+        return len(self.others)
+
+    def place(self, vertex: int) -> int:
+        """Return the place of a searched vertex among all."""
+        return int(np.searchsorted(self.searched, vertex))
+
+    def others_of(self, place: int) -> np.ndarray:
+        """Return the other ends of the pairs of the searched vertex at a place, as vertices."""
+        others = self.others[self.offsets[place] : self.offsets[place + 1]]
+        return others if self.columns is None else self.columns[others]
 
     @property
     def kept(self) -> KeptOfRow:
@@ -76,6 +102,21 @@ class GroupedPairs:
             (n,) gets the distances at the places of the pairs. Threads may write to it at the same time.
         """
         _pick(rows, self.offsets[first : first + len(rows) + 1], self.others, self.order, into)
+
+    def gather(self, first: int, rows: np.ndarray) -> np.ndarray:
+        """Return the distances of the pairs of some searched vertices, as `pick`, group after group."""
+        offsets = self.offsets[first : first + len(rows) + 1]
+        found = np.empty(offsets[-1] - offsets[0], rows.dtype)
+        _gather(rows, offsets, self.others, found)
+        return found
+
+    def scatter(self, first: int, found: np.ndarray, n_searched: int, into: np.ndarray) -> None:
+        """Write what `gather` returned for some searched vertices to the places of their pairs in `into` (n,)."""
+        assert self.order is not None, "the process that groups the pairs has it"
+        begin, end = self.offsets[first], self.offsets[first + n_searched]
+        for at in range(begin, end, _AT_ONCE):  # NumPy makes indices of 64 bits
+            some = slice(at, min(at + _AT_ONCE, end))
+            into[self.order[some]] = found[some.start - begin : some.stop - begin]
 
 
 def n_different(ends: np.ndarray, n_vertices: int) -> int:
@@ -122,3 +163,10 @@ def _pick(rows: Any, offsets: np.ndarray, others: np.ndarray, order: np.ndarray,
     for row in range(len(rows)):
         for at in range(offsets[row], offsets[row + 1]):
             into[np.intp(order[at])] = rows[row, np.intp(others[at])]
+
+
+@njit(nogil=True)
+def _gather(rows: Any, offsets: np.ndarray, others: np.ndarray, found: np.ndarray) -> None:
+    for row in range(len(rows)):
+        for at in range(offsets[row], offsets[row + 1]):
+            found[at - offsets[0]] = rows[row, np.intp(others[at])]

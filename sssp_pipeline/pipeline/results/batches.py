@@ -19,6 +19,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     COMMIT,
     MERGED,
     METRICS_FILE,
+    OF_PAIRS,
     OURS,
     REPAIR,
     TILES,
@@ -103,7 +104,8 @@ class RunBatches:
 
     def batch_names(self, batch: int) -> list[str]:
         """Return the name of the file of a batch; in the wide layout, of the files with all sources."""
-        return self.wide_names() or [batch_file(batch)]
+        of_pairs = sorted(filter(OF_PAIRS.fullmatch, self.sums))
+        return of_pairs or self.wide_names() or [batch_file(batch)]
 
     def stored_batch(self, batch: int) -> list[StoredFile]:
         """Return the files of `batch_names`."""

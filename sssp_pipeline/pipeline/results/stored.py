@@ -173,12 +173,26 @@ class StoredResults:
             raise InputError(
                 f"`{self.url}` holds no answers", hint="`.distances()` or `.metrics` have what it holds"
             )
+        if self.output.is_in_input_order:
+            return self._of_pairs(sources)
         wanted = self.wanted(sources)
         parts = []
         for stored in [each.stored for each in self._files_with(wanted)] or [self.folder.stored_batch(0)]:
             with opened(*stored) as file:
                 rows = file.read(use_threads=False)
             parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
+        return pa.concat_tables(parts)
+
+    def _of_pairs(self, sources: Any) -> pa.Table:
+        """Return the pairs of some sources in the order of their file; of all for None."""
+        parts = []
+        for stored in self.folder.stored_batch(0):
+            with opened(stored) as file:
+                rows = file.read(use_threads=False)
+            if sources is not None:
+                wanted = self.typed(sources, rows["source"].type)
+                rows = rows.filter(pc.is_in(rows["source"], value_set=wanted))
+            parts.append(rows)
         return pa.concat_tables(parts)
 
     def per_vertex(self) -> pa.Table:

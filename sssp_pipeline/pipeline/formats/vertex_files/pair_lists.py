@@ -111,54 +111,69 @@ def find_pairs(chunks: Iterator[Ends], ids: Findable, *, skip: bool, place: str,
     return PairList(sources, targets, np.concatenate(known), tuple(unknown)[:MAX_LISTED])
 
 
-def read_pairs(
-    url: str,
-    id_type: str,
-    n_threads: int,
-    columns: tuple[str, str] = ("auto", "auto"),
-    naming: str = "name the columns of source and target in the first line",
-) -> Iterator[Ends]:
-    """Yield the ids of the pairs in a file, in its order.
+@dataclass(frozen=True)
+class PairReading:
+    """A file of pairs, and how to read it."""
 
-    Parameters
-    ----------
-    id_type
-        "int64" or "string".
-    columns
-        The columns of the sources and of the targets: names, or numbers from 1; "auto" for those whose names mean that.
-    naming
-        How the user says which columns these are, for a hint.
+    url: str
+    #: "int64" or "string".
+    id_type: str
+    #: The columns of the sources and of the targets: names, or numbers from 1; "auto" for those whose names mean that.
+    columns: tuple[str, str] = ("auto", "auto")
+    #: Whether the first line of a text names the columns, or "auto".
+    header: str | bool = "auto"
+    #: How the user says which columns these are, and that the first line names them, for hints.
+    naming: str = "name the columns `source` and `target`"
+    has_header: str = "name the columns in the first line: `source` and `target`"
+
+    @property
+    def place(self) -> str:
+        """What messages about the pairs begin with."""
+        return f"`{files.redacted(self.url)}`: "
+
+
+def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
+    """Yield the ids of the pairs in a file, in its order.
 
     Raises
     ------
     InputError
-        The file is missing, empty or damaged, is no table of pairs, or has a row without two ids of `id_type`.
+        The file is missing, empty or damaged, is no table of pairs, or has a row without two ids of the type.
     """
-    kind = "string" if id_type == "string" else "integer"
-    options = ReadOptions(source_column=columns[0], target_column=columns[1], weight_column="none", ids=kind)
+    source, target = reading.columns
+    options = ReadOptions(
+        source_column=source,
+        target_column=target,
+        weight_column="none",
+        header=reading.header,
+        ids="string" if reading.id_type == "string" else "integer",
+    )
     try:
-        edge_list = open_edge_list([url], options)
-        if edge_list.reading.format not in _FORMATS:
-            raise InputError(f"`{files.redacted(url)}` is a graph ({edge_list.reading.format})", hint=_WANTED)
+        edge_list = open_edge_list([reading.url], options)
+        if (form := edge_list.reading.format) not in _FORMATS:
+            raise InputError(f"`{files.redacted(reading.url)}` is a graph ({form})", hint=_WANTED)
         for chunk in edge_list.chunks(n_threads):
             yield tuple(end if isinstance(end, pa.Array) else pa.array(end) for end in (chunk.src, chunk.dst))
     except InputError as error:
-        raise _in_words_of_pairs(error, url, kind, naming) from error
+        raise _in_words_of_pairs(error, reading) from error
 
 
-def _in_words_of_pairs(error: InputError, url: str, kind: str, naming: str) -> InputError:
+def _in_words_of_pairs(error: InputError, reading: PairReading) -> InputError:
     """Return an error on an edge list as one on a file of pairs, whose hint names no key of a graph."""
-    message = error.message
+    message, hint = error.message, error.hint or ""
     if "`graph." in message:  # an option that only tables take
-        message = f"`{files.redacted(url)}` is no table of pairs"
+        message = f"`{files.redacted(reading.url)}` is no table of pairs"
     parts = message.split("`")
     # The texts between backticks are of the user.
     parts[::2] = [part.replace("an edge", "a pair").replace("edge", "pair") for part in parts[::2]]
-    hint = error.hint or ""
     if "graph.columns" in hint or "columns:" in hint:
-        hint = naming
+        hint = reading.naming
+    elif "may be a header" in message:
+        hint = reading.has_header
+    elif "graph.ids" in hint and reading.id_type == "int64":
+        hint = "the ids of the graph are integers"
     elif "graph." in hint or "a row holds" in hint:
-        hint = "the ids of the graph are integers" if "graph.ids" in hint and kind == "integer" else _WANTED
+        hint = _WANTED
     return InputError("`".join(parts), hint=hint)
 
 
