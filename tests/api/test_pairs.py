@@ -149,7 +149,7 @@ def test_a_million_pairs_that_stand_again_are_one_search(searches):
         ("7,9\n7\n", "`pairs.csv` line 2 has 1 column, wanted 2", "a row has the ids"),
         ("7,9\n7,\n", "`pairs.csv` line 2: a vertex id is empty", "a row has the ids"),
         ("7,9\n7,x\n", "`pairs.csv` line 2: `x` is not a vertex id", "the ids of the graph are integers"),
-        ("foo,bar,baz\n7,9,9\n", "none is known as source and target of a pair", "name the columns `source` and `target`"),
+        ("foo,bar,baz\n7,9,9\n", "none is known as source and target of a pair", "name the columns"),
         ("p sp 9 1\na 7 9 2\n", "`pairs.csv` is a graph (dimacs)", "a row has the ids"),
         ("7,9\n8,9\n8,10\n", "`pairs.csv`: 2 of 3 pairs have an id that is not in the graph: `8`, `10`",
          "the 3 ids of the graph run from 7 to 11; `unknown=\"skip\"` leaves out such pairs"),

@@ -77,12 +77,13 @@ def find_pairs(chunks: Iterator[Ends], ids: Findable, *, skip: bool, place: str,
         A pair has an unknown id and `skip` is not set, or all pairs have one, or there is no pair.
     """
     parts: list[tuple[np.ndarray, np.ndarray]] = []
-    known: list[np.ndarray] = []
+    #: Which pairs of each chunk are known; only their number if they all are.
+    known: list[np.ndarray | int] = []
     unknown: dict[int | str, None] = {}
     for chunk in chunks:
         ends = [ids.find_column(column) for column in chunk]
         is_known = (ends[0] >= 0) & (ends[1] >= 0)
-        known.append(is_known)
+        known.append(len(is_known) if is_known.all() else is_known)
         if not is_known.all():
             rows = np.flatnonzero(~is_known)[:MAX_LISTED].tolist()
             missing = (
@@ -91,7 +92,7 @@ def find_pairs(chunks: Iterator[Ends], ids: Findable, *, skip: bool, place: str,
             unknown |= {_value(given): None for given, vertex in missing if vertex < 0}
             ends = [found[is_known] for found in ends]
         parts.append((ends[0].astype(np.uint32), ends[1].astype(np.uint32)))
-    n_given = sum(map(len, known))
+    n_given = sum(some if isinstance(some, int) else len(some) for some in known)
     none = np.empty(0, np.uint32)
     sources = np.concatenate([none, *(part[0] for part in parts)])
     parts = [(none, part[1]) for part in parts]
@@ -108,7 +109,8 @@ def find_pairs(chunks: Iterator[Ends], ids: Findable, *, skip: bool, place: str,
         )
         hint = ids.range_hint() + ("" if skip else f"; {skip_hint} leaves out such pairs")
         raise InputError(message, hint=hint)
-    return PairList(sources, targets, np.concatenate(known), tuple(unknown)[:MAX_LISTED])
+    masks = [np.ones(some, bool) if isinstance(some, int) else some for some in known]
+    return PairList(sources, targets, np.concatenate(masks), tuple(unknown)[:MAX_LISTED])
 
 
 @dataclass(frozen=True)
