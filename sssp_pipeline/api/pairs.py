@@ -83,8 +83,8 @@ def distances_of_pairs(
 
     Notes
     -----
-    It takes 20 bytes for each pair, 24 if weights have 64 bits or a scale, in addition to the graph, the pairs themselves,
-    and what is read and searched at a time.
+    It takes 20 bytes for each pair, 24 if weights have 64 bits or a scale, in addition to the graph, the pairs
+    themselves, and what is read and searched at a time.
     """
     with naming_for(graph):
         named = named_by(graph, options)
