@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.api.graphs import open_store as open_store
     from sssp_pipeline.api.graphs import prepare as prepare
     from sssp_pipeline.api.like_scipy import dijkstra as dijkstra
+    from sssp_pipeline.api.pairs import distances_of_pairs as distances_of_pairs
     from sssp_pipeline.api.solving import solve as solve
     from sssp_pipeline.api.stored_run import StoredRun as StoredRun
     from sssp_pipeline.api.stored_run import open_run as open_run
@@ -37,6 +38,7 @@ _NAMES = {
     "api.distances": ("Distances",),
     "api.graphs": ("PreparedGraph", "open_store", "prepare"),
     "api.like_scipy": ("dijkstra",),
+    "api.pairs": ("distances_of_pairs",),
     "api.solving": ("solve",),
     "api.stored_run": ("StoredRun", "open_run"),
     "api.workflows": ("ingest", "run", "run_each"),

@@ -105,7 +105,7 @@ def reduce(
         _check_numbers("quantiles", shares or (), 1, "a share is a number from 0 to 1")
         lists = {"values": asked, "within": radii, "histogram": bounds, "quantiles": shares}
         _check_together({**lists, "amounts": amounts if amounts is None else {}}, options.get("cutoff"))
-        named = _named(graph, options)
+        named = named_by(graph, options)
         found = VertexAmounts(np.empty((0, 0), np.int64), ())
         names: list[str] = []
         if amounts is not None:
@@ -160,7 +160,7 @@ def reduce_per_vertex(
         _check_names(asked, VertexValue)
         _check_numbers("within", radii, math.inf, _RADIUS)
         _check_together({"per_vertex": {"values": asked, "within": radii}}, options.get("cutoff"))
-        named = _named(graph, options)
+        named = named_by(graph, options)
         common = _common(named, None)
         per_vertex = PerVertex(common[0], tuple(asked), tuple(radii))
         output = Reduced(*common, values=("reached",), per_vertex=per_vertex)
@@ -215,12 +215,13 @@ def nearest(
         As `solve`; or k is out of range.
     """
     with naming_for(graph):
-        named = _named(graph, options)
+        named = named_by(graph, options)
         input_words = None if targets is None else np.unique(vertices_of(targets, named.ids, "target"))
         return _answer(named, sources, NearestVertices(*_common(named, input_words), k), options, direction)
 
 
-def _named(graph: Any, options: Options) -> NamedGraph:
+def named_by(graph: Any, options: Options) -> NamedGraph:
+    """Return `graph` for a call with `options`; an option that is not known raises `TypeError`."""
     if unknown := [name for name in options if name not in Options.__annotations__]:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; the others are {_OTHERS}")
     of_graph: Any = {name: value for name, value in options.items() if name not in ("cutoff", "solver")}

@@ -44,6 +44,17 @@ class Ids(Protocol):
         """
         ...
 
+    def find_column(self, column: Any) -> np.ndarray:
+        """Return the vertices (n,) int64 of a column of ids, -1 for an id that no vertex has.
+
+        It is a list, or for `VertexIds` an array of Arrow with the type of the ids.
+        """
+        ...
+
+    def range_hint(self) -> str:
+        """Return a hint with ids of the graph."""
+        ...
+
 
 class ObjectIds:
     """Ids that are any hashable objects, as the nodes of NetworkX are."""
@@ -87,15 +98,18 @@ class ObjectIds:
         return objects
 
     def vertices(self, ids: Sequence[Any], what: str) -> np.ndarray:
-        found = [self._find(vertex_id) for vertex_id in ids]
+        found = self.find_column(ids)
         if unknown := [vertex_id for vertex_id, vertex in zip(ids, found, strict=True) if vertex < 0]:
-            raise InputError(
-                f"{what} {listed(unknown)} is not in the graph",
-                hint=f"it has for example {listed(self._ids[:3])}"
-                if self._ids
-                else "the graph has no vertices",
-            )
-        return np.array(found, np.uint32)
+            raise InputError(f"{what} {listed(unknown)} is not in the graph", hint=self.range_hint())
+        return found.astype(np.uint32)
+
+    def find_column(self, column: Sequence[Any]) -> np.ndarray:
+        """Return the vertices (n,) int64 of a column of ids, -1 for an id that no vertex has."""
+        return np.fromiter((self._find(vertex_id) for vertex_id in column), np.int64, len(column))
+
+    def range_hint(self) -> str:
+        """Return a hint with some ids of the graph."""
+        return f"it has for example {listed(self._ids[:3])}" if self._ids else "the graph has no vertices"
 
 
 def _as_arrow(ids: list[Any]) -> pa.Array:

@@ -217,15 +217,8 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
         It is neither.
     """
     if hasattr(pairs, "__arrow_c_stream__"):
-        table = pa.table(pairs)
-        found = columns_of_pairs(table.column_names)
-        if len(found) == 1:
-            source, target = (table.column(i).to_pylist() for i in found[0])
-            return source, target
-        raise InputError(
-            f"the table of pairs has the columns {', '.join(table.column_names)}",
-            hint="it needs the columns `source` and `target`",
-        )
+        source, target = table_columns(pa.table(pairs))
+        return source.to_pylist(), target.to_pylist()
     if isinstance(pairs, str | os.PathLike):
         raise InputError(
             f"`{os.fspath(pairs)}` is a name, not pairs",
@@ -236,3 +229,15 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 2:
             raise InputError(f"`{row}` is no pair", hint="give pairs as (source, target)")
     return [row[0] for row in rows], [row[1] for row in rows]
+
+
+def table_columns(table: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Return the sources and the targets of a table of pairs; raise `InputError` if they are not clear."""
+    found = columns_of_pairs(table.column_names)
+    if len(found) == 1:
+        source, target = map(table.column, found[0])
+        return source, target
+    raise InputError(
+        f"the table of pairs has the columns {', '.join(table.column_names)}",
+        hint="it needs the columns `source` and `target`",
+    )

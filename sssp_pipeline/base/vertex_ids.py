@@ -159,6 +159,23 @@ class VertexIds:
         positions = found.fill_null(-1).to_numpy(zero_copy_only=False)
         return positions.astype(np.int64)
 
+    def find_column(self, column: pa.Array) -> np.ndarray:
+        """Return the vertices (n,) int64 of a column of ids, as `find`, without an object of Python for each id.
+
+        The column has the type of the ids: integers of any width, or strings.
+        """
+        if self.mapping.type == "string":
+            found = pc.index_in(column.cast(pa.large_string()), value_set=self.table)
+            return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        # Above 2^63 it becomes negative, and no id is.
+        wanted = column.cast(pa.int64(), safe=False).to_numpy()
+        if self.table is None:
+            places = wanted - self.mapping.first_id
+            return np.where((wanted >= 0) & (places >= 0) & (places < self.n_vertices), places, -1)
+        known = self.table.to_numpy()
+        places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[places] == wanted, places, -1) if len(known) else np.full(len(wanted), -1)
+
     def has(self, vertex_id: int | str) -> bool:
         """Return whether a vertex has the id `vertex_id`, which must have the type of the graph's ids."""
         return bool(self.find([vertex_id])[0] >= 0)
@@ -235,7 +252,7 @@ def digest_of(*vertices: np.ndarray) -> str:
     """Return a digest of lists of vertices, each (n,)."""
     digest = hashlib.sha256()
     for some in vertices:
-        digest.update(some.astype("<u4").tobytes())
+        digest.update(np.ascontiguousarray(some, "<u4").data)
     return digest.hexdigest()
 
 

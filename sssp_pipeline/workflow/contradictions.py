@@ -14,6 +14,7 @@ from sssp_pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read
 from sssp_pipeline.workflow.cluster import cluster_contradictions
 from sssp_pipeline.workflow.graph import misplaced_keys
 from sssp_pipeline.workflow.output import output_contradictions
+from sssp_pipeline.workflow.pairs import pairs_contradictions
 from sssp_pipeline.workflow.registries import FORMATS
 from sssp_pipeline.workflow.section import Contradiction, Path, Plain, dotted
 from sssp_pipeline.workflow.vertices import Sources, vertices_contradictions
@@ -28,6 +29,7 @@ def contradictions(data: Plain) -> Iterator[Contradiction]:
     sections = {key: value if isinstance(value, Mapping) else {} for key, value in data.items()}
     graph, solve, cluster, output = (sections.get(key, {}) for key in ("graph", "solve", "cluster", "output"))
     yield from vertices_contradictions(("sources",), data.get("sources"), Sources)
+    yield from pairs_contradictions(data, output)
     yield from cluster_contradictions(cluster)
     yield from graph_contradictions(graph)
     chosen = {("sources",): data.get("sources"), ("output", "targets"): output.get("targets")}
@@ -48,7 +50,7 @@ def files_read(data: Plain) -> Iterator[tuple[Path, str]]:
     """Yield each URL that a run of the workflow `data` reads, after the path of its key."""
     chosen: list[Path] = [("sources",), ("output", "targets"), ("output", "nearest", "of")]
     keys: list[Path] = [(*path, *name) for path in chosen for name in (("file",), ("points", "file"))]
-    keys.append(("output", "reduce", "amounts", "file"))
+    keys += [("output", "reduce", "amounts", "file"), ("output", "pairs"), ("output", "pairs", "file")]
     inputs = [("graph", "input"), *((*path, "input") for path, _ in several_weights(data.get("graph")))]
     for path in [*inputs, ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
         value: Any = data

@@ -85,8 +85,8 @@ class Workflow(Section):
     graph: Graph
     """The input and the graph store."""
 
-    sources: Sources
-    """The vertices to start from."""
+    sources: Sources | None = None
+    """The vertices to start from. Every run needs them, but one with `output.distances: pairs`, whose file has them."""
 
     solve: Solve = Solve()
     """Solver, batches and what to compute."""

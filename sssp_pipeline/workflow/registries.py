@@ -188,6 +188,12 @@ OUTPUTS: dict[str, OutputKind] = {
         example="nearest: {k: 10}",
         instead={"targets": "name them as `output.nearest.of`"},
     ),
+    "pairs": OutputKind(
+        f"{_RESULTS}.pairs_output:PairDistances",
+        own_keys=f"{_SECTIONS}.pairs:PairsKeys",
+        example="pairs: pairs.csv",
+        instead={"targets": "the file of pairs names the targets"},
+    ),
 }
 
 

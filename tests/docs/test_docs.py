@@ -76,7 +76,7 @@ def test_every_solver_and_section_is_on_its_page():
     for name, solver in SOLVERS.items():
         assert f"| `{name}` | {solver.device.upper()} | {solver.summary} |" in page
     schema = json.loads((ROOT / "docs" / "reference" / "workflow.schema.json").read_text(encoding="utf-8"))
-    assert set(schema["required"]) == {"graph", "sources", "output"}
+    assert set(schema["required"]) == {"graph", "output"}
     assert schema["additionalProperties"] is False
 
 

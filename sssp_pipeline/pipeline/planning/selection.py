@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -15,6 +16,7 @@ from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
 from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.pairs import Pairs
 from sssp_pipeline.workflow.reduce import Amounts
 
 
@@ -36,7 +38,19 @@ class Selected:
 class _Chooser(VertexSelection):
     """Finds what the `output` of a workflow names, as `outputs.Chooser`."""
 
-    weight_dtype: np.dtype = field(kw_only=True)
+    traits: GraphTraits = field(kw_only=True)
+    is_symmetric: bool = field(kw_only=True)
+
+    @property
+    def weight_dtype(self) -> np.dtype:
+        return self.traits.weight_dtype
+
+    def pairs(self, given: str | Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sources and the targets of pairs; as `chosen_pairs`."""
+        from sssp_pipeline.pipeline.planning.pairs import chosen_pairs
+
+        found = chosen_pairs(given, self.ids, self.skipped)
+        return found.sources, found.targets
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts; as `read_amounts`."""
@@ -59,10 +73,17 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
     if scale is None:  # with a scale, distances are written as float64
         check_unreached(given.unreached, traits.weight_dtype)
     skipped, snapper = Skipped(), Snapper(stored)
-    chooser = _Chooser(stored.ids, stored.graph, skipped, snapper, weight_dtype=traits.weight_dtype)
-    sources = chooser.sources(workflow.sources)
+    is_symmetric = bool(stored.manifest.symmetric)
+    chooser = _Chooser(stored.ids, stored.graph, skipped, snapper, traits=traits, is_symmetric=is_symmetric)
+    sources = None if workflow.sources is None else chooser.sources(workflow.sources)
     form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale)
     output = output_of(form, given, chooser)
+    if sources is None:
+        sources = output.searches
+        assert sources is not None, "checked as a contradiction"
+        progress.say(
+            "; ".join(f"{name}: {value}" for name, value in output.facts()), "searches", total=len(sources)
+        )
     for sentence in snapper.sentences:
         progress.say(sentence, "snapped")
     for sentence in skipped.sentences():

@@ -29,6 +29,8 @@ class Skipped:
     targets: int = 0
     #: The ids in a file of amounts.
     vertices: int = 0
+    #: The pairs in a file of pairs.
+    pairs: int = 0
     #: The first `MAX_LISTED` ids of each kind, as text.
     first: dict[str, list[str]] = field(default_factory=dict)
     #: How many ids of each kind were left out because they had been named before.

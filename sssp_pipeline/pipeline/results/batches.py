@@ -16,6 +16,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     AGAIN,
     COMMIT,
     METRICS_FILE,
+    OF_PAIRS,
     OURS,
     REPAIR,
     UNFINISHED,
@@ -102,8 +103,9 @@ class RunBatches:
         return sorted(name for name in self.sums if WIDE.fullmatch(name.rpartition("/")[2]))
 
     def batch_names(self, batch: int) -> list[str]:
-        """Return the name of the file of a batch, or `wide_names` if there are any."""
-        return self.wide_names() or [batch_file(batch)]
+        """Return the names of the files of a batch; of a run of pairs or of `wide_names`, all of them."""
+        of_pairs = sorted(filter(OF_PAIRS.fullmatch, self.sums))
+        return of_pairs or self.wide_names() or [batch_file(batch)]
 
     def stored_batch(self, batch: int) -> list[StoredFile]:
         """Return the files of `batch_names`."""

@@ -24,6 +24,7 @@ from sssp_pipeline.pipeline.results.layouts.layout import DistanceLayout, Files,
 from sssp_pipeline.workflow.registries import OUTPUTS, code_of
 
 if TYPE_CHECKING:
+    from sssp_pipeline.base.csr import GraphTraits
     from sssp_pipeline.base.vertex_amounts import VertexAmounts
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.kernels.contract import kept
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
     from sssp_pipeline.pipeline.results.vertex_table import PerVertex
     from sssp_pipeline.workflow.output import Output
+    from sssp_pipeline.workflow.pairs import Pairs
     from sssp_pipeline.workflow.reduce import Amounts
     from sssp_pipeline.workflow.vertices import Vertices
 
@@ -50,6 +52,20 @@ class Chooser(Protocol):
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts of the vertices that `spec` names."""
+        ...
+
+    @property
+    def traits(self) -> GraphTraits:
+        """The properties of the graph."""
+        ...
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether every edge of the graph has its reverse, with the same weight."""
+        ...
+
+    def pairs(self, given: str | Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sources and the targets (n,) uint32 of the pairs that `given` names."""
         ...
 
 
@@ -83,6 +99,10 @@ class RowOutput(ABC):
     shows_overall: ClassVar[bool] = False
     #: What a verdict of `verify` is about.
     judged: ClassVar[str] = "distance"
+    #: Whether the files hold all sources of the run together, in the order of its input.
+    is_in_input_order: ClassVar[bool] = False
+    #: Whether numbers over all sources mean something: each source is one of the user.
+    counts_sources: ClassVar[bool] = True
     #: Whether `verify` needs `words`, so that the run folder keeps them when the run is finished.
     input_stays: ClassVar[bool] = False
 
@@ -135,6 +155,11 @@ class RowOutput(ABC):
     @property
     def n_targets(self) -> int | None:
         """What run.json has as "targets"."""
+        return None
+
+    @property
+    def searches(self) -> np.ndarray | None:
+        """The vertices (S,) uint32 to search from, if this output names them in place of `sources` of the workflow."""
         return None
 
     # ---- what it takes ----

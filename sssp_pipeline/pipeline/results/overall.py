@@ -45,6 +45,8 @@ def overall_numbers(
     traits
         Of the graph.
     """
+    if not output.counts_sources:
+        return {}
     least, largest = _extremes(folder, metrics, len(batches))
     found: dict[str, Any] = {"largest_distance": largest}
     if batches and _is_all_pairs(metrics, batches, traits.n_vertices):

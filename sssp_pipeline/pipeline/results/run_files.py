@@ -4,6 +4,7 @@
 <run>/run.json                       written last
 <run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
 <run>/distances/wide-*.parquet       only of earlier releases, in the wide layout (`layouts/wide.py`)
+<run>/distances/pairs-*.parquet      of a run of pairs, written when all batches are there (`pairs_output.py`)
 <run>/metrics.parquet                one row for each source
 <run>/snapped.parquet                one row for each point that stands for a source or a target
 <run>/vertices.parquet               one row for each vertex, of a run that has numbers over all sources
@@ -45,10 +46,12 @@ OUTPUT_INPUT = "_output.u32"
 BATCH = re.compile(r"batch-(\d{5,})\.parquet")
 COMMIT = re.compile(r"batch-(\d{5,})\.commit")
 WIDE = re.compile(r"wide-\d{5,}\.parquet")
+#: The files of a run of pairs.
+OF_PAIRS = re.compile(r"distances/pairs-\d{5,}\.parquet")
 #: Every path below the folder that a run may write; earlier releases wrote `merged.json` and tiles.
 OURS = re.compile(
     rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_INPUT)}"
-    rf"|distances/({BATCH.pattern}|{WIDE.pattern})"
+    rf"|distances/({BATCH.pattern}|{WIDE.pattern})|{OF_PAIRS.pattern}|_run/pairs-\d{{5,}}\.bin"
     rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|batch-\d{{5,}}\.tiles|vertices-\d{{5,}}\.u64)"
     rf"|((distances|_run)/)?{re.escape(TEMP_PREFIX)}.*"
 )
@@ -62,6 +65,16 @@ def batch_file(batch: int) -> str:
 def part_file(batch: int) -> str:
     """Return the path, below the run folder, of what a batch has of each vertex until `VERTICES_FILE` is made of it."""
     return f"_run/vertices-{batch:05d}.u64"
+
+
+def pairs_part(batch: int) -> str:
+    """Return the path, below the run folder, of the distances of the pairs of a batch until `pairs_file` has them."""
+    return f"_run/pairs-{batch:05d}.bin"
+
+
+def pairs_file(number: int) -> str:
+    """Return the path, below the run folder, of some pairs in the order of their file."""
+    return f"distances/pairs-{number:05d}.parquet"
 
 
 def commit_file(batch: int) -> str:

@@ -178,9 +178,14 @@ class StoredResults:
             raise InputError(
                 f"`{self.url}` holds no answers", hint="`.distances()` or `.metrics` have what it holds"
             )
-        return pa.concat_tables(self._tables_of_answers(self.wanted(sources)))
+        return pa.concat_tables(self._tables_of_answers(sources))
 
-    def _tables_of_answers(self, wanted: pa.Array) -> Iterator[pa.Table]:
+    def _tables_of_answers(self, sources: Any) -> Iterator[pa.Table]:
+        """Yield the answers of some sources, or of all for None. Pairs keep the order of their file."""
+        if self.output.is_in_input_order:
+            yield from self._tables_of_pairs(sources)
+            return
+        wanted = self.wanted(sources)
         for stored in [each.stored for each in self._files_with(wanted)] or [self.folder.stored_batch(0)]:
             with opened(*stored) as file:
                 rows = file.read(use_threads=False)
@@ -189,11 +194,20 @@ class StoredResults:
     def all_tables(self) -> Iterator[pa.Table]:
         """Yield the answers or the distances of all sources, at least one table, in the order of the run."""
         if self.output.has_answers:
-            yield from self._tables_of_answers(self.sources)
+            yield from self._tables_of_answers(None)
             return
         yield self._schema.empty_table()
         for rows in self.tables(self.sources):
             yield rows.cast(self._schema)
+
+    def _tables_of_pairs(self, sources: Any) -> Iterator[pa.Table]:
+        for stored in self.folder.stored_batch(0):
+            with opened(stored) as file:
+                rows = file.read(use_threads=False)
+            if sources is not None:
+                wanted = self.typed(sources, rows["source"].type)
+                rows = rows.filter(pc.is_in(rows["source"], value_set=wanted))
+            yield rows
 
     def per_vertex(self) -> pa.Table:
         """Return `vertices.parquet`, as `StoredRun.per_vertex` describes it."""

@@ -70,6 +70,8 @@ def read_sample(results: StoredResults, record: dict[str, Any], stored: StoredGr
     """
     n_targets = record["targets"]
     n_each = record["graph"]["n_vertices"] if n_targets is None else n_targets
+    if results.output.is_in_input_order:
+        return _without("the run stores distances of pairs")
     if not results.output.has_files or not n_each:
         return _without("the run stores none")
     if n_each > _MOST_VALUES:

@@ -1,0 +1,183 @@
+"""Lists of pairs of vertices: each chunk of ids becomes vertex numbers at once, so a list takes 8 bytes for each pair.
+
+A file of pairs is read like an edge list without weights: in chunks, by threads, and in the same spellings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import plural
+from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.storage import files
+
+_WANTED = (
+    "a row has the ids of a source and of a target, and a first line may name the columns, such as "
+    "`source,target`; write CSV, text, Parquet or Arrow"
+)
+_FORMATS = ("csv", "text", "parquet")
+
+#: The ids of the sources and of the targets of some pairs: Arrow arrays of the type of the ids, or lists of objects.
+Ends = tuple[Any, Any]
+
+
+class Findable(Protocol):
+    """Ids of the vertices of a graph."""
+
+    def find_column(self, column: Any) -> np.ndarray:
+        """Return the vertices (n,) int64 of a column of ids, -1 for an id that no vertex has."""
+        ...
+
+    def range_hint(self) -> str:
+        """Return a hint with ids of the graph."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PairList:
+    """Pairs of vertices in the order of the caller."""
+
+    #: (n,) uint32 each.
+    sources: np.ndarray
+    targets: np.ndarray
+    #: (m,) bool: which of the given pairs these are; None if they are all.
+    is_known: np.ndarray | None = None
+    #: The first ids that no vertex has.
+    unknown: tuple[int | str, ...] = ()
+
+    @property
+    def n_unknown(self) -> int:
+        """How many pairs were left out because no vertex has one of their ids."""
+        return 0 if self.is_known is None else len(self.is_known) - len(self.sources)
+
+
+def find_pairs(chunks: Iterator[Ends], ids: Findable, *, skip: bool, place: str, skip_hint: str) -> PairList:
+    """Return the pairs whose ids `chunks` gives.
+
+    Parameters
+    ----------
+    skip
+        Whether pairs with an unknown id are left out.
+    place
+        What messages begin with: empty, or the file.
+    skip_hint
+        How the user leaves such pairs out.
+
+    Raises
+    ------
+    InputError
+        A pair has an unknown id and `skip` is not set, or all pairs have one, or there is no pair.
+    """
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+    #: Which pairs of each chunk are known; only their number if they all are.
+    known: list[np.ndarray | int] = []
+    unknown: dict[int | str, None] = {}
+    for chunk in chunks:
+        ends = [ids.find_column(column) for column in chunk]
+        is_known = (ends[0] >= 0) & (ends[1] >= 0)
+        known.append(len(is_known) if is_known.all() else is_known)
+        if not is_known.all():
+            rows = np.flatnonzero(~is_known)[:MAX_LISTED].tolist()
+            missing = (
+                (column[row], found[row]) for row in rows for column, found in zip(chunk, ends, strict=True)
+            )
+            unknown |= {_value(given): None for given, vertex in missing if vertex < 0}
+            ends = [found[is_known] for found in ends]
+        parts.append((ends[0].astype(np.uint32), ends[1].astype(np.uint32)))
+    n_given = sum(some if isinstance(some, int) else len(some) for some in known)
+    none = np.empty(0, np.uint32)
+    sources = np.concatenate([none, *(part[0] for part in parts)])
+    parts = [(none, part[1]) for part in parts]
+    targets = np.concatenate([none, *(part[1] for part in parts)])
+    if not n_given:
+        raise InputError(f"{place}there is no pair", hint=_WANTED)
+    if not unknown:
+        return PairList(sources, targets)
+    n_unknown, first = n_given - len(sources), listed([*unknown], len(unknown))
+    if not skip or not len(sources):
+        message = (
+            f"{place}{n_unknown:,} of {plural(n_given, 'pair')} {'have' if n_unknown > 1 else 'has'} "
+            f"an id that is not in the graph: {first}"
+        )
+        hint = ids.range_hint() + ("" if skip else f"; {skip_hint} leaves out such pairs")
+        raise InputError(message, hint=hint)
+    masks = [np.ones(some, bool) if isinstance(some, int) else some for some in known]
+    return PairList(sources, targets, np.concatenate(masks), tuple(unknown)[:MAX_LISTED])
+
+
+@dataclass(frozen=True)
+class PairReading:
+    """A file of pairs, and how to read it."""
+
+    url: str
+    #: "int64" or "string".
+    id_type: str
+    #: The columns of the sources and of the targets: names, or numbers from 1; "auto" for those whose names mean that.
+    columns: tuple[str, str] = ("auto", "auto")
+    #: Whether the first line of a text names the columns, or "auto".
+    header: str | bool = "auto"
+    #: How the user says which columns these are, and that the first line names them, for hints.
+    naming: str = "name the columns `source` and `target`"
+    has_header: str = "name the columns in the first line: `source` and `target`"
+
+    @property
+    def place(self) -> str:
+        """What messages about the pairs begin with."""
+        return f"`{files.redacted(self.url)}`: "
+
+
+def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
+    """Yield the ids of the pairs in a file, in its order.
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty or damaged, is no table of pairs, or has a row without two ids of the type.
+    """
+    source, target = reading.columns
+    options = ReadOptions(
+        source_column=source,
+        target_column=target,
+        weight_column="none",
+        header=reading.header,
+        ids="string" if reading.id_type == "string" else "integer",
+    )
+    try:
+        edge_list = open_edge_list([reading.url], options)
+        if (form := edge_list.reading.format) not in _FORMATS:
+            raise InputError(f"`{files.redacted(reading.url)}` is a graph ({form})", hint=_WANTED)
+        for chunk in edge_list.chunks(n_threads):
+            yield tuple(end if isinstance(end, pa.Array) else pa.array(end) for end in (chunk.src, chunk.dst))
+    except InputError as error:
+        raise _in_words_of_pairs(error, reading) from error
+
+
+def _in_words_of_pairs(error: InputError, reading: PairReading) -> InputError:
+    """Return an error on an edge list as one on a file of pairs, whose hint names no key of a graph."""
+    message, hint = error.message, error.hint or ""
+    if "`graph." in message:  # an option that only tables take
+        message = f"`{files.redacted(reading.url)}` is no table of pairs"
+    parts = message.split("`")
+    # The texts between backticks are of the user.
+    parts[::2] = [part.replace("an edge", "a pair").replace("edge", "pair") for part in parts[::2]]
+    if "graph.columns" in hint or "columns:" in hint:
+        hint = reading.naming
+    elif "may be a header" in message:
+        hint = reading.has_header
+    elif "graph.ids" in hint and reading.id_type == "int64":
+        hint = "the ids of the graph are integers"
+    elif "graph." in hint or "a row holds" in hint:
+        hint = _WANTED
+    return InputError("`".join(parts), hint=hint)
+
+
+def _value(given: Any) -> Any:
+    return given.as_py() if isinstance(given, pa.Scalar) else given

@@ -1,0 +1,226 @@
+"""The output with a distance for each pair of a file, in the order of the file.
+
+A batch searches some vertices of one end of the pairs, and writes the distances of their pairs to `_run/`. When all
+batches are there, the distances go to the places of their pairs, and the files of the run are written in order.
+`docs/design/0032-pairs.md` has the idea.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sssp_pipeline.base import csr
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress, plural
+from sssp_pipeline.base.vertex_ids import digest_of
+from sssp_pipeline.kernels.contract import kept
+from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, different, may_go_backward
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
+from sssp_pipeline.pipeline.results.distance_outputs import distance_fault
+from sssp_pipeline.pipeline.results.layouts.layout import Files, StoredRows
+from sssp_pipeline.pipeline.results.outputs import Chooser, RowOutput
+from sssp_pipeline.pipeline.results.run_files import AGAIN, REPAIR, pairs_file, pairs_part
+from sssp_pipeline.storage import file_sums, files
+
+if TYPE_CHECKING:
+    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract.solver import Solution
+    from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+    from sssp_pipeline.pipeline.results.run_folder import RunFolder
+    from sssp_pipeline.workflow.output import Output
+
+#: The pairs of a file, and of a row group.
+FILE_ROWS, GROUP_ROWS = 2**22, 2**20
+#: The columns of the files.
+SOURCE, TARGET, DISTANCE = "source", "target", "distance"
+
+
+@dataclass(frozen=True, eq=False)
+class PairDistances(RowOutput):
+    """A distance for each pair, NULL if there is no path. `words` are `GroupedPairs.words`."""
+
+    name = "pairs"
+    has_answers = True
+    is_in_input_order = True
+    counts_sources = False
+    without_distances = "distances of pairs", "`.answers()` returns them as a table"
+    input_stays = True
+
+    #: The lengths of the parts of `words`: searched vertices and columns, the latter None for every vertex.
+    n_searched: int = 0
+    n_kept: int | None = None
+    n_pairs: int = 0
+    #: Whether the searched vertices are the targets.
+    is_backward: bool = False
+    #: The digest of the sources and the targets in the order of the file.
+    pairs: str = ""
+    #: The sources and the targets in this order, and their groups. Only the process that finishes the run has them.
+    ends: tuple[np.ndarray, np.ndarray] | None = None
+    groups: GroupedPairs | None = None
+
+    @classmethod
+    def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
+        given = spec.own["pairs"]
+        assert given is not None, "checked as a contradiction"
+        sources, targets = choose.pairs(given)
+        n_vertices = choose.traits.n_vertices
+        # A symmetric graph is its own reverse.
+        is_backward = choose.is_symmetric and may_go_backward(choose.traits)
+        is_backward &= len(different(targets, n_vertices)) < len(different(sources, n_vertices))
+        groups = GroupedPairs.of(sources, targets, n_vertices, is_backward=is_backward)
+        words = groups.words
+        groups = replace(groups, others=words[len(words) - len(groups) :])  # one copy is held
+        n_kept = None if groups.columns is None else len(groups.columns)
+        facts = len(groups.searched), n_kept, len(groups), is_backward, digest_of(sources, targets)
+        return cls(form, digest_of(words), words, *facts, (sources, targets), groups)
+
+    @classmethod
+    def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
+        asked = identity["pairs"]
+        facts = (
+            asked["searched"],
+            asked["kept"],
+            asked["count"],
+            asked["direction"] == "backward",
+            asked["digest"],
+        )
+        return cls(form, asked["groups"], None, *facts)
+
+    def identity(self) -> dict[str, Any]:
+        asked = {
+            "count": self.n_pairs,
+            "digest": self.pairs,
+            "direction": "backward" if self.is_backward else "forward",
+            "searched": self.n_searched,
+            "kept": self.n_kept,
+            "groups": self.digest,
+        }
+        return {**super().identity(), "pairs": asked}
+
+    def without_input(self) -> PairDistances:
+        return replace(self, words=None, ends=None, groups=None)
+
+    @property
+    def searches(self) -> np.ndarray | None:
+        return None if self.groups is None else self.groups.searched
+
+    @cached_property
+    def _groups(self) -> GroupedPairs:
+        assert self.words is not None, "the pairs are read first: `for_solving`, `for_verifying`"
+        return GroupedPairs.of_words(self.words, self.n_searched, self.n_kept, self.is_backward)
+
+    @property
+    def kept(self) -> kept.KeptOfRow:
+        return self._groups.kept
+
+    def n_columns(self, n_vertices: int) -> int:
+        return n_vertices if self.n_kept is None else self.n_kept
+
+    def held_bytes(self, n_vertices: int) -> int:
+        return 4 * (2 * self.n_searched + (self.n_kept or 0) + self.n_pairs)
+
+    # ---- batches ----
+
+    def batch_file(self, batch: int) -> str | None:
+        return pairs_part(batch)
+
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        handle.write(self._groups.gather(self._groups.place(sources[0]), solution.distances))
+
+    # ---- when all batches are committed ----
+
+    def finish(
+        self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
+    ) -> None:
+        assert self.groups is not None, "the run was planned in this process"
+        assert self.ends is not None, "as the groups"
+        progress.stage("merge")
+        distances = np.empty(self.n_pairs, stored.manifest.traits.weight_dtype)
+        for batch, searched in enumerate(batches):
+            self.groups.scatter(
+                self.groups.place(searched[0]),
+                _read_part(folder, batch, distances.dtype),
+                len(searched),
+                distances,
+            )
+            progress.advance(batch + 1, len(batches), "batches")
+        for number, first in enumerate(range(0, self.n_pairs, FILE_ROWS)):
+            some = slice(first, first + FILE_ROWS)
+            columns = {
+                SOURCE: stored.ids.originals(self.ends[0][some]),
+                TARGET: stored.ids.originals(self.ends[1][some]),
+                DISTANCE: self.form.column(distances[some]),
+            }
+            options = {"row_group_size": GROUP_ROWS, "compression": self.form.compression}
+            folder.write_table(pairs_file(number), pa.table(columns), **options)
+
+    # ---- verdicts ----
+
+    def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
+        """Yield each searched vertex at `places` among all of the run, and the distances of its pairs in their order.
+
+        Raises
+        ------
+        InputError
+            The files do not have the pairs of such a vertex.
+        """
+        searched = [self._groups.searched[place] for place in places]
+        names = ids.originals(np.array(searched, np.uint32))
+        ends = (TARGET, SOURCE) if self.is_backward else (SOURCE, TARGET)
+        parts = []
+        for each in stored:
+            with opened(each) as file:
+                for group in range(file.num_row_groups):
+                    rows = file.read_row_group(group, use_threads=False)
+                    parts.append(rows.filter(pc.is_in(rows[ends[0]].cast(names.type), value_set=names)))
+        table = pa.concat_tables(parts)
+        for place, name in zip(places, names.to_pylist(), strict=True):
+            rows = table.filter(pc.equal(table[ends[0]], name))
+            if (
+                ids.vertices(rows[ends[1]].to_pylist(), ends[1]).tolist()
+                != self._groups.others_of(place).tolist()
+            ):
+                raise InputError(
+                    f"`{files.redacted(stored[0].url)}` and the files after it have not the pairs of `{name}` "
+                    "that the run was asked for",
+                    hint=REPAIR,
+                )
+            yield name, self.form.as_solved(rows[DISTANCE], dtype)
+
+    def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
+        place = self._groups.place(ids.vertices([source], "source")[0])
+        exact = self._groups.gather(place, true.distances)
+        wrong = np.flatnonzero(exact != stored)
+        if not len(wrong):
+            return None
+        first = int(wrong[0])
+        ends = source, ids.original(int(self._groups.others_of(place)[first]))
+        unreached = csr.unreached_distance(exact.dtype)
+        found, wanted = (None if d == unreached else d.item() for d in (stored[first], exact[first]))
+        return distance_fault(*(ends[::-1] if self.is_backward else ends), found, wanted, self.form.scale)
+
+    # ---- words ----
+
+    def covered(self, n_vertices: int) -> str:
+        return f"the ends of {plural(self.n_pairs, 'pair')}"
+
+    def facts(self) -> Iterator[tuple[str, Any]]:
+        yield "pairs", f"{self.n_pairs:,}"
+        yield "searched from", f"{self.n_searched:,} {'targets' if self.is_backward else 'sources'}"
+
+
+def _read_part(folder: RunFolder, batch: int, dtype: np.dtype) -> np.ndarray:
+    """Return what a batch wrote; raise `InputError` if the file is missing or damaged."""
+    name = pairs_part(batch)
+    content = files.read_bytes(folder.path(name))
+    found = file_sums.FileSum(len(content), file_sums.crc32_of([content]))
+    if (fault := file_sums.fault_of(found, folder.commit(batch).files[name])) is not None:
+        raise InputError(f"`{files.redacted(folder.path(name))}` {fault}", hint=AGAIN)
+    return np.frombuffer(content, dtype.newbyteorder("<"))

@@ -1,0 +1,53 @@
+"""The key `output.pairs` of the workflow, and what contradicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from sssp_pipeline.workflow.section import Contradiction, OwnKeys, Plain, Positive, Section, Text
+
+#: The value of `output.distances` whose sources are in the file of pairs.
+PAIRS = "pairs"
+
+
+class Pairs(Section):
+    """A file of pairs, and how to read it."""
+
+    file: Text
+    """URL of the file: CSV, text, Parquet or Arrow, with a row for each pair. A pair may stand twice. `-` is standard
+    input."""
+
+    source: Positive | Text | None = None
+    """Column of the sources: its name, or its number from 1. `null` takes the one whose name means it, such as `source`
+    or `from`, or the first of two columns."""
+
+    target: Positive | Text | None = None
+    """Column of the targets. `null` takes the one whose name means it, such as `target` or `to`, or the second of two
+    columns."""
+
+    header: bool | None = None
+    """Whether the first line of a text or CSV file names the columns. `null` looks at that line."""
+
+    unknown: Literal["error", "skip"] = "error"
+    """What to do with pairs that have an id that is not in the graph. `error` stops and names the ids. `skip` leaves
+    the pairs out and counts them."""
+
+
+class PairsKeys(OwnKeys):
+    """The key of `output` that only `distances: pairs` has."""
+
+    pairs: Text | Pairs | None = None
+    """The file of pairs, as a URL or as a section. It goes with `distances: pairs`, and names the sources and the
+    targets of the run."""
+
+
+def pairs_contradictions(data: Plain, output: Plain) -> Iterator[Contradiction]:
+    """Yield what is wrong if the section `sources` and a file of pairs both name the sources, or none does."""
+    given: Any = data.get("sources")
+    is_of_pairs = output.get("distances") == PAIRS
+    if is_of_pairs and given is not None:
+        text = f"`sources` is given, and the file of `output.distances: {PAIRS}` names the sources"
+        yield Contradiction(("sources",), text, "remove `sources`, or set another `output.distances`")
+    elif not is_of_pairs and given is None:
+        yield Contradiction(("sources",), "no key `sources`", "add `sources`: The vertices to start from.")
