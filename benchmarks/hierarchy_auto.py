@@ -50,6 +50,7 @@ from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, prepare
+from sssp_pipeline.pipeline.run.pace import pace_of_run
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Solve
 
@@ -120,7 +121,10 @@ class Case:
         without = self._choice(bare, n_sources)
         files.remove(files.join(self.found.store, FOLDER))
         began = self._clock()
-        traits, reason = prepare(self.found, Solve(), self._work(bare, n_sources), self.machine, Quiet())
+        work = self._work(bare, n_sources)
+        if (pace := pace_of_run(self.found, Solve(), work, self.machine, [self.sources])) is not None:
+            work = work.at_pace(pace.pace)
+        traits, reason = prepare(self.found, Solve(), work, self.machine, Quiet())
         spent_s = self._clock() - began
         chosen = self._choice(traits, n_sources)
         facts = {"without": without, "auto": chosen, "reason": reason, "spent_s": spent_s}

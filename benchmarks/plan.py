@@ -342,7 +342,7 @@ def cells(name: str, folder: Path, counts: list[int], solvers: list[str], most_s
                     "pace": facts["measured"] and round(facts["measured"]["pace"], 3),
                     "took_s": round(took_s, 5),
                 }
-                if 4 * took_s > most_s:
+                if took_s > most_s:
                     break
 
 

@@ -29,7 +29,7 @@ from sssp_pipeline.workflow.models import Solve
 #: Measuring may take this share of a run. A run that is expected to be shorter than the second number measures nothing.
 _SHARE, _LONG_S = 0.03, 1.0
 #: More sources than these hardly change the mean.
-_MOST = 63
+_MOST = 255
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def measured_pace(
 ) -> Pace | None:
     """Return the pace of the solver that `solve` names, or else of `delta-stepping`.
 
-    It is None if a GPU may solve, or if a search fails. Measuring takes at most a small share of the run, or about
-    `least_s` seconds, but at least one source. The time is processor time, so other programs on this machine hardly
-    change it.
+    Calls grow up to the size of a batch. It is None if a GPU may solve, or if a search fails. Measuring takes at most a
+    small share of the run, or about `least_s` seconds, but at least one source. The time is processor time, so other
+    programs on this machine hardly change it.
     """
     solver = _timed(solve, machine)
     if solver is None or not searches.sources or solver.supports(work.traits, work.options) is not None:
@@ -93,24 +93,27 @@ def measured_pace(
     options = replace(searches.options, kept=Nothing(), predecessors=False, into=None)
     graph = searches.graph()
     tried = np.random.default_rng(0).permutation(np.concatenate(searches.sources))[:_MOST]
-    n_done, spent_s = 0, 0.0
+    size, n_done, all_s = 0, 0, 0.0
     try:
         solver.solve(graph, tried[:1], replace(options, cutoff=0.0))  # loads the compiled solver
         while n_done < len(tried):
-            some = tried[n_done : 2 * n_done + 1]
+            if size < work.batch:  # a call has a cost of its own, so only calls of the largest size count
+                size, n_timed, timed_s = min(n_done + 1, work.batch), 0, 0.0
+            some = tried[n_done : n_done + size]
             began = time.thread_time()
             solver.solve(graph, some, options)
-            spent_s += time.thread_time() - began
-            n_done += len(some)
-            run_s = work.n_sources * spent_s / n_done / machine.cores**CORES_EXPONENT
-            if 3 * spent_s > max(
-                least_s, _SHARE * run_s
-            ):  # the next searches take twice as long as those so far
+            took_s = time.thread_time() - began
+            n_done, all_s = n_done + len(some), all_s + took_s
+            n_timed, timed_s = n_timed + len(some), timed_s + took_s
+            source_s = timed_s / n_timed
+            run_s = work.n_sources * source_s / machine.cores**CORES_EXPONENT
+            next_s = source_s * min(n_done + 1, work.batch)
+            if all_s + next_s > max(least_s, _SHARE * run_s):
                 break
     except SsspError:
         return None  # the run meets the same error, and names the input's own ids
     expected_s = solver.forecast(work.traits, 1).source_s / work.traits.pace
-    return Pace(solver.name, n_done, spent_s / n_done / expected_s)
+    return Pace(solver.name, n_done, source_s / expected_s)
 
 
 def _timed(solve: Solve, machine: Machine) -> Solver | None:

@@ -40,22 +40,22 @@ def clock(monkeypatch):
 
 class Clock:
     def __init__(self) -> None:
-        self.now_s, self.source_s, self.calls = 0.0, 1.0, []
+        self.now_s, self.source_s, self.call_s, self.calls = 0.0, 1.0, 0.0, []
 
     def solve(self, graph, sources, options):
-        self.now_s += self.source_s * len(sources)
+        self.now_s += self.call_s + self.source_s * len(sources)
         self.calls.append((len(sources), options.cutoff))
 
 
-def work(stored, n_sources, options=None):
-    return Work(stored.manifest.traits, options or SolveOptions(), n_sources, batch=1)
+def work(stored, n_sources, batch=1):
+    return Work(stored.manifest.traits, SolveOptions(), n_sources, batch)
 
 
-def measured(stored, n_sources, solver="auto", machine=ONE_CORE, least_s=0.0):
+def measured(stored, n_sources, solver="auto", machine=ONE_CORE, least_s=0.0, batch=1):
     sources = np.arange(min(n_sources, 1000), dtype=np.uint32)
     solve = Solve(solver=solver)
     searches = Searches.of_run(stored, solve, [sources])
-    return measured_pace(searches, solve, work(stored, n_sources), machine, least_s)
+    return measured_pace(searches, solve, work(stored, n_sources, batch), machine, least_s)
 
 
 def test_the_pace_is_the_measured_time_over_the_forecast(stored, clock):
@@ -68,13 +68,28 @@ def test_the_pace_is_the_measured_time_over_the_forecast(stored, clock):
 
 
 @pytest.mark.parametrize(
-    ("n_sources", "least_s", "searched"),
-    [(1000, 0.0, 15), (10_000, 0.0, 63), (100, 0.0, 3), (90, 0.0, 1), (1, 9.0, 1), (40, 9.0, 7)],
+    ("n_sources", "least_s", "batch", "searched"),
+    [
+        (1000, 0.0, 1, 30),
+        (1000, 0.0, 64, 15),  # 1 + 2 + 4 + 8
+        (10_000, 0.0, 64, 255),
+        (90, 0.0, 1, 2),
+        (1, 9.0, 1, 1),
+        (40, 9.0, 1, 9),
+    ],
 )
 def test_measuring_takes_a_small_share_of_the_run_or_the_seconds_that_it_may_take(
-    stored, clock, n_sources, least_s, searched
+    stored, clock, n_sources, least_s, batch, searched
 ):
-    assert measured(stored, n_sources, least_s=least_s).sources == searched
+    assert measured(stored, n_sources, least_s=least_s, batch=batch).sources == searched
+
+
+@pytest.mark.parametrize(("batch", "source_s"), [(1, 11.0), (2, 6.0), (64, 1.15625)])
+def test_the_cost_of_a_call_counts_as_often_as_a_run_makes_calls(stored, clock, batch, source_s):
+    clock.call_s = 10.0
+    found = measured(stored, 10**6, batch=batch)
+    paced = replace(stored.manifest.traits, pace=found.pace)
+    assert SOLVERS["delta-stepping"].forecast(paced, 1).source_s == pytest.approx(source_s)
 
 
 def test_the_solver_that_is_named_is_timed_if_one_core_searches(stored, clock):
