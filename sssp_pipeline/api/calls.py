@@ -172,10 +172,13 @@ def goes_backward(
     is_reversed = stored is not None and stored.manifest.symmetric
     if not gains(solver, forward, backward, machine, is_reversed=is_reversed):
         return False
+    if fits_every_path(graph, options):
+        return True
     chosen, *_ = choose_solver(solver, backward, machine)
-    if not fits_every_path(graph, options) and _may_gain(chosen, solver, backward, machine):
-        wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
-        prepare_call(graph, stored, wanted, backward, machine, _LOGGED)  # it tells how long paths are
+    if not _may_gain(chosen, solver, backward, machine):
+        return False
+    wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
+    prepare_call(graph, stored, wanted, backward, machine, _LOGGED)  # a hierarchy tells how long paths are
     return fits_every_path(graph, options)
 
 

@@ -19,7 +19,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import in_bytes
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.kept import Targets
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.region import no_distance_above
@@ -76,9 +76,15 @@ def _is_same(one: CsrGraph, other: CsrGraph) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
+def turned_options(options: SolveOptions, sources: np.ndarray, n_vertices: int) -> SolveOptions:
+    """Return the options of searches from targets, of which the distances to `sources` (S,) are kept."""
+    is_every = len(sources) == n_vertices and np.array_equal(sources, np.arange(n_vertices))
+    return replace(options, kept=EveryVertex() if is_every else Targets(sources), metrics=False)
+
+
 def turned(work: Work, sources: np.ndarray, n_targets: int) -> Work:
     """Return the work of the searches from `n_targets` targets, of which the distances to `sources` are kept."""
-    options = replace(work.options, kept=Targets(sources), metrics=False)
+    options = turned_options(work.options, sources, work.traits.n_vertices)
     batch = batch_size(work.traits, n_targets, Solve(), options.kept)
     return Work(work.traits, options, n_targets, batch, work.no_hierarchy)
 
