@@ -29,7 +29,7 @@ BOTH_WAYS = "`--set graph.directed=false` reads each edge both ways"
 #: The formats that do not say whether edges lead both ways.
 _WITHOUT_DIRECTIONS = frozenset(("text", "csv", "parquet", "networkx"))
 #: In fewer edges, none may have its reverse by chance.
-_LEAST_LISTED = 10
+LEAST_LISTED = 10
 #: The bytes that are read for a preview.
 _PREVIEW_BYTES = 1 << 18
 
@@ -185,7 +185,7 @@ def complete_reading(edge_list: InputEdges, spec: Graph, sample: list[tuple], we
 def may_be_undirected(edge_list: InputEdges, spec: Graph, n_edges: int) -> bool:
     """Return whether neither the user nor the format says that the edges lead one way, and there are some edges."""
     is_told = "directed" in spec.model_fields_set or edge_list.reading.format not in _WITHOUT_DIRECTIONS
-    return not is_told and n_edges >= _LEAST_LISTED
+    return not is_told and n_edges >= LEAST_LISTED
 
 
 def _directions(edge_list: InputEdges, spec: Graph) -> str:

@@ -66,12 +66,20 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
         progress.say(sentence, "snapped")
     for sentence in skipped.sentences():
         progress.say(sentence, level="warning")
-    batches = cut(traits, sources, solve, output.kept)
+    columns = given.columns_per_file if output.layout.has_columns else None
+    batches = cut(traits, sources, solve, output.kept, columns)
     if batches and solve.batch != "auto" and len(batches[0]) > solve.batch:
         progress.say(
             f"`solve.batch: {solve.batch}` would make {-(-len(sources) // solve.batch):,} small files: "
             f"a batch has {plural(len(batches[0]), 'source')}",
             "batches_joined",
             batch=len(batches[0]),
+        )
+    if columns is not None and len(batches) > 1:
+        progress.say(
+            f"{len(batches):,} files with up to {plural(len(batches[0]), 'source')} as columns: join them by `vertex`",
+            "columns",
+            files=len(batches),
+            columns=len(batches[0]),
         )
     return Selected(batches, output, skipped, snapper)

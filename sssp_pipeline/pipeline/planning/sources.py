@@ -15,6 +15,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, VertexIds, listed
+from sssp_pipeline.pipeline.formats.vertex_files.point_files import points_hint
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
@@ -147,9 +148,11 @@ class VertexSelection:
                 is_undecided = spec.file is not None and ids.mapping.type == "string"
                 may_be_header = is_undecided and isinstance(spec, Vertices) and spec.header is None
                 header = f"if the first line names the column, write `{key}.header: true`; "
+                of_points = points_hint(spec.file, key) if isinstance(spec, Vertices) and spec.file else ""
                 raise InputError(
                     error.message,
-                    hint=f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}",
+                    hint=of_points
+                    or f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}",
                 )
             if len(unknown) == len(named):
                 raise InputError(

@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.results.overall import overall_facts, overall_number
 from sssp_pipeline.pipeline.results.run_files import SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
+from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
 from sssp_pipeline.pipeline.run.repair import is_whole
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
@@ -126,6 +127,8 @@ class OneRun:
         solve, machine, kept = self.workflow.solve, source.machine, self._output.kept
         left = [self._batches[number] for number in missing]
         work = work_of(self.stored.manifest.traits, left, solve, kept)
+        if (pace := pace_of_run(Searches.of_run(self.stored, solve, left), solve, work, machine)) is not None:
+            work = work.at_pace(pace.pace)
         traits, no_hierarchy = prepare(self.stored, solve, work, machine, self.progress)
         plan = make_plan(traits, self._batches, solve, self._output, machine, no_hierarchy)
         why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
