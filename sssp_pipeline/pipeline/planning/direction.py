@@ -39,6 +39,8 @@ _REVERSE_S = 60e-9
 
 #: The reversed graph of a graph; None stands for the graph itself.
 _reversed: weakref.WeakKeyDictionary[CsrGraph, CsrGraph | None] = weakref.WeakKeyDictionary()
+#: Whether no path of a graph is too long for its type, where that is known.
+_fits: weakref.WeakKeyDictionary[CsrGraph, bool] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -116,19 +118,22 @@ def _least_s(solver: str, work: Work, machine: Machine, free_bytes: int) -> floa
 
 
 def fits_every_path(graph: CsrGraph, options: SolveOptions) -> bool:
-    """Return whether no path is too long for the type of the weights, which are integers of zero or more.
-
-    A path that is shorter than all others visits no vertex twice. Where that says too little, the hierarchy tells, if
-    there is one.
-    """
+    """Return whether no path is too long for the type of the weights, which are integers of zero or more."""
     largest = int(largest_distance(graph.weight_dtype))
     if (options.cutoff is not None and options.cutoff <= largest) or graph.n_edges == 0:
         return True
+    if graph not in _fits:
+        fits = _heaviest_path(graph) < largest / 2
+        if not fits and not _has_one(graph):
+            return False
+        _fits[graph] = fits or no_distance_above(shared.shared_hierarchy(graph)) <= largest
+    return _fits[graph]
+
+
+def _heaviest_path(graph: CsrGraph) -> float:
+    """Return a bound of all distances: a shortest path leaves no vertex twice."""
     starts = graph.row_offsets[:-1][np.diff(graph.row_offsets) > 0]
-    heaviest = np.maximum.reduceat(graph.weights, starts)
-    if float(heaviest.sum(dtype=np.float64)) < largest / 2:
-        return True
-    return _has_one(graph) and no_distance_above(shared.shared_hierarchy(graph)) <= largest
+    return float(np.maximum.reduceat(graph.weights, starts).sum(dtype=np.float64))
 
 
 def _has_one(graph: CsrGraph) -> bool:
