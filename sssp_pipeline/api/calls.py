@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.compile_notice import log_compilation, on_first_compilation
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
@@ -58,6 +59,7 @@ _default_solve = cache(Solve)
 Take = Callable[[int, Solution], None]
 
 
+@on_first_compilation(log_compilation)
 def solve_sources(
     graph: CsrGraph,
     sources: np.ndarray,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import is_generated
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
-from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import (
     VertexPositions,
     is_dimacs_coordinates,
 )
+from sssp_pipeline.pipeline.ingest.graph_identity import input_files
 from sssp_pipeline.storage import files as storage
 from sssp_pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow.graph import Graph
@@ -32,29 +32,6 @@ _WITHOUT_DIRECTIONS = frozenset(("text", "csv", "parquet", "networkx"))
 LEAST_LISTED = 10
 #: The bytes that are read for a preview.
 _PREVIEW_BYTES = 1 << 18
-
-
-def input_files(spec: Graph, *, whole: bool = False) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the URLs to read, and their fingerprints; with `whole`, also the SHA-256 of each file.
-
-    Raises
-    ------
-    InputError
-        A file is missing, or a glob matches nothing.
-    """
-    if any(is_generated(url) for url in spec.inputs):
-        return spec.inputs, [{"url": url} for url in spec.inputs]
-    urls = storage.expand(spec.inputs)
-    read = [*urls, spec.positions.file] if spec.positions else urls
-    found = [storage.fingerprint(url) for url in read]
-    return urls, [
-        one | {"sha256": _sha256(url)} for url, one in zip(read, found, strict=True)
-    ] if whole else found
-
-
-def _sha256(url: str) -> str:
-    with storage.open_read(url) as file, storage.reading(url):
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def open_input(spec: Graph, urls: list[str], block_bytes: int, table_row_bytes: int = 0) -> InputEdges:

@@ -9,7 +9,6 @@ import numpy as np
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.planning.amounts import read_amounts
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.pipeline.planning.work import cut
@@ -41,6 +40,8 @@ class _Chooser(VertexSelection):
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts; as `read_amounts`."""
+        from sssp_pipeline.pipeline.planning.amounts import read_amounts
+
         return read_amounts(spec, self)
 
 

@@ -16,7 +16,6 @@ from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, VertexIds, listed
 from sssp_pipeline.pipeline.formats.vertex_files.point_files import points_hint
-from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
@@ -112,6 +111,9 @@ class VertexSelection:
             return self.snap(spec.points, key)
         place, named = "", list(ids.typed(spec.ids or ()))
         if spec.file is not None:
+            # A file is read by modules that only few runs need.
+            from sssp_pipeline.pipeline.planning.vertex_files import IdFile
+
             place = f"`{files.redacted(spec.file)}`: "
             named = IdFile(key, spec, ids.mapping.type, ids.has).read()
         elif (misfit := ids.misfit(named)) is not None:

@@ -13,10 +13,10 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
 from sssp_pipeline.pipeline.results.exports.file_format import FileFormat, format_of
 from sssp_pipeline.pipeline.results.exports.matrix import Matrix

@@ -22,6 +22,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
+from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -102,7 +103,10 @@ class _Making:
         with HierarchyWriter(self._stored.store) as writer:
             if key in self._record.edges:  # maybe of a graph with other weights
                 self._note_edges(key, self._record.edges[key])
-            completion, reason = self._completion(graph, key, writer)
+            with compiling_ahead(graph) as stop:
+                completion, reason = self._completion(graph, key, writer)
+                if completion is None or self._is_there:
+                    stop()
             if completion is not None and not self._is_there and (reason := self._reason()) is None:
                 self._progress.stage(f"hierarchy: weights of {completion.n_arcs:,} arcs")
                 made = customize(completion, graph)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Level, Progress, StartUp, plural
@@ -24,9 +25,11 @@ from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
 from sssp_pipeline.pipeline.run.repair import is_whole
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
-from sssp_pipeline.pipeline.verification.stage import Verifying
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
+
+if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.verification.stage import Verifying
 
 #: The facts of a graph that run.json has.
 _GRAPH_FACTS = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "cleaning", "reading"}
@@ -72,7 +75,13 @@ class OneRun:
             self.workflow.solve.retries,
             self.progress,
         )
-        self._verifying = Verifying(*self._of_stages, self.verify)
+
+    @cached_property
+    def _verifying(self) -> Verifying:
+        # Not at the top: a run that is not verified does not need it.
+        from sssp_pipeline.pipeline.verification.stage import Verifying
+
+        return Verifying(*self._of_stages, self.verify)
 
     def finished_record(self) -> dict[str, Any] | None:
         """Return the content of run.json if the run was finished before. Damaged files are written again.
