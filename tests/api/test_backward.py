@@ -107,6 +107,18 @@ def test_a_path_that_is_too_long_is_an_error_beside_the_targets_too(as_measured,
     assert sp.solve(graph, [0, *range(4, 50)], cutoff=9, **options).direction == "backward"
 
 
+@pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
+def test_a_hierarchy_tells_that_no_path_is_too_long(as_measured):
+    lattice = grid(6, 6).graph()
+    weights = np.full(lattice.n_edges, 2**26)
+    heavy = ss.csr_array((weights, lattice.col_indices, lattice.row_offsets), (36, 36))
+    for hierarchy, way in ((False, "forward"), (True, "backward")):
+        graph = sp.prepare(heavy, dtype="uint32", hierarchy=hierarchy)
+        found = sp.solve(graph, "all", targets=[35])
+        assert found.direction == way
+        assert found.numpy()[0, 0] == 10 * 2**26
+
+
 # ---- what is reversed, and what is shared ----
 
 
