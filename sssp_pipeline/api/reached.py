@@ -52,7 +52,7 @@ class ReachedRows:
         """Return what is reached in the distances `rows` (S, V), and the `predecessors` (S, V) there."""
         parts = ReachedParts(len(rows), rows.shape[1], rows.dtype, predecessors is not None)
         parts.take(0, Solution(rows, predecessors))
-        return parts.joined()
+        return parts.as_reached()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -153,8 +153,30 @@ class ReachedParts:
                 hint="lower `cutoff`, solve fewer sources in a call, or write files with `sp.run`",
             )
 
-    def joined(self) -> tuple[ReachedRows, ReachedRows | None]:
-        """Return the distances of all parts, and the predecessors. The parts are freed one by one."""
+    def joined(self) -> tuple[Any, Any]:
+        """Return the distances of all parts, and the predecessors: what is reached, or whole rows if they are smaller.
+
+        Call one of these methods once. The parts are freed one by one.
+        """
+        n_values = sum(len(part[1]) for part in self._parts.values())
+        n_bytes = sum(dtype.itemsize for dtype, _ in self._kinds)
+        is_smaller = n_values * (4 + n_bytes) < self._shape[0] * self._shape[1] * n_bytes
+        return self.as_reached() if is_smaller else self.as_rows()
+
+    def as_rows(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return whole rows (S, V)."""
+        rows = [np.empty(self._shape, dtype) for dtype, _ in self._kinds]
+        for first in sorted(self._parts):
+            counts, columns, *values = self._parts.pop(first)
+            places = np.repeat(np.arange(len(counts)), counts)
+            for of_all, of_part, (_, missing) in zip(rows, values, self._kinds, strict=True):
+                some = of_all[first : first + len(counts)]
+                some[:] = missing
+                some[places, columns] = of_part
+        return rows[0], rows[1] if len(rows) > 1 else None
+
+    def as_reached(self) -> tuple[ReachedRows, ReachedRows | None]:
+        """Return what is reached."""
         parts = [self._parts.pop(first) for first in sorted(self._parts)]
         counts = _joined(parts, np.dtype(np.int64), self._shape[0])
         offsets = np.concatenate([[0], np.cumsum(counts)])

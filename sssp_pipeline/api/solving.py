@@ -142,8 +142,7 @@ def solve(
         if into is None and of_targets is None and cutoff is not None and cutoff < np.inf:
             parts = ReachedParts(len(of_sources), csr.n_vertices, csr.weight_dtype, predecessors)
             of_each = named.solve(of_sources, options, solver, parts.take)
-            reached: Any = parts.joined()
-            solution = Solution(reached[0], reached[1], of_each if metrics else [])
+            solution = Solution(*parts.joined(), of_each if metrics else [])
             return Distances(named, of_sources, None, solution, cutoff=cutoff)
         if into is None:
             check_memory(*shape, csr.weight_dtype.itemsize + 4 * predecessors, _FEWER)

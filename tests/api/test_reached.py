@@ -26,13 +26,17 @@ from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 
 ROADS = pd.DataFrame(
-    {"from": ["a", "b", "c", "x"], "to": ["b", "c", "d", "a"], "km": [0.5, 1.5, 2.0, 0.0]},
+    {
+        "from": ["a", "b", "c", "x", *"efghijk"],
+        "to": ["b", "c", "d", "a", *"fghijkl"],
+        "km": [0.5, 1.5, 2.0, 0.0, *[3.5] * 7],
+    },
 )
 
 
-def random_matrix(dtype, zeros: bool = False):
+def random_matrix(dtype, zeros: bool = False, edge_factor: int = 2):
     """Return 64 vertices, of which some have no edges."""
-    made = rmat(scale=6, edge_factor=2)
+    made = rmat(scale=6, edge_factor=edge_factor)
     weights = made.weights.astype(dtype) / 7 if dtype in ("float32", "float64") else made.weights
     weights = np.where(np.arange(len(weights)) % 3, weights, 0) if zeros else weights
     edges = weights.astype(dtype), (made.src, made.dst)
@@ -52,12 +56,10 @@ CASES = {
     },
     "zero weights": (lambda _: random_matrix("uint32", zeros=True), range(64), 0),
     "zero cutoff": (lambda _: random_matrix("uint32"), range(64), 0),
-    "all reached": (lambda _: random_matrix("int64"), range(64), 10**6),
     "repeated sources": (lambda _: random_matrix("uint32"), [5, 9, 5, 5, 0, 9], 15),
-    "no sources": (lambda _: random_matrix("uint32"), [], 15),
     "table": (lambda _: ROADS, ["d", "a", "d", "x"], 2),
     "scale": (scaled_store, ["d", "x", "a"], 2),
-    "objects": (lambda _: nx.path_graph(5), [4, 0], 1),
+    "objects": (lambda _: nx.path_graph(9), [4, 0], 1),
 }
 
 
@@ -115,8 +117,22 @@ def test_every_form_is_that_of_whole_rows(case, predecessors, several_parts, tmp
         np.testing.assert_array_equal(again.numpy(np.inf), whole.numpy(np.inf))
         np.testing.assert_array_equal(np.from_dlpack(again), whole.numpy())
         assert again.numpy() is again.numpy()
-    if case not in ("no sources", "all reached"):
-        assert 0 < found.to_scipy().nnz < whole.numpy().size
+    assert 0 < found.to_scipy().nnz < whole.numpy().size
+
+
+@pytest.mark.parametrize("predecessors", [False, True], ids=["distances", "paths"])
+def test_rows_are_whole_if_they_are_smaller(predecessors, several_parts):
+    dense = random_matrix("float64", edge_factor=16)
+    for graph, sources, cutoff in (
+        (dense, range(64), 30),
+        (dense, [], 20),
+        (nx.cycle_graph(9), [4, 0, 4], 3),
+    ):
+        found, whole = in_both_forms(graph, sources, cutoff, predecessors)
+        assert isinstance(found._made, np.ndarray)
+        assert found.numpy().tobytes() == whole.numpy().tobytes()
+        assert found.to_arrow().equals(whole.to_arrow())
+        assert not len(found.sources) or (found.numpy() == found.unreached).any()
 
 
 def test_the_array_of_scipy_is_a_copy():
@@ -199,13 +215,15 @@ def test_more_is_reached_than_memory_holds(monkeypatch, error_of, several_parts)
 def test_parts_may_come_in_any_order():
     rows = np.array([[0, 9, 1], [9, 9, 9], [2, 9, 9], [3, 4, 5]], np.uint32)
     rows[rows == 9] = 2**32 - 1
-    parts = ReachedParts(4, 3, rows.dtype, predecessors=False)
-    for part in ((2, 4), (0, 1), (1, 2)):
-        parts.take(part[0], Solution(rows[slice(*part)], None))
-    found, before = parts.joined()
-    assert before is None
-    assert found.offsets.tolist() == [0, 2, 2, 3, 6]
-    np.testing.assert_array_equal(found.get(), rows)
+    for joined in (ReachedParts.as_reached, ReachedParts.as_rows):
+        parts = ReachedParts(4, 3, rows.dtype, predecessors=False)
+        for part in ((2, 4), (0, 1), (1, 2)):
+            parts.take(part[0], Solution(rows[slice(*part)], None))
+        found, before = joined(parts)
+        assert before is None
+        if joined is ReachedParts.as_reached:
+            assert found.offsets.tolist() == [0, 2, 2, 3, 6]
+        np.testing.assert_array_equal(list(found), rows)
 
 
 PEAK = """

@@ -76,11 +76,4 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
             "batches_joined",
             batch=len(batches[0]),
         )
-    if columns is not None and len(batches) > 1:
-        progress.say(
-            f"{len(batches):,} files with up to {plural(len(batches[0]), 'source')} as columns: join them by `vertex`",
-            "columns",
-            files=len(batches),
-            columns=len(batches[0]),
-        )
     return Selected(batches, output, skipped, snapper)

@@ -15,7 +15,6 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, VertexIds, listed
-from sssp_pipeline.pipeline.formats.vertex_files.point_files import points_hint
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
@@ -150,7 +149,11 @@ class VertexSelection:
                 is_undecided = spec.file is not None and ids.mapping.type == "string"
                 may_be_header = is_undecided and isinstance(spec, Vertices) and spec.header is None
                 header = f"if the first line names the column, write `{key}.header: true`; "
-                of_points = points_hint(spec.file, key) if isinstance(spec, Vertices) and spec.file else ""
+                of_points = ""
+                if isinstance(spec, Vertices) and spec.file is not None:
+                    from sssp_pipeline.pipeline.formats.vertex_files.point_files import points_hint
+
+                    of_points = points_hint(spec.file, key)
                 raise InputError(
                     error.message,
                     hint=of_points

@@ -148,6 +148,10 @@ class OneRun:
             "solver_reason",
             level="detail",
         )
+        if self._output.layout.has_columns and total > 1:
+            most = len(self._batches[0])
+            line = f"{total:,} files with up to {plural(most, 'source')} as columns: join them by `vertex`"
+            self.progress.say(line, "columns", files=total, columns=most)
         least_bytes = 0 if self.verify == "off" else self._verifying.task_bytes
         stage = Solving(
             *self._of_stages, self.workflow, missing, plan, self.still_ours, self.start_up, least_bytes

@@ -132,13 +132,17 @@ def test_targets_are_read_from_the_files(tmp_path, several_groups):
 
 
 @pytest.mark.medium
-def test_columns_per_file_and_batch_say_the_same(tmp_path, digests):
-    run(made(tmp_path, columns=7), Quiet())
+def test_columns_per_file_and_batch_say_the_same(tmp_path, digests, listener):
+    heard = listener()
+    run(made(tmp_path, columns=7), heard)
+    assert heard.said["columns"] == ["5 files with up to 7 sources as columns: join them by `vertex`"]
     run(made(tmp_path, "batch", columns=None, solve={"batch": 7}), Quiet())
     assert digests(tmp_path / "batch") == digests(tmp_path / "run")
     assert len(digests(tmp_path / "run")) == 5
-    run(made(tmp_path, "auto", columns=None), Quiet())
+    heard = listener()
+    run(made(tmp_path, "auto", columns=None), heard)
     assert len(digests(tmp_path / "auto")) == 1
+    assert "columns" not in heard.said
 
 
 @pytest.mark.slow
