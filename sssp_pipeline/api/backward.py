@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -13,9 +12,8 @@ from sssp_pipeline.api.calls import goes_backward
 from sssp_pipeline.api.graphs import NamedGraph
 from sssp_pipeline.base.errors import InputError, UnsolvableError, did_you_mean
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow, merge_nearest, no_nearest, words_of
-from sssp_pipeline.kernels.contract.kept import Targets
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
-from sssp_pipeline.pipeline.planning.direction import Direction
+from sssp_pipeline.pipeline.planning.direction import Direction, turned_options
 
 #: What only searches from the sources give, by argument.
 _FORWARD_ONLY = {
@@ -88,7 +86,7 @@ def distances_backward(
     def take(first: int, solution: Solution) -> None:
         found[:, first : first + len(solution.distances)] = solution.distances.T
 
-    turned = replace(options, kept=Targets(sources), metrics=False)
+    turned = turned_options(options, sources, named.graph.n_vertices)
     try:
         named.solve(different, turned, solver, take, is_backward=True)
     except UnsolvableError:
@@ -113,7 +111,7 @@ def nearest_backward(
         with merging:
             merge_nearest(rows, targets[first : first + len(rows)], distances, vertices)
 
-    turned = replace(options, kept=Targets(sources), metrics=False)
+    turned = turned_options(options, sources, named.graph.n_vertices)
     try:
         named.solve(targets, turned, solver, take, is_backward=True)
     except UnsolvableError:

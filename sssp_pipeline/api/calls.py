@@ -46,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 #: A call that is expected to take less runs in the thread of the caller. Starting threads takes about 0.1 ms.
 _DIRECT_S = 0.002
+#: A call that is expected to take less is not turned. To compare both directions takes some milliseconds.
+_TURNED_S = 0.05
 #: The expected seconds of a part on a CPU. After Ctrl-C, parts under way go on for about this long.
 _PART_S = 0.25
 #: A result of this size is made without a look at the free memory, which takes as long as a small search.
@@ -169,17 +171,20 @@ def goes_backward(
     forward = Work(
         traits, options, len(sources), batch_size(traits, len(sources), _default_solve(), options.kept)
     )
+    chosen, *_ = choose_solver(solver, forward, machine)
+    if expected_s(chosen, forward, machine) < _TURNED_S:
+        return False
     backward = turned(forward, sources, len(targets))
-    choose_solver(solver, forward, machine)
     is_reversed = stored is not None and stored.manifest.symmetric
     if not gains(solver, forward, backward, machine, is_reversed=is_reversed):
         return False
+    if fits_every_path(graph, options):
+        return True
     chosen, *_ = choose_solver(solver, backward, machine)
-    if not fits_every_path(graph, options) and _may_gain(chosen, solver, backward, machine):
-        wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
-        prepare_call(
-            graph, stored, targets, wanted, backward, machine, _LOGGED
-        )  # it tells how long paths are
+    if not _may_gain(chosen, solver, backward, machine):
+        return False
+    wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
+    prepare_call(graph, stored, targets, wanted, backward, machine, _LOGGED)  # it tells how long paths are
     return fits_every_path(graph, options)
 
 

@@ -12,6 +12,7 @@ import scipy.sparse as ss
 from numpy.testing import assert_array_equal
 
 import sssp_pipeline as sp
+from sssp_pipeline.api import calls
 from sssp_pipeline.base.errors import PathTooLongError
 from sssp_pipeline.base.generators import grid
 from sssp_pipeline.kernels.hierarchy import metis_processes, shared
@@ -32,7 +33,8 @@ def matrix() -> ss.csr_array:
 @pytest.fixture
 def as_measured(monkeypatch):
     """Have forecasts say that a search takes long, so that the time to reverse the graph does not count."""
-    monkeypatch.setattr(direction, "expected_s", lambda solver, work, machine: float(work.n_sources))
+    for module in (calls, direction):
+        monkeypatch.setattr(module, "expected_s", lambda solver, work, machine: float(work.n_sources))
 
 
 def both_ways(graph, sources, targets, **options):
@@ -78,7 +80,7 @@ def test_auto_stays_forward(matrix, as_measured, options):
 
 def test_auto_compares_the_forecasts(matrix):
     graph = sp.prepare(matrix)
-    # To reverse the graph takes longer than to search from two sources.
+    # Few sources take less than the comparison of both directions.
     assert sp.solve(graph, [0, 1], targets=[3]).direction == "forward"
     assert sp.solve(graph, "all", targets=[3]).direction == "backward"
 
@@ -103,6 +105,18 @@ def test_a_path_that_is_too_long_is_an_error_beside_the_targets_too(as_measured,
     assert sp.solve(graph, [0, 1, 1, 1], direction="backward", **options).numpy()[0, 0] == 1
     # With a cutoff, what is beyond it cannot be too long.
     assert sp.solve(graph, [0, *range(4, 50)], cutoff=9, **options).direction == "backward"
+
+
+@pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
+def test_a_hierarchy_tells_that_no_path_is_too_long(as_measured):
+    lattice = grid(6, 6).graph()
+    weights = np.full(lattice.n_edges, 2**26)
+    heavy = ss.csr_array((weights, lattice.col_indices, lattice.row_offsets), (36, 36))
+    for hierarchy, way in ((False, "forward"), (True, "backward")):
+        graph = sp.prepare(heavy, dtype="uint32", hierarchy=hierarchy)
+        found = sp.solve(graph, "all", targets=[35])
+        assert found.direction == way
+        assert found.numpy()[0, 0] == 10 * 2**26
 
 
 # ---- what is reversed, and what is shared ----

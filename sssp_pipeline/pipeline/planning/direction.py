@@ -19,7 +19,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import in_bytes
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.kept import Targets
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.region import no_distance_above
@@ -39,6 +39,8 @@ _REVERSE_S = 60e-9
 
 #: The reversed graph of a graph; None stands for the graph itself.
 _reversed: weakref.WeakKeyDictionary[CsrGraph, CsrGraph | None] = weakref.WeakKeyDictionary()
+#: Whether no path of a graph is too long for its type, where that is known.
+_fits: weakref.WeakKeyDictionary[CsrGraph, bool] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -76,9 +78,15 @@ def _is_same(one: CsrGraph, other: CsrGraph) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
+def turned_options(options: SolveOptions, sources: np.ndarray, n_vertices: int) -> SolveOptions:
+    """Return the options of searches from targets, of which the distances to `sources` (S,) are kept."""
+    is_every = len(sources) == n_vertices and np.array_equal(sources, np.arange(n_vertices))
+    return replace(options, kept=EveryVertex() if is_every else Targets(sources), metrics=False)
+
+
 def turned(work: Work, sources: np.ndarray, n_targets: int) -> Work:
     """Return the work of the searches from `n_targets` targets, of which the distances to `sources` are kept."""
-    options = replace(work.options, kept=Targets(sources), metrics=False)
+    options = turned_options(work.options, sources, work.traits.n_vertices)
     batch = batch_size(work.traits, n_targets, Solve(), options.kept)
     return Work(work.traits, options, n_targets, batch, work.no_hierarchy)
 
@@ -110,19 +118,22 @@ def _least_s(solver: str, work: Work, machine: Machine, free_bytes: int) -> floa
 
 
 def fits_every_path(graph: CsrGraph, options: SolveOptions) -> bool:
-    """Return whether no path is too long for the type of the weights, which are integers of zero or more.
-
-    A path that is shorter than all others visits no vertex twice. Where that says too little, the hierarchy tells, if
-    there is one.
-    """
+    """Return whether no path is too long for the type of the weights, which are integers of zero or more."""
     largest = int(largest_distance(graph.weight_dtype))
     if (options.cutoff is not None and options.cutoff <= largest) or graph.n_edges == 0:
         return True
+    if graph not in _fits:
+        fits = _heaviest_path(graph) < largest / 2
+        if not fits and not _has_one(graph):
+            return False
+        _fits[graph] = fits or no_distance_above(shared.shared_hierarchy(graph)) <= largest
+    return _fits[graph]
+
+
+def _heaviest_path(graph: CsrGraph) -> float:
+    """Return a bound of all distances: a shortest path leaves no vertex twice."""
     starts = graph.row_offsets[:-1][np.diff(graph.row_offsets) > 0]
-    heaviest = np.maximum.reduceat(graph.weights, starts)
-    if float(heaviest.sum(dtype=np.float64)) < largest / 2:
-        return True
-    return _has_one(graph) and no_distance_above(shared.shared_hierarchy(graph)) <= largest
+    return float(np.maximum.reduceat(graph.weights, starts).sum(dtype=np.float64))
 
 
 def _has_one(graph: CsrGraph) -> bool:
