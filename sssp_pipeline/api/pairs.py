@@ -22,7 +22,7 @@ from sssp_pipeline.base.errors import InputError, PathTooLongError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
-from sssp_pipeline.kernels.hierarchy.shared import offered_traits
+from sssp_pipeline.kernels.hierarchy.shared import known_traits
 from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, may_go_backward, n_different
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import (
@@ -141,7 +141,7 @@ def _backwards(named: NamedGraph, found: PairList, options: SolveOptions, solver
         return named
     if 2 * reversal_bytes(graph.traits) > free_memory_bytes():
         return None
-    offered, machine = replace(graph.traits, hierarchy=offered_traits(graph)), this_machine()
+    offered, machine = replace(graph.traits, hierarchy=known_traits(graph)), this_machine()
 
     def expected(traits: Any, n_searches: int) -> float:
         work = Work(traits, options, n_searches, batch_size(traits, n_searches, Solve(), options.kept))

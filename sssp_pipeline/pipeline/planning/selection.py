@@ -10,8 +10,6 @@ from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.planning.amounts import read_amounts
-from sssp_pipeline.pipeline.planning.pairs import chosen_pairs
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.pipeline.planning.work import cut
@@ -49,11 +47,15 @@ class _Chooser(VertexSelection):
 
     def pairs(self, given: str | Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Return the sources and the targets of pairs; as `chosen_pairs`."""
+        from sssp_pipeline.pipeline.planning.pairs import chosen_pairs
+
         found = chosen_pairs(given, self.ids, self.skipped)
         return found.sources, found.targets
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts; as `read_amounts`."""
+        from sssp_pipeline.pipeline.planning.amounts import read_amounts
+
         return read_amounts(spec, self)
 
 
@@ -86,7 +88,8 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
         progress.say(sentence, "snapped")
     for sentence in skipped.sentences():
         progress.say(sentence, level="warning")
-    batches = cut(traits, sources, solve, output.kept)
+    columns = given.columns_per_file if output.layout.has_columns else None
+    batches = cut(traits, sources, solve, output.kept, columns)
     if batches and solve.batch != "auto" and len(batches[0]) > solve.batch:
         progress.say(
             f"`solve.batch: {solve.batch}` would make {-(-len(sources) // solve.batch):,} small files: "
