@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from sssp_pipeline.api.answers import reduce as reduce
     from sssp_pipeline.api.answers import reduce_per_vertex as reduce_per_vertex
     from sssp_pipeline.api.distances import Distances as Distances
+    from sssp_pipeline.api.graphs import PreparedGraph as PreparedGraph
     from sssp_pipeline.api.graphs import open_store as open_store
+    from sssp_pipeline.api.graphs import prepare as prepare
     from sssp_pipeline.api.like_scipy import dijkstra as dijkstra
     from sssp_pipeline.api.pairs import distances_of_pairs as distances_of_pairs
     from sssp_pipeline.api.solving import solve as solve
@@ -34,7 +36,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "api.answers": ("nearest", "reduce", "reduce_per_vertex"),
     "api.distances": ("Distances",),
-    "api.graphs": ("open_store",),
+    "api.graphs": ("PreparedGraph", "open_store", "prepare"),
     "api.like_scipy": ("dijkstra",),
     "api.pairs": ("distances_of_pairs",),
     "api.solving": ("solve",),

@@ -1,11 +1,13 @@
 """A call of the API: the sources of one graph in memory, solved on all cores or on the GPU of this machine.
 
 The sources are cut into parts. Threads of this process solve them, since the solvers release Python's lock. The caller
-waits in its own thread, so that Ctrl-C stops the call at once: parts that have not begun are dropped.
+waits in its own thread, so that Ctrl-C stops the call at once: parts that have not begun are dropped. A hierarchy is
+made in the thread of the caller. Ctrl-C there ends the step under way and then the call; nothing of it is kept.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,15 +20,28 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
-from sssp_pipeline.base.progress import in_bytes, plural
+from sssp_pipeline.base.progress import Level, Progress, in_bytes, plural
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
-from sssp_pipeline.kernels.hierarchy.shared import offered_traits
+from sssp_pipeline.kernels.hierarchy.shared import known_traits
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.planning.choice import choose_solver
+from sssp_pipeline.kernels.host.solver import Solver
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, has_hierarchy
+from sssp_pipeline.pipeline.planning.direction import (
+    LEAST_GAIN,
+    fits_every_path,
+    gains,
+    kept_reversed,
+    turned,
+)
+from sssp_pipeline.pipeline.planning.hierarchy import LEAST_S
 from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
+from sssp_pipeline.pipeline.run.hierarchy_of_call import prepare_call
 from sssp_pipeline.workflow.models import Solve
+
+_log = logging.getLogger(__name__)
 
 #: A call that is expected to take less runs in the thread of the caller. Starting threads takes about 0.1 ms.
 _DIRECT_S = 0.002
@@ -42,9 +57,17 @@ Take = Callable[[int, Solution], None]
 
 
 def solve_sources(
-    graph: CsrGraph, sources: np.ndarray, options: SolveOptions, solver: str, take: Take
+    graph: CsrGraph,
+    sources: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    take: Take,
+    *,
+    stored: StoredGraph | None = None,
+    n_expected: int = 0,
+    is_backward: bool = False,
 ) -> list[SourceMetrics]:
-    """Return the metrics of all `sources` (S,), in their order.
+    """Return the metrics of all `sources` (S,), in their order. A hierarchy of the graph is made if the call gains.
 
     Parameters
     ----------
@@ -54,6 +77,12 @@ def solve_sources(
         The name of a solver, or "auto".
     take
         Gets the solution of each part.
+    stored
+        Where the graph is stored, if it is. Its store keeps the hierarchy.
+    n_expected
+        How many sources this and the next calls solve, if that is known to be more than these.
+    is_backward
+        Whether the searches follow the edges backward.
 
     Raises
     ------
@@ -63,10 +92,15 @@ def solve_sources(
         As `Solver.solve`.
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
-    traits = replace(graph.traits, hierarchy=offered_traits(graph))
-    work = Work(traits, options, max(len(sources), 1), batch)
-    machine = _machine()
+    traits = replace(graph.traits, hierarchy=known_traits(graph))
+    work, machine = Work(traits, options, max(len(sources), n_expected, 1), batch), _machine()
     chosen, *_ = choose_solver(solver, work, machine)
+    if _may_gain(chosen, solver, work, machine):
+        wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
+        traits, _ = prepare_call(graph, stored, wanted, work, machine, _LOGGED)
+        work = replace(work, traits=traits)
+        chosen, *_ = choose_solver(solver, work, machine)
+    searched = reversed_of(graph, stored) if is_backward else graph
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
     if chosen.device == "cpu":
@@ -81,7 +115,7 @@ def solve_sources(
         metrics: list[SourceMetrics] = []
         # The rows of a GPU come in batches, so that little pinned memory is taken.
         ends = [*range(batch, len(some), batch), len(some)] if chosen.device == "gpu" else [len(some)]
-        with closing(chosen.solve_parts(graph, some, of_part, ends)) as solutions:
+        with closing(chosen.solve_parts(searched, some, of_part, ends)) as solutions:
             for solution in solutions:
                 take(first + len(metrics), solution)
                 metrics += solution.metrics
@@ -95,6 +129,70 @@ def solve_sources(
         return [metrics for part in pool.map(solve_part, firsts) for metrics in part]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def make_hierarchy_of(graph: CsrGraph, stored: StoredGraph | None) -> None:
+    """Make the hierarchy of `graph` if it has none; the parameters are those of `solve_sources`.
+
+    It raises the errors of `prepare_call`.
+    """
+    traits = replace(graph.traits, hierarchy=known_traits(graph))
+    work = Work(traits, SolveOptions(), n_sources=1, batch=1)
+    prepare_call(graph, stored, Solve(hierarchy="build"), work, _machine(), _LOGGED)
+
+
+def _may_gain(chosen: Solver, asked: str, work: Work, machine: Machine) -> bool:
+    """Return whether the graph may lack a hierarchy that is worth its time; if not, nothing else needs to be asked."""
+    if has_hierarchy(work.traits) or work.traits.weight_dtype.kind == "f":
+        return False
+    return chosen.uses_hierarchy if asked != "auto" else expected_s(chosen, work, machine) > LEAST_S
+
+
+def goes_backward(
+    graph: CsrGraph,
+    sources: np.ndarray,
+    targets: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    stored: StoredGraph | None,
+) -> bool:
+    """Return whether searches from `targets` (T,) are expected to take half of the time of those from `sources` (S,).
+
+    `targets` are different vertices. The other parameters are those of `solve_sources`. It raises `InputError` as
+    `solve_sources`.
+    """
+    if LEAST_GAIN * len(targets) > len(sources) or not len(targets) or graph.traits.min_weight < 0:
+        return False
+    machine, traits = _machine(), replace(graph.traits, hierarchy=known_traits(graph))
+    forward = Work(
+        traits, options, len(sources), batch_size(traits, len(sources), _default_solve(), options.kept)
+    )
+    backward = turned(forward, sources, len(targets))
+    choose_solver(solver, forward, machine)
+    is_reversed = stored is not None and stored.manifest.symmetric
+    if not gains(solver, forward, backward, machine, is_reversed=is_reversed):
+        return False
+    chosen, *_ = choose_solver(solver, backward, machine)
+    if not fits_every_path(graph, options) and _may_gain(chosen, solver, backward, machine):
+        wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
+        prepare_call(graph, stored, wanted, backward, machine, _LOGGED)  # it tells how long paths are
+    return fits_every_path(graph, options)
+
+
+def reversed_of(graph: CsrGraph, stored: StoredGraph | None) -> CsrGraph:
+    """Return `graph` with all edges in the other direction; raises `InputError` if the memory is too small."""
+    return kept_reversed(graph, is_symmetric=stored is not None and stored.manifest.symmetric)
+
+
+class _Logged(Progress):
+    """Writes the lines about a hierarchy to the log."""
+
+    def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
+        del event, level, facts
+        _log.info("%s", line)
+
+
+_LOGGED = _Logged()
 
 
 def check_memory(n_rows: int, n_columns: int, bytes_each: int, hint: str) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, cast
 
@@ -15,16 +15,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sssp_pipeline.api.argument_names import naming, of_solve, of_store
-from sssp_pipeline.api.calls import Take, solve_sources
+from sssp_pipeline.api.calls import Take, make_hierarchy_of, solve_sources
 from sssp_pipeline.api.ids import Ids
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix, is_of_cupy
 from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
 from sssp_pipeline.base.csr import WEIGHT_DTYPES, CsrGraph
 from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import callers_graph
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
+from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.tables.parquet import table_of, to_chunk
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
@@ -33,6 +35,7 @@ from sssp_pipeline.pipeline.ingest.ids.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
+from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 from sssp_pipeline.workflow.graph import Dtype, Weights
 
 
@@ -48,15 +51,75 @@ class NamedGraph:
     stored: StoredGraph | None = None
 
     def solve(
-        self, sources: np.ndarray, options: SolveOptions, solver: str, take: Take
+        self,
+        sources: np.ndarray,
+        options: SolveOptions,
+        solver: str,
+        take: Take,
+        *,
+        is_backward: bool = False,
     ) -> list[SourceMetrics]:
         """Return what `solve_sources` returns. Errors have the ids and the unit of the caller."""
         try:
-            return solve_sources(self.graph, sources, options, solver, take)
+            return solve_sources(
+                self.graph, sources, options, solver, take, stored=self.stored, is_backward=is_backward
+            )
         except SsspError as error:
             if (in_ids := error_in_ids(error, self.ids, self.scale)) is error:
                 raise
             raise in_ids from error
+
+
+class PreparedGraph:
+    """A graph that `prepare` has read. Functions take it as a graph. It keeps its hierarchy once it has one."""
+
+    def __init__(self, named: NamedGraph, is_on_device: bool) -> None:
+        self._named = named
+        #: Whether it was made of a graph of CuPy.
+        self._is_on_device = is_on_device
+
+    def __repr__(self) -> str:
+        traits = self._named.graph.traits
+        known = shared.known_traits(self._named.graph)
+        has_one = known is not None and has_hierarchy(replace(traits, hierarchy=known))
+        size = (
+            f"{plural(traits.n_vertices, 'vertex')}, {plural(traits.n_edges, 'edge')}, {traits.weight_dtype}"
+        )
+        return f"<PreparedGraph: {size}, {'with' if has_one else 'without'} a hierarchy>"
+
+
+def prepare(
+    graph: Any,
+    *,
+    weight: str | None = "auto",
+    columns: tuple[str, str] | None = None,
+    directed: bool | None = None,
+    dtype: npt.DTypeLike | None = None,
+    hierarchy: bool = False,
+) -> PreparedGraph:
+    """Return `graph` read once for many calls of `solve`, `reduce`, `reduce_per_vertex` and `nearest`.
+
+    They take it as a graph. It keeps the edges, and the hierarchy that a call makes or finds.
+
+    Parameters
+    ----------
+    graph, weight, columns, directed, dtype
+        As for `solve`. The graph must not be changed as long as the result is used: they may share memory.
+    hierarchy
+        Whether to make the hierarchy now, even if one call would not gain. A graph store keeps it.
+
+    Raises
+    ------
+    InputError
+        The graph or an argument cannot be used; or no hierarchy can be made, and one is asked for.
+    SsspError
+        A hierarchy is asked for, and METIS failed.
+    """
+    with naming_for(graph):
+        named = graph_of(graph, weight, columns, directed, dtype)
+        if hierarchy:
+            make_hierarchy_of(named.graph, named.stored)
+        return PreparedGraph(named, stays_on_device(graph))
 
 
 def graph_of(
@@ -80,6 +143,10 @@ def graph_of(
         if name := next((name for name in given if name in names), None):
             raise InputError(f"`{name}` cannot be set for {kind}", hint=f"leave out `{name}`")
 
+    if isinstance(graph, PreparedGraph):
+        given += ["weight"] * (weight not in ("auto", None))
+        refuse("a prepared graph, where `prepare` has set it", *given)
+        return graph._named
     if is_stored(graph):
         refuse("a graph store, where `ingest` has set it", *given)
         name = None if weight == "auto" else weight
@@ -109,8 +176,15 @@ def graph_of(
 
 
 def is_stored(graph: Any) -> bool:
-    """Return whether `graph` is a graph store, or the path or URL of one."""
+    """Return whether `graph` is a graph store, the path or URL of one, or prepared from one."""
+    if isinstance(graph, PreparedGraph):
+        return graph._named.stored is not None
     return isinstance(graph, str | os.PathLike | StoredGraph)
+
+
+def stays_on_device(graph: Any) -> bool:
+    """Return whether distances of `graph` stay on the GPU if nothing else is asked for: it is one of CuPy."""
+    return graph._is_on_device if isinstance(graph, PreparedGraph) else is_of_cupy(graph)
 
 
 def naming_for(graph: Any) -> AbstractContextManager[None]:

@@ -110,6 +110,7 @@ def ingest(
     store: str | os.PathLike[str],
     *,
     weight: str | None = None,
+    hierarchy: bool = False,
     progress: Progress = _QUIET,
     **options: Any,
 ) -> StoredGraph:
@@ -124,6 +125,9 @@ def ingest(
     weight
         The name of the weight that the returned graph has, if `options` list several. The store has all of them, and
         `.with_weight(name)` of the result gives the others.
+    hierarchy
+        Whether the store also gets the hierarchies that `phast` needs. Without, the first call or run that gains makes
+        one.
     progress
         Gets the lines that the command line shows.
     **options
@@ -133,7 +137,7 @@ def ingest(
     ------
     InputError
         The input or an option cannot be used, or the store holds another graph; or there are several weights and
-        `weight` names none of them.
+        `weight` names none of them; or no hierarchy can be made, and one is asked for.
     """
     urls = os.fspath(edges) if isinstance(edges, str | os.PathLike) else [os.fspath(url) for url in edges]
     graph = {"input": urls, "store": os.fspath(store), **_with_text(options)}
@@ -148,5 +152,5 @@ def ingest(
             f"`weight` is {weight!r}, and the graph has {listed}",
             hint=f'write `weight="{names[0]}"`' if names else "leave out `weight`",
         )
-    manifest = ingest_all(workflow, progress)
+    manifest = ingest_all(workflow, progress, hierarchy=hierarchy)
     return StoredGraph(workflow.store, graph_with(weight, manifest, workflow.store))

@@ -65,6 +65,8 @@ class HierarchyTraits:
     #: Whether the completion is there, and whether the weights of its arcs are.
     is_completed: bool = False
     is_customized: bool = False
+    #: Whether what is there is in the memory of this process, so that nothing is read.
+    is_loaded: bool = False
 
 
 @dataclass(frozen=True)

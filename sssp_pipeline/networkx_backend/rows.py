@@ -147,7 +147,8 @@ def rows_from(
     while first < len(sources):
         batch = np.array(sources[first : first + min(n_rows, most)], np.uint32)
         try:
-            distances, before = _solved(graph, batch, options)
+            # A caller that takes the second batch most likely takes all rows.
+            distances, before = _solved(graph, batch, options, len(sources) - first if first else 0)
         except nx.NetworkXUnbounded:
             if len(batch) == 1:
                 raise
@@ -177,7 +178,7 @@ def row_from_nearest(
 
 
 def _solved(
-    graph: CsrGraph, sources: np.ndarray, options: SolveOptions
+    graph: CsrGraph, sources: np.ndarray, options: SolveOptions, n_expected: int = 0
 ) -> tuple[np.ndarray, np.ndarray | None]:
     shape = len(sources), graph.n_vertices
     distances = np.empty(shape, graph.weight_dtype)
@@ -185,7 +186,7 @@ def _solved(
     take = filling((distances, lambda part: part.distances), (before, lambda part: part.predecessors))
     try:
         with naming(of_solve):
-            solve_sources(graph, sources, options, "auto", take)
+            solve_sources(graph, sources, options, "auto", take, n_expected=n_expected)
     except NegativeCycleError:
         # Not from the error, which names vertices by their numbers here.
         raise nx.NetworkXUnbounded("Negative cycle detected.") from None

@@ -89,7 +89,7 @@ def left_s(traits: GraphTraits) -> float:
     """Return the seconds until a process of this machine has the hierarchy. What is stored is read."""
     known = traits.hierarchy
     n_arcs, n_triangles = expected_size(traits)
-    read_s = _READ_S * host_bytes(traits)
+    read_s = 0.0 if known is not None and known.is_loaded else _READ_S * host_bytes(traits)
     if known is not None and known.is_customized:
         return read_s
     customize_s = _ARC_S * n_arcs + _TRIANGLE_S * n_triangles

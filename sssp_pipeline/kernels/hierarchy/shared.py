@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -42,6 +42,7 @@ class Offer:
 
 
 _NO_OFFER = Offer(_nothing, _nothing)
+_NOTHING_KNOWN = HierarchyTraits(0, 0, 0)
 #: By the `id` of the array `col_indices` of a graph.
 _completions: dict[int, Completion] = {}
 _hierarchies: weakref.WeakKeyDictionary[CsrGraph, Hierarchy] = weakref.WeakKeyDictionary()
@@ -87,12 +88,29 @@ def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
         return hierarchy
 
 
-def offered_traits(graph: CsrGraph) -> HierarchyTraits | None:
-    """Return what the store of `graph` knows of its hierarchy; None without a store. The store is read once."""
+def known_traits(graph: CsrGraph) -> HierarchyTraits | None:
+    """Return what this process and the store of `graph` know of its hierarchy. The store is read once."""
     with _lock:
         if graph not in _traits:
             _traits[graph] = _offers.get(graph, _NO_OFFER).traits()
-        return _traits[graph]
+        known, completion = _traits[graph], _completions.get(id(graph.col_indices))
+        if completion is None:
+            return known
+        is_loaded = graph in _hierarchies
+        return replace(
+            known or _NOTHING_KNOWN,  # where arcs are counted, nothing asks for the core
+            n_arcs=completion.n_arcs,
+            n_triangles=completion.n_triangles,
+            is_completed=True,
+            is_customized=is_loaded or (known is not None and known.is_customized),
+            is_loaded=is_loaded,
+        )
+
+
+def note_traits(graph: CsrGraph, known: HierarchyTraits | None) -> None:
+    """Have `known_traits` return what became known of the hierarchy of `graph`."""
+    with _lock:
+        _traits[graph] = known
 
 
 def share_hierarchy(graph: CsrGraph, hierarchy: Hierarchy) -> None:
@@ -115,3 +133,24 @@ def offer(graph: CsrGraph, offered: Offer) -> None:
     """Have the functions of this module take what a store offers for `graph`, instead of making it."""
     with _lock:
         _offers[graph] = offered
+
+
+def share_reversed(graph: CsrGraph, backwards: CsrGraph) -> None:
+    """Have `backwards`, the reversed `graph`, take the hierarchy of `graph`: what leads up there leads down here."""
+    whole, known = weakref.ref(graph), known_traits(graph)  # an offer must not keep the graph
+
+    def completion() -> Completion | None:
+        found = whole()
+        has_one = found is not None and (known_traits(found) or _NOTHING_KNOWN).is_completed
+        return shared_completion(found) if found is not None and has_one else None
+
+    def hierarchy() -> Hierarchy | None:
+        found = whole()
+        if found is None or not (known_traits(found) or _NOTHING_KNOWN).is_customized:
+            return None
+        made = shared_hierarchy(found)
+        return made if made.down is made.up else Hierarchy(made.completion, made.down, made.up)
+
+    offer(backwards, Offer(completion, hierarchy))
+    if graph.traits.min_weight < 0 and known is not None and known.is_completed:
+        share_completion(backwards, shared_completion(graph))  # for the graph that a solver reweights

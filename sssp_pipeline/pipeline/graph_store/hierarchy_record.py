@@ -74,6 +74,17 @@ class OfEdges(BaseModel):
     #: The arrays of the completion; empty if it is not stored, since it would not pay.
     arrays: Arrays = Field(default_factory=dict)
 
+    @classmethod
+    def counted(cls, known: HierarchyTraits) -> Self:
+        """Return what is `known`, without arrays."""
+        return cls(
+            core_vertices=known.core_vertices,
+            core_pairs=known.core_pairs,
+            core_width=known.core_width,
+            n_arcs=known.n_arcs,
+            n_triangles=known.n_triangles,
+        )
+
     @model_validator(mode="after")
     def _has_all_arrays(self) -> Self:
         if self.arrays and (set(self.arrays) != set(COMPLETION) or self.n_triangles is None):

@@ -20,7 +20,7 @@ from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
 
 #: A hierarchy must save this share of the run and these seconds, as forecasts go.
-_LEAST_SHARE, _LEAST_S = 0.1, 0.3
+_LEAST_SHARE, LEAST_S = 0.1, 0.3
 #: To look at the core may take this share of a run, unless the graph looks like roads. An order may take the second
 #: one, unless the core looks as if it had small separators. Both are likely to be for nothing then.
 _CORE_SHARE, _ORDER_SHARE = 0.024, 0.02
@@ -70,7 +70,7 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
     n_arcs, n_triangles = costs.expected_size(traits)
     if (reason := too_large(traits.n_vertices, n_arcs, n_triangles)) is not None:
         return f"as far as its core tells, {reason}"
-    if without_s - with_s < max(_LEAST_S, _LEAST_SHARE * without_s):
+    if without_s - with_s < max(LEAST_S, _LEAST_SHARE * without_s):
         sources = plural(work.n_sources, "source")
         return (
             f"making a hierarchy does not pay for {sources}: expected to take {seconds_text(with_s)} with it, "

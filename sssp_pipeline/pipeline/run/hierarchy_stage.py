@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.error_text import Text
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
@@ -21,9 +22,9 @@ from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, count, fill
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
 from sssp_pipeline.kernels.hierarchy.customization import customize
-from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of, ordered
+from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import OfEdges, OfGraph, edges_id, read_record
 from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
@@ -33,16 +34,17 @@ from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
+from sssp_pipeline.pipeline.run.hierarchy_steps import WhyNot, count_arcs
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Solve
 from sssp_pipeline.workflow.weights import naming_weight
 
-#: A run of at least this many expected seconds measures the pace of searches, with this many sources.
+#: A run of at least this many expected seconds measures the pace of searches, with up to this many sources. With a
+#: cutoff a shorter one does too, since a forecast does not know how far a search goes.
 _LONG_S, _PROBED = 10.0, 8
-
-#: Returns why the next step is not taken, or None. It gets what is known of the graph.
-WhyNot = Callable[[GraphTraits], str | None]
+#: The hint of a run whose hierarchy cannot be made.
+_LEAVE_IT = "set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out `--hierarchy`"
 
 
 def known_traits(stored: StoredGraph) -> GraphTraits:
@@ -138,24 +140,9 @@ class _Making:
 
     def _counted(self, around: tuple[np.ndarray, np.ndarray], key: str) -> tuple[Counted | None, str | None]:
         """Return the counted arcs of a hierarchy, or why none is to be made; `around` are the neighbours."""
-        self._progress.stage("hierarchy: eliminate low degrees")
-        core = core_of(*around)
-        before = self._record.edges.get(key)
-        if before is None or before.n_arcs is None:
-            n_vertices, n_pairs = len(core.vertices), len(core.neighbours)
-            found = OfEdges(core_vertices=n_vertices, core_pairs=n_pairs, core_width=core_width(core))
-            self._note_edges(key, found)
-            if (reason := self._reason()) is not None:
-                return None, reason
-        self._progress.stage(f"hierarchy: order {plural(len(core.vertices), 'vertex')}")
-        order = ordered(core)
-        self._progress.stage("hierarchy: count arcs")
-        counted = count(*around, order)
-        sizes = {"n_arcs": counted.n_arcs, "n_triangles": counted.n_triangles}
-        self._note_edges(key, self._record.edges[key].model_copy(update=sizes))
-        if (reason := self._reason(is_ordered=True)) is not None:
-            return None, reason
-        return counted, None
+        known, counted, reason = count_arcs(self._traits, around, self._why_not, self._progress)
+        self._note_edges(key, OfEdges.counted(known))
+        return counted, reason
 
     def counted_traits(self) -> tuple[GraphTraits, str | None]:
         """Return what `make` does, but count the arcs only, and write nothing."""
@@ -176,12 +163,9 @@ class _Making:
     def _is_there(self) -> bool:
         return has_hierarchy(self._traits)
 
-    def _reason(self, *, is_ordered: bool = False) -> str | None:
-        """Return why the next step is not taken; None if it is, or if there is none. An order that is there is free."""
-        traits = self._traits
-        if is_ordered and traits.hierarchy is not None:
-            traits = replace(traits, hierarchy=replace(traits.hierarchy, is_completed=True))
-        return None if has_hierarchy(self._traits) else self._why_not(traits)
+    def _reason(self) -> str | None:
+        """Return why the next step is not taken; None if it is, or if there is none."""
+        return None if self._is_there else self._why_not(self._traits)
 
     def _note_edges(self, key: str, edges: OfEdges) -> None:
         """Add what is known of the edges to the record that will be committed."""
@@ -246,7 +230,7 @@ def prepare(
         The record of the store is damaged. As `make_hierarchy`, and if none can be made, unless solver and hierarchy
         are both `auto`.
     """
-    if (reason := _not_wanted(solve)) is not None:
+    if (reason := why_not_wanted(solve)) is not None:
         return stored.manifest.traits, reason
     if solve.hierarchy == "auto" and solve.solver != "auto":
         try:
@@ -255,12 +239,12 @@ def prepare(
             progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
             return known_traits(stored), None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
-    pace = _pace(stored, solve, work, machine)
+    pace = pace_for(stored.graph, traits, solve, work, machine)
     try:
-        traits, reason = make_hierarchy(stored, _why_not(solve, work, machine, pace), progress)
+        traits, reason = make_hierarchy(stored, why_not_for(solve, work, machine, pace), progress)
         return replace(traits, pace=pace), reason
     except SsspError as error:
-        if not _is_free(solve):
+        if not is_free(solve):
             raise
         progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
         return replace(traits, pace=pace), error.message
@@ -276,10 +260,10 @@ def planned(
     InputError
         The record of the store is damaged; or as `prepare`.
     """
-    if (reason := _not_wanted(solve)) is not None:
+    if (reason := why_not_wanted(solve)) is not None:
         return stored.manifest.traits, reason
-    pace = _pace(stored, solve, work, machine)
-    making = _Making(stored, _why_not(solve, work, machine, pace), progress, lambda: None)
+    pace = pace_for(stored.graph, known_traits(stored), solve, work, machine)
+    making = _Making(stored, why_not_for(solve, work, machine, pace), progress, lambda: None)
     traits, reason = making.counted_traits()
     return replace(traits, pace=pace), reason
 
@@ -293,7 +277,7 @@ def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> Non
             make_hierarchy(stored, _required(SolveOptions()), progress)
 
 
-def _not_wanted(solve: Solve) -> str | None:
+def why_not_wanted(solve: Solve) -> str | None:
     """Return why a workflow wants no hierarchy, or None."""
     if solve.hierarchy == "off":
         return "`solve.hierarchy` is off"
@@ -301,22 +285,27 @@ def _not_wanted(solve: Solve) -> str | None:
     return None if is_used else f"`{solve.solver}` uses no hierarchy"
 
 
-def _is_free(solve: Solve) -> bool:
+def is_free(solve: Solve) -> bool:
     """Return whether a workflow that wants a hierarchy leaves the choice to the run."""
     return (solve.hierarchy, solve.solver) == ("auto", "auto")
 
 
-def _pace(stored: StoredGraph, solve: Solve, work: Work, machine: Machine) -> float:
-    """Return `GraphTraits.pace`, which is measured if a long run on the CPU may make a hierarchy, or else 1."""
-    traits = known_traits(stored)
-    if not _is_free(solve) or has_hierarchy(traits) or machine.gpu_free_bytes is not None:
+def pace_for(
+    loaded: Callable[[], CsrGraph], traits: GraphTraits, solve: Solve, work: Work, machine: Machine
+) -> float:
+    """Return `GraphTraits.pace`, which is measured if a long run on the CPU may make a hierarchy, or else 1.
+
+    `loaded` returns the graph, and `traits` are what is known of it.
+    """
+    if not is_free(solve) or has_hierarchy(traits) or machine.gpu_free_bytes is not None:
         return 1.0
     solver = SOLVERS["delta-stepping"]
     expected = solver.forecast(traits, 1).source_s
-    if work.n_sources * expected < _LONG_S or solver.supports(traits, work.options) is not None:
+    least_s = _LONG_S if work.options.cutoff is None else hierarchy.LEAST_S
+    if work.n_sources * expected < least_s or solver.supports(traits, work.options) is not None:
         return 1.0
-    graph = stored.graph()
-    sources = np.random.default_rng(0).integers(0, graph.n_vertices, 1 + _PROBED, np.uint32)
+    graph, n_probed = loaded(), max(1, min(_PROBED, work.n_sources // 16))
+    sources = np.random.default_rng(0).integers(0, graph.n_vertices, 1 + n_probed, np.uint32)
     options = SolveOptions(cutoff=work.options.cutoff, kept=Nothing())
     metrics = solver.solve(graph, sources, options).metrics
     return (
@@ -324,10 +313,13 @@ def _pace(stored: StoredGraph, solve: Solve, work: Work, machine: Machine) -> fl
     )  # the first one loads the compiled solver
 
 
-def _why_not(solve: Solve, work: Work, machine: Machine, pace: float) -> WhyNot:
-    """Return a function that goes on if the run is expected to gain, or if the workflow asks for a hierarchy."""
-    if not _is_free(solve):
-        return _required(work.options)
+def why_not_for(solve: Solve, work: Work, machine: Machine, pace: float, hint: str = _LEAVE_IT) -> WhyNot:
+    """Return a function that goes on if the run is expected to gain, or if a hierarchy is asked for.
+
+    If one is asked for and there can be none, the function raises `InputError` with this `hint`.
+    """
+    if not is_free(solve):
+        return _required(work.options, hint)
 
     def why_not(traits: GraphTraits) -> str | None:
         at_pace = replace(work, traits=replace(traits, pace=pace))
@@ -336,15 +328,12 @@ def _why_not(solve: Solve, work: Work, machine: Machine, pace: float) -> WhyNot:
     return why_not
 
 
-def _required(options: SolveOptions) -> WhyNot:
-    """Return a function that raises `InputError` if there can be no hierarchy."""
+def _required(options: SolveOptions, hint: str = _LEAVE_IT) -> WhyNot:
+    """Return a function that raises `InputError` with this `hint` if there can be no hierarchy."""
 
     def why_not(traits: GraphTraits) -> str | None:
         if (reason := hierarchy.why_never(traits, options, free_memory_bytes())) is not None:
-            raise InputError(
-                f"no hierarchy of this graph can be made: {reason}",
-                hint="set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out `--hierarchy`",
-            )
+            raise InputError(Text("no hierarchy of this graph can be made: ", reason), hint=hint)
         return None
 
     return why_not

@@ -78,7 +78,7 @@ def make(store: str) -> StoredGraph:
 @pytest.fixture
 def made(monkeypatch):
     """The names of what is made, in order, by the stage or by a solver."""
-    from sssp_pipeline.pipeline.run import hierarchy_stage
+    from sssp_pipeline.pipeline.run import hierarchy_stage, hierarchy_steps
 
     names = []
 
@@ -86,8 +86,8 @@ def made(monkeypatch):
         original = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *given: names.append(name) or original(*given))
 
-    for name in ("ordered", "customize"):
-        note(hierarchy_stage, name)
+    note(hierarchy_steps, "ordered")
+    note(hierarchy_stage, "customize")
     for name in ("completion_of", "customize"):
         note(shared, name)
     return names

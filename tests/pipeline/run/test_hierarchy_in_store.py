@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.hierarchy import metis_processes, shared
 from sssp_pipeline.pipeline.graph_store import hierarchies
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
 from sssp_pipeline.pipeline.planning import hierarchy
-from sssp_pipeline.pipeline.run import hierarchy_stage
+from sssp_pipeline.pipeline.run import hierarchy_stage, hierarchy_steps
 from sssp_pipeline.pipeline.run.conductor import run, run_each
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.workflow.models import Workflow
@@ -187,8 +187,8 @@ def test_several_weights_share_the_order(tmp_path, monkeypatch):
     lines = [f"{u},{v},{rng.integers(1, 9)},{rng.integers(1, 99)}" for u, v in edges]
     Path(tmp_path, "roads.csv").write_text("source,target,length,time\n" + "\n".join(lines) + "\n")
     ordered = []
-    original = hierarchy_stage.ordered
-    monkeypatch.setattr(hierarchy_stage, "ordered", lambda core: ordered.append(core) or original(core))
+    original = hierarchy_steps.ordered
+    monkeypatch.setattr(hierarchy_steps, "ordered", lambda core: ordered.append(core) or original(core))
     several = {"weights": {"several": [{"name": "length"}, {"name": "time"}]}, "directed": False}
     workflow = made(
         tmp_path, graph={"input": str(tmp_path / "roads.csv"), **several}, solve={"solver": "phast"}

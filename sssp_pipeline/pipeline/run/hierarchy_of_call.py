@@ -1,0 +1,95 @@
+"""The hierarchy of a call from Python or NetworkX: made if the call gains, as for a run, and kept for the next call."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.host.solver import ANOTHER_SOLVER
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning.choice import has_hierarchy
+from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.pipeline.planning.work import Work
+from sssp_pipeline.pipeline.run.hierarchy_stage import (
+    is_free,
+    make_hierarchy,
+    pace_for,
+    why_not_for,
+    why_not_wanted,
+)
+from sssp_pipeline.pipeline.run.hierarchy_steps import make_in_memory
+from sssp_pipeline.storage import files
+from sssp_pipeline.storage.lease import is_held
+from sssp_pipeline.workflow.models import Solve
+
+#: Held while one is made, so that several threads of a program do not make the same one.
+_making = threading.Lock()
+
+
+def prepare_call(
+    graph: CsrGraph,
+    stored: StoredGraph | None,
+    solve: Solve,
+    work: Work,
+    machine: Machine,
+    progress: Progress,
+) -> tuple[GraphTraits, str | None]:
+    """Make the hierarchy of a call if it is to have one. It stays in the store, or in memory as long as `graph`.
+
+    Parameters
+    ----------
+    graph, stored
+        The graph, and where it is stored, if it is. If its store cannot be written now, the hierarchy stays in memory.
+    solve, work, machine, progress
+        As for `hierarchy_stage.prepare`.
+
+    Returns
+    -------
+    traits : GraphTraits
+        Of the graph and its hierarchy, afterwards.
+    no_hierarchy : str or None
+        As in `Work`.
+
+    Raises
+    ------
+    InputError, SsspError
+        A file of the store is damaged; or none can be made, unless solver and hierarchy are both `auto`.
+    """
+    if (reason := why_not_wanted(solve)) is not None:
+        return graph.traits, reason
+    with _making:
+        traits = replace(graph.traits, hierarchy=shared.known_traits(graph))
+        pace = pace_for(lambda: graph, traits, solve, work, machine)
+        hint = "leave out `hierarchy=True`" if solve.hierarchy == "build" else ANOTHER_SOLVER
+        why_not = why_not_for(solve, work, machine, pace, hint)
+        try:
+            if not has_hierarchy(traits) and (reason := why_not(traits)) is None:
+                if stored is not None and _can_be_kept(stored, progress):
+                    traits, reason = make_hierarchy(stored, why_not, progress)
+                    shared.note_traits(graph, traits.hierarchy)
+                else:
+                    traits, reason = make_in_memory(graph, why_not, progress)
+        except SsspError as error:
+            if not is_free(solve):
+                raise
+            progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
+            reason = error.message
+        return replace(traits, pace=pace), reason
+
+
+def _can_be_kept(stored: StoredGraph, progress: Progress) -> bool:
+    """Return whether a hierarchy can be written to the store of a graph now; report why not."""
+    try:
+        files.check_writable(stored.store)
+    except InputError as error:
+        problem = error.message
+    else:
+        if not is_held(stored.store):
+            return True
+        problem = f"another process is writing to `{files.redacted(stored.store)}`"
+    progress.say(f"{problem}: the hierarchy stays in memory", level="warning")
+    return False

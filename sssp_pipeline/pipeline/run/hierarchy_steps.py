@@ -1,0 +1,78 @@
+"""The steps that make a hierarchy: for a graph in memory all of them, for a stored graph those before its arrays.
+
+A function decides before each step whether to go on, from what is known of the graph then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, HierarchyTraits
+from sssp_pipeline.base.progress import Progress, plural
+from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy.arc_completion import Counted, count, fill
+from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of, ordered
+from sssp_pipeline.pipeline.planning.choice import has_hierarchy
+
+#: Returns why the next step is not taken, or None. It gets what is known of the graph.
+WhyNot = Callable[[GraphTraits], str | None]
+
+
+def count_arcs(
+    traits: GraphTraits, around: tuple[np.ndarray, np.ndarray], why_not: WhyNot, progress: Progress
+) -> tuple[HierarchyTraits, Counted | None, str | None]:
+    """Return what is known of a hierarchy afterwards, and its counted arcs or why none is to be made.
+
+    `around` are the neighbours of the graph with these `traits`. Their hierarchy is not completed.
+    """
+    progress.stage("hierarchy: eliminate low degrees")
+    core, known = core_of(*around), traits.hierarchy
+    if known is None or known.n_arcs is None:
+        known = HierarchyTraits(len(core.vertices), len(core.neighbours), core_width(core))
+        if (reason := why_not(replace(traits, hierarchy=known))) is not None:
+            return known, None, reason
+    progress.stage(f"hierarchy: order {plural(len(core.vertices), 'vertex')}")
+    order = ordered(core)
+    progress.stage("hierarchy: count arcs")
+    counted = count(*around, order)
+    known = replace(known, n_arcs=counted.n_arcs, n_triangles=counted.n_triangles)
+    # An order that is there is free.
+    reason = why_not(replace(traits, hierarchy=replace(known, is_completed=True)))
+    return known, counted if reason is None else None, reason
+
+
+def make_in_memory(graph: CsrGraph, why_not: WhyNot, progress: Progress) -> tuple[GraphTraits, str | None]:
+    """Make what `graph` lacks of its hierarchy, as long as `why_not` agrees, and keep it with the graph.
+
+    Returns
+    -------
+    traits : GraphTraits
+        Of the graph and its hierarchy, afterwards.
+    reason : str or None
+        Why the hierarchy is not there; None if it is.
+
+    Raises
+    ------
+    InputError
+        The graph is too large for METIS.
+    SsspError
+        METIS failed.
+    """
+    traits = replace(graph.traits, hierarchy=shared.known_traits(graph))
+    if has_hierarchy(traits) or (reason := why_not(traits)) is not None:
+        return traits, None if has_hierarchy(traits) else reason
+    if traits.hierarchy is None or not traits.hierarchy.is_completed:
+        around = neighbours_of(graph)
+        known, counted, reason = count_arcs(traits, around, why_not, progress)
+        shared.note_traits(graph, known)
+        if counted is None:
+            return replace(traits, hierarchy=known), reason
+        shared.share_completion(graph, fill(*around, counted))
+    if (
+        graph.traits.min_weight >= 0
+    ):  # else each solver reweights the graph, and finds the weights of the arcs
+        shared.shared_hierarchy(graph)
+    return replace(traits, hierarchy=shared.known_traits(graph)), None
