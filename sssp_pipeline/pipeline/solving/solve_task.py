@@ -31,6 +31,7 @@ from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
+from sssp_pipeline.pipeline.planning.direction import kept_reversed
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.outputs import RowOutput
@@ -113,6 +114,8 @@ def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
+    if task.output.follows_reversed:
+        graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
     if (snapped := task.identity.get("snapped")) is not None:
         ids = _named_ids(task.run, snapped, ids)
     loaded = time.perf_counter()
