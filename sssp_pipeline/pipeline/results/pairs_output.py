@@ -229,7 +229,7 @@ class PairDistances(RowOutput):
         return f"the ends of {plural(self.n_pairs, 'pair')}"
 
     def facts(self) -> Iterator[tuple[str, Any]]:
-        yield "pairs", self.n_pairs
+        yield "pairs", f"{self.n_pairs:,}"
         yield "searched from", f"{self.n_searched:,} {'targets' if self.is_backward else 'sources'}"
 
 

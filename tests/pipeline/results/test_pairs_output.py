@@ -255,6 +255,8 @@ def test_unknown_ids_are_left_out_and_counted(listener):
     assert rows_of() == expected([*pairs, ("v01", "v02")])
     assert record["skipped"]["pairs"] == 1
     assert record["skipped"]["first"] == {"pairs": ["nowhere"]}
+    searched = len({source for source, _ in [*pairs, ("v01", "v02")]})
+    assert f"pairs: 306; searched from: {searched} sources" in said.lines
     assert "skipped 1 pair that is not in the graph: `nowhere`" in said.lines
 
 
