@@ -79,7 +79,9 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
     if sources is None:
         sources = output.searches
         assert sources is not None, "checked as a contradiction"
-        progress.say("; ".join(f"{name}: {value}" for name, value in output.facts()), "searches")
+        progress.say(
+            "; ".join(f"{name}: {value}" for name, value in output.facts()), "searches", total=len(sources)
+        )
     for sentence in snapper.sentences:
         progress.say(sentence, "snapped")
     for sentence in skipped.sentences():
