@@ -14,16 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.api.answers import Options, named_by
+from sssp_pipeline.api.calls import goes_backward
 from sssp_pipeline.api.graphs import NamedGraph, naming_for
 from sssp_pipeline.api.ids import Ids
 from sssp_pipeline.api.pair_paths import ends_of, table_columns
 from sssp_pipeline.base.csr import unreached_distance
 from sssp_pipeline.base.errors import InputError, PathTooLongError
-from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
-from sssp_pipeline.kernels.hierarchy.shared import known_traits
-from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, may_go_backward, n_different
+from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, different, may_go_backward
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import (
     Ends,
@@ -33,17 +32,10 @@ from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import (
     read_pairs,
 )
 from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit, scaled_limit
-from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversal_bytes, reversed_graph
-from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s
-from sssp_pipeline.pipeline.planning.machine import this_machine
-from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.storage import files
-from sssp_pipeline.workflow.models import Solve
 
 #: Pairs whose ids become vertices at once, and distances that are converted at once.
 _CHUNK = 2**20
-#: Core-seconds to reverse an edge (benchmarks/pairs.py).
-_REVERSAL_S_PER_EDGE = 100e-9
 
 
 def distances_of_pairs(
@@ -103,11 +95,9 @@ def distances_of_pairs(
 
 def _solved(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> np.ndarray:
     """Return the distances (n,) of the pairs, as solvers return them."""
-    searched, is_backward = named, False
-    if (backwards := _backwards(named, found, options, solver)) is not None:
-        searched, is_backward = backwards, True
+    is_backward = _is_backward(named, found, options, solver)
     try:
-        return _searched(searched, found, options, solver, is_backward)
+        return _searched(named, found, options, solver, is_backward)
     except PathTooLongError:
         if not is_backward:
             raise
@@ -125,31 +115,20 @@ def _searched(
     def take(first: int, solution: Solution) -> None:
         groups.pick(first, solution.distances, distances)
 
-    named.solve(groups.searched, replace(options, kept=groups.kept), solver, take)
+    kept = replace(options, kept=groups.kept)
+    named.solve(groups.searched, kept, solver, take, is_backward=is_backward)
     return distances
 
 
-def _backwards(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> NamedGraph | None:
-    """Return the reversed graph if it is faster to search from the targets; None if not."""
+def _is_backward(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> bool:
+    """Return whether to search from the targets."""
     graph = named.graph
     if not may_go_backward(graph.traits):
-        return None
-    n_sources, n_targets = (n_different(ends, graph.n_vertices) for ends in (found.sources, found.targets))
-    if n_targets >= n_sources:
-        return None
+        return False
+    sources, targets = (different(ends, graph.n_vertices) for ends in (found.sources, found.targets))
     if named.stored is not None and named.stored.manifest.symmetric:
-        return named
-    if 2 * reversal_bytes(graph.traits) > free_memory_bytes():
-        return None
-    offered, machine = replace(graph.traits, hierarchy=known_traits(graph)), this_machine()
-
-    def expected(traits: Any, n_searches: int) -> float:
-        work = Work(traits, options, n_searches, batch_size(traits, n_searches, Solve(), options.kept))
-        return expected_s(choose_solver(solver, work, machine)[0], work, machine)
-
-    # A hierarchy that is offered is one of the graph, and not of the reversed graph.
-    backward_s = expected(graph.traits, n_targets) + _REVERSAL_S_PER_EDGE * graph.n_edges
-    return replace(named, graph=reversed_graph(graph)) if backward_s < expected(offered, n_sources) else None
+        return len(targets) < len(sources)
+    return goes_backward(graph, sources, targets, options, solver, named.stored)
 
 
 def _written(distances: np.ndarray, scale: int | None) -> tuple[np.ndarray, np.ndarray]:

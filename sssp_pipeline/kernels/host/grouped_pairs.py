@@ -49,10 +49,10 @@ class GroupedPairs:
         starts = np.zeros(n_vertices + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
         offsets = np.append(starts[searched], len(ends))
-        seen = np.flatnonzero(_counts(others, n_vertices))
+        seen = different(others, n_vertices)
         columns, place = None, np.arange(n_vertices, dtype=np.uint32)
         if len(seen) <= _FEW * n_vertices:
-            columns = seen.astype(np.uint32)
+            columns = seen
             place[seen] = np.arange(len(seen))
         order = np.empty(len(ends), np.uint32 if len(ends) < 2**32 else np.int64)
         grouped = np.empty(len(ends), np.uint32)
@@ -119,9 +119,9 @@ class GroupedPairs:
             into[self.order[some]] = found[some.start - begin : some.stop - begin]
 
 
-def n_different(ends: np.ndarray, n_vertices: int) -> int:
-    """Return how many different vertices `ends` (n,) has."""
-    return int(np.count_nonzero(_counts(ends, n_vertices)))
+def different(ends: np.ndarray, n_vertices: int) -> np.ndarray:
+    """Return the different vertices of `ends` (n,), (k,) uint32 and rising."""
+    return np.flatnonzero(_counts(ends, n_vertices)).astype(np.uint32)
 
 
 def may_go_backward(traits: GraphTraits) -> bool:
