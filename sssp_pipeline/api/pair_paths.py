@@ -232,10 +232,10 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
 
 
 def table_columns(table: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Return the sources and the targets of a table of pairs; raise `InputError` if they are not clear."""
+    """Return the columns of a table of pairs that are source and target; raise `InputError` if it lacks them."""
     found = columns_of_pairs(table.column_names)
     if len(found) == 1:
-        source, target = map(table.column, found[0])
+        source, target = (table.column(i) for i in found[0])
         return source, target
     raise InputError(
         f"the table of pairs has the columns {', '.join(table.column_names)}",

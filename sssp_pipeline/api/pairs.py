@@ -19,7 +19,7 @@ from sssp_pipeline.api.graphs import NamedGraph, naming_for
 from sssp_pipeline.api.ids import Ids
 from sssp_pipeline.api.pair_paths import ends_of, table_columns
 from sssp_pipeline.base.csr import unreached_distance
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, PathTooLongError
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, different, may_go_backward
@@ -95,20 +95,40 @@ def distances_of_pairs(
 
 def _solved(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> np.ndarray:
     """Return the distances (n,) of the pairs, as solvers return them."""
-    graph = named.graph
-    sources, targets = (different(ends, graph.n_vertices) for ends in (found.sources, found.targets))
-    is_backward = may_go_backward(graph.traits) and goes_backward(
-        graph, sources, targets, options, solver, named.stored
-    )
-    groups = GroupedPairs.of(found.sources, found.targets, graph.n_vertices, is_backward=is_backward)
-    distances = np.empty(len(groups), graph.weight_dtype)
+    is_backward = _is_backward(named, found, options, solver)
+    try:
+        return _searched(named, found, options, solver, is_backward)
+    except PathTooLongError:
+        if not is_backward:
+            raise
+        # The path may lead to a target from a vertex that is no source.
+        return _searched(named, found, options, solver, False)
+
+
+def _searched(
+    named: NamedGraph, found: PairList, options: SolveOptions, solver: str, is_backward: bool
+) -> np.ndarray:
+    n_vertices = named.graph.n_vertices
+    groups = GroupedPairs.of(found.sources, found.targets, n_vertices, is_backward=is_backward)
+    distances = np.empty(len(groups), named.graph.weight_dtype)
 
     def take(first: int, solution: Solution) -> None:
         groups.pick(first, solution.distances, distances)
 
-    of_groups = replace(options, kept=groups.kept)
-    named.solve(groups.searched, of_groups, solver, take, is_backward=is_backward)
+    kept = replace(options, kept=groups.kept)
+    named.solve(groups.searched, kept, solver, take, is_backward=is_backward)
     return distances
+
+
+def _is_backward(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> bool:
+    """Return whether to search from the targets."""
+    graph = named.graph
+    if not may_go_backward(graph.traits):
+        return False
+    sources, targets = (different(ends, graph.n_vertices) for ends in (found.sources, found.targets))
+    if named.stored is not None and named.stored.manifest.symmetric:
+        return len(targets) < len(sources)
+    return goes_backward(graph, sources, targets, options, solver, named.stored)
 
 
 def _written(distances: np.ndarray, scale: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -29,6 +29,11 @@ class Pairs(Section):
     header: bool | None = None
     """Whether the first line of a text or CSV file names the columns. `null` looks at that line."""
 
+    direction: Literal["auto", "forward", "backward"] = "auto"
+    """`forward` searches from the sources. `backward` searches from the targets, along reversed edges: it needs integer
+    weights of zero or more. `auto` goes backward if the targets are at most half as many as the sources, or fewer on a
+    graph whose edges lead both ways. The distances are the same."""
+
     unknown: Literal["error", "skip"] = "error"
     """What to do with pairs that have an id that is not in the graph. `error` stops and names the ids. `skip` leaves
     the pairs out and counts them."""
@@ -40,6 +45,11 @@ class PairsKeys(OwnKeys):
     pairs: Text | Pairs | None = None
     """The file of pairs, as a URL or as a section. It goes with `distances: pairs`, and names the sources and the
     targets of the run."""
+
+
+def section_of(given: str | Pairs) -> Pairs:
+    """Return the section for a value of `output.pairs`."""
+    return given if isinstance(given, Pairs) else Pairs(file=given)
 
 
 def pairs_contradictions(data: Plain, output: Plain) -> Iterator[Contradiction]:

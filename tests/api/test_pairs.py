@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as ss
 
 import sssp_pipeline as sp
+from sssp_pipeline.api import calls
 from sssp_pipeline.api import pairs as pairs_module
 from sssp_pipeline.kernels.host import grouped_pairs
 from sssp_pipeline.pipeline.planning import direction
@@ -61,7 +62,8 @@ def searches(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64, np.float32, np.float64])
 @pytest.mark.parametrize(("n_sources", "n_targets"), [(40, 40), (3, 40), (40, 3), (1, 1)])
 def test_distances_are_those_of_whole_rows(dtype, n_sources, n_targets, monkeypatch, searches):
-    monkeypatch.setattr(direction, "_REVERSE_S", 0)  # so that small graphs are reversed too
+    for module in (calls, direction):  # so that small graphs are reversed too
+        monkeypatch.setattr(module, "expected_s", lambda solver, work, machine: float(work.n_sources))
     rng = np.random.default_rng([n_sources, n_targets])
     for _ in range(5):
         graph = random_graph(rng, dtype)
@@ -86,12 +88,12 @@ def test_negative_weights_are_searched_forward(searches):
 
 
 def test_a_path_too_long_for_a_search_backwards_only(monkeypatch, searches):
-    monkeypatch.setattr(direction, "_REVERSE_S", 0)
+    monkeypatch.setattr(pairs_module, "goes_backward", lambda *_: True)
     # Vertex 0 is no source, and its distance to 3 exceeds the type.
     graph = ss.csr_array(([2**32 - 2, 2, 1, 1], ([0, 1, 2, 4], [1, 3, 3, 3])), (5, 5))
     found = sp.distances_of_pairs(graph, [(1, 3), (2, 3), (4, 3)], dtype="uint32", solver="dijkstra")
     assert found.to_pylist() == [2, 1, 1]
-    assert searches == [(3, False)]
+    assert searches == [(1, True), (3, False)]
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -120,7 +120,7 @@ class GroupedPairs:
 
 
 def different(ends: np.ndarray, n_vertices: int) -> np.ndarray:
-    """Return the different vertices of `ends` (n,) uint32, rising."""
+    """Return the different vertices of `ends` (n,), (k,) uint32 and rising."""
     return np.flatnonzero(_counts(ends, n_vertices)).astype(np.uint32)
 
 

@@ -17,15 +17,14 @@ from sssp_pipeline.workflow.pairs import Pairs
 _KEY = "output.pairs"
 
 
-def chosen_pairs(given: str | Pairs, ids: VertexIds, skipped: Skipped) -> PairList:
-    """Return the pairs of the file that `given` names. Those that it leaves out are counted in `skipped`.
+def chosen_pairs(spec: Pairs, ids: VertexIds, skipped: Skipped) -> PairList:
+    """Return the pairs of the file that `spec` names. Those that it leaves out are counted in `skipped`.
 
     Raises
     ------
     InputError
         The file cannot be read or has no pair, or a pair has an id that is not in the graph.
     """
-    spec = given if isinstance(given, Pairs) else Pairs(file=given)
     reading = PairReading(
         spec.file,
         ids.mapping.type,

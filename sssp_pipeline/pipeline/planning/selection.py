@@ -45,11 +45,11 @@ class _Chooser(VertexSelection):
     def weight_dtype(self) -> np.dtype:
         return self.traits.weight_dtype
 
-    def pairs(self, given: str | Pairs) -> tuple[np.ndarray, np.ndarray]:
+    def pairs(self, spec: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Return the sources and the targets of pairs; as `chosen_pairs`."""
         from sssp_pipeline.pipeline.planning.pairs import chosen_pairs
 
-        found = chosen_pairs(given, self.ids, self.skipped)
+        found = chosen_pairs(spec, self.ids, self.skipped)
         return found.sources, found.targets
 
     def amounts(self, spec: Amounts) -> VertexAmounts:

@@ -64,8 +64,8 @@ class Chooser(Protocol):
         """Whether every edge of the graph has its reverse, with the same weight."""
         ...
 
-    def pairs(self, given: str | Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sources and the targets (n,) uint32 of the pairs that `given` names."""
+    def pairs(self, spec: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sources and the targets (n,) uint32 of the pairs that `spec` names."""
         ...
 
 
@@ -156,6 +156,11 @@ class RowOutput(ABC):
     def n_targets(self) -> int | None:
         """What run.json has as "targets"."""
         return None
+
+    @property
+    def follows_reversed(self) -> bool:
+        """Whether searches follow the edges backward."""
+        return False
 
     @property
     def searches(self) -> np.ndarray | None:

@@ -28,6 +28,7 @@ from sssp_pipeline.pipeline.results.layouts.layout import Files, StoredRows
 from sssp_pipeline.pipeline.results.outputs import Chooser, RowOutput
 from sssp_pipeline.pipeline.results.run_files import AGAIN, REPAIR, pairs_file, pairs_part
 from sssp_pipeline.storage import file_sums, files
+from sssp_pipeline.workflow.pairs import section_of
 
 if TYPE_CHECKING:
     from sssp_pipeline.base.vertex_ids import VertexIds
@@ -57,8 +58,9 @@ class PairDistances(RowOutput):
     n_searched: int = 0
     n_kept: int | None = None
     n_pairs: int = 0
-    #: Whether the searched vertices are the targets.
+    #: Whether the searched vertices are the targets, and how many edges are reversed for that.
     is_backward: bool = False
+    n_reversed: int = 0
     #: The digest of the sources and the targets in the order of the file.
     pairs: str = ""
     #: The sources and the targets in this order, and their groups. Only the process that finishes the run has them.
@@ -69,16 +71,23 @@ class PairDistances(RowOutput):
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
         given = spec.own["pairs"]
         assert given is not None, "checked as a contradiction"
-        sources, targets = choose.pairs(given)
+        spec_of_pairs = section_of(given)
+        sources, targets = choose.pairs(spec_of_pairs)
         n_vertices = choose.traits.n_vertices
-        # A symmetric graph is its own reverse.
-        is_backward = choose.is_symmetric and may_go_backward(choose.traits)
-        is_backward &= len(different(targets, n_vertices)) < len(different(sources, n_vertices))
+        is_backward = _is_backward(spec_of_pairs.direction, sources, targets, choose)
+        n_reversed = choose.traits.n_edges if is_backward and not choose.is_symmetric else 0
         groups = GroupedPairs.of(sources, targets, n_vertices, is_backward=is_backward)
         words = groups.words
         groups = replace(groups, others=words[len(words) - len(groups) :])  # one copy is held
         n_kept = None if groups.columns is None else len(groups.columns)
-        facts = len(groups.searched), n_kept, len(groups), is_backward, digest_of(sources, targets)
+        facts = (
+            len(groups.searched),
+            n_kept,
+            len(groups),
+            is_backward,
+            n_reversed,
+            digest_of(sources, targets),
+        )
         return cls(form, digest_of(words), words, *facts, (sources, targets), groups)
 
     @classmethod
@@ -89,6 +98,7 @@ class PairDistances(RowOutput):
             asked["kept"],
             asked["count"],
             asked["direction"] == "backward",
+            asked["reversed"],
             asked["digest"],
         )
         return cls(form, asked["groups"], None, *facts)
@@ -98,6 +108,7 @@ class PairDistances(RowOutput):
             "count": self.n_pairs,
             "digest": self.pairs,
             "direction": "backward" if self.is_backward else "forward",
+            "reversed": self.n_reversed,
             "searched": self.n_searched,
             "kept": self.n_kept,
             "groups": self.digest,
@@ -106,6 +117,10 @@ class PairDistances(RowOutput):
 
     def without_input(self) -> PairDistances:
         return replace(self, words=None, ends=None, groups=None)
+
+    @property
+    def follows_reversed(self) -> bool:
+        return self.is_backward
 
     @property
     def searches(self) -> np.ndarray | None:
@@ -124,7 +139,9 @@ class PairDistances(RowOutput):
         return n_vertices if self.n_kept is None else self.n_kept
 
     def held_bytes(self, n_vertices: int) -> int:
-        return 4 * (2 * self.n_searched + (self.n_kept or 0) + self.n_pairs)
+        # A reversed edge has its end and a weight of up to 64 bits, and its start while it is made.
+        reversed_bytes = 16 * (self.n_reversed + n_vertices) if self.n_reversed else 0
+        return 4 * (2 * self.n_searched + (self.n_kept or 0) + self.n_pairs) + reversed_bytes
 
     # ---- batches ----
 
@@ -214,6 +231,25 @@ class PairDistances(RowOutput):
     def facts(self) -> Iterator[tuple[str, Any]]:
         yield "pairs", f"{self.n_pairs:,}"
         yield "searched from", f"{self.n_searched:,} {'targets' if self.is_backward else 'sources'}"
+
+
+def _is_backward(direction: str, sources: np.ndarray, targets: np.ndarray, choose: Chooser) -> bool:
+    """Return whether to search from the targets; raise `InputError` if that is asked for and gives other bits."""
+    if not may_go_backward(choose.traits):
+        if direction == "backward":
+            kind = (
+                "negative weights" if choose.traits.weight_dtype.kind != "f" else choose.traits.weight_dtype
+            )
+            raise InputError(
+                f"`output.pairs.direction` is `backward`, and the graph has {kind}",
+                hint="searches backward need integer weights of zero or more: remove `direction`",
+            )
+        return False
+    if direction != "auto":
+        return direction == "backward"
+    n_sources, n_targets = (len(different(ends, choose.traits.n_vertices)) for ends in (sources, targets))
+    # A symmetric graph is its own reverse. Any other one is reversed, in each process.
+    return n_targets < n_sources if choose.is_symmetric else 2 * n_targets <= n_sources
 
 
 def _read_part(folder: RunFolder, batch: int, dtype: np.dtype) -> np.ndarray:

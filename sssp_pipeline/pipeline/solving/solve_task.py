@@ -113,6 +113,10 @@ def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
+    if task.output.follows_reversed:
+        from sssp_pipeline.pipeline.planning.direction import kept_reversed
+
+        graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
     if (snapped := task.identity.get("snapped")) is not None:
         ids = _named_ids(task.run, snapped, ids)
     loaded = time.perf_counter()

@@ -85,6 +85,10 @@ def verify_task(task: VerifyTask) -> Checked:
     mark_reachable(files.redacted(task.store), files.redacted(task.run))
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.proven(), task.folder().named_ids(stored.ids, task.identity)
+    if task.output.follows_reversed:
+        from sssp_pipeline.pipeline.planning.direction import kept_reversed
+
+        graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
     with ROOM.held(task.n_bytes, memory_limit() - stored.manifest.graph_bytes):
         check = _Check(task, graph, ids, _output_of(task, ids))
         batches = zip(task.batches, task.places, strict=True)

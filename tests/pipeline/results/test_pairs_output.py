@@ -71,7 +71,7 @@ def test_rows_are_the_distances_of_the_pairs_in_their_order(directed, scale, mon
             limit = "null" if cutoff is None else cutoff
             _, record = run_of(f"graph.directed={directed}", f"output.path={path}", f"solve.cutoff={limit}")
             is_float = record["graph"]["weights"]["dtype"] == "float64"
-            is_backward = directed == "false" and ends == (30, 2) and not is_float
+            is_backward = ends == (30, 2) and not is_float
             assert record["identity"]["pairs"]["direction"] == ("backward" if is_backward else "forward")
             assert record["verify"]["refuted"] is None
             assert record["verify"]["checked_sources"] > 0
@@ -280,6 +280,34 @@ def load_text(text):
     import yaml
 
     return yaml.safe_load(text)
+
+
+def test_a_direction_can_be_asked_for():
+    pairs = write_pairs()
+    found = {}
+    for direction in ("forward", "backward"):
+        _, record = run_of(f"output.pairs={{file: pairs.csv, direction: {direction}}}", overwrite=True)
+        assert record["identity"]["pairs"]["direction"] == direction
+        assert record["verify"]["refuted"] is None
+        found[direction] = Path("run/distances/pairs-00000.parquet").read_bytes()
+        assert rows_of() == expected(pairs)
+    assert found["forward"] == found["backward"]
+    write_edges(1.1**30)
+    with pytest.raises(InputError) as caught:
+        run_of(
+            "output.pairs={file: pairs.csv, direction: backward}",
+            "graph.store=floats",
+            "output.path=floats-run",
+        )
+    assert caught.value.message == "`output.pairs.direction` is `backward`, and the graph has float64"
+    assert caught.value.hint == "searches backward need integer weights of zero or more: remove `direction`"
+
+
+def test_a_hierarchy_serves_both_directions():
+    pairs = write_pairs(30, 2)
+    _, record = run_of("solve.solver=phast")
+    assert (record["solver"], record["identity"]["pairs"]["direction"]) == ("phast", "backward")
+    assert rows_of() == expected(pairs)
 
 
 def test_the_plan_knows_the_searches():
