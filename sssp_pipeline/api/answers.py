@@ -12,14 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sssp_pipeline.api.calls import Take, check_memory, filling
+from sssp_pipeline.api.backward import is_backward, nearest_backward
+from sssp_pipeline.api.calls import check_memory, filling
 from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for
 from sssp_pipeline.api.ids import Ids, sources_of, vertices_of
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.base.vertex_ids import digest_of, listed
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.planning.direction import Direction
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.reduced import Reduced
 from sssp_pipeline.pipeline.results.table_output import NearestVertices, TableOutput
@@ -170,12 +173,22 @@ def reduce_per_vertex(
             with merging:
                 over.merge(words, solution.over_sources, named.graph.weight_dtype)
 
-        _solve(named, sources_of(sources, named.ids, named.graph.n_vertices), output, options, take)
+        of_sources = sources_of(sources, named.ids, named.graph.n_vertices)
+        solver = options.get("solver", "auto")
+        named.solve(of_sources, _solve_options(named, output, options), solver, take)
         every = np.arange(named.graph.n_vertices, dtype=np.uint32)
         return per_vertex.table(words, every, named.ids, named.graph.traits)
 
 
-def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options: Unpack[Options]) -> pa.Table:
+def nearest(
+    graph: Any,
+    sources: Any,
+    k: int,
+    *,
+    targets: Any = None,
+    direction: Direction = "auto",
+    **options: Unpack[Options],
+) -> pa.Table:
     """Return the `k` nearest vertices of each of `sources`, or the `k` nearest of `targets`.
 
     Parameters
@@ -186,6 +199,8 @@ def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options:
         From 1 to 1024.
     targets
         Ids of the vertices to choose from. None means every vertex, the source included.
+    direction
+        As for `solve`. The nearest vertices are the same.
 
     Returns
     -------
@@ -202,7 +217,7 @@ def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options:
     with naming_for(graph):
         named = _named(graph, options)
         input_words = None if targets is None else np.unique(vertices_of(targets, named.ids, "target"))
-        return _answer(named, sources, NearestVertices(*_common(named, input_words), k), options)
+        return _answer(named, sources, NearestVertices(*_common(named, input_words), k), options, direction)
 
 
 def _named(graph: Any, options: Options) -> NamedGraph:
@@ -221,24 +236,34 @@ def _common(
     return form, digest, input_words, named.graph.weight_dtype.name
 
 
-def _answer(named: NamedGraph, sources: Any, output: TableOutput, options: Options) -> pa.Table:
+def _answer(
+    named: NamedGraph,
+    sources: Any,
+    output: TableOutput,
+    options: Options,
+    direction: Direction = "forward",
+) -> pa.Table:
     """Return the table of `output` for `sources`. It raises the errors of `solve`."""
     n_vertices = named.graph.n_vertices
     of_sources = sources_of(sources, named.ids, n_vertices)
     check_memory(
         len(of_sources), output.n_columns(n_vertices), 8, "ask for fewer sources or values in a call"
     )
-    words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
-    _solve(named, of_sources, output, options, filling((words, lambda part: part.distances)))
+    solver, solve_options = options.get("solver", "auto"), _solve_options(named, output, options)
+    kept, words = solve_options.kept, None
+    if is_backward(named, of_sources, kept.read_vertices, solve_options, solver, direction, {}):
+        assert isinstance(kept, NearestOfRow), "others have no direction"
+        words = nearest_backward(named, of_sources, kept, solve_options, solver)
+    if words is None:
+        words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
+        named.solve(of_sources, solve_options, solver, filling((words, lambda part: part.distances)))
     return output.table(named.ids.originals(of_sources), words, named.ids, n_vertices)
 
 
-def _solve(named: NamedGraph, sources: np.ndarray, output: TableOutput, options: Options, take: Take) -> None:
-    """Solve `sources` (S,) and give `take` what `output` needs. It raises the errors of `solve`."""
+def _solve_options(named: NamedGraph, output: TableOutput, options: Options) -> SolveOptions:
+    """Return the options of a call for `output`; raise `InputError` if it names what the graph does not have."""
     kept = output.kept.checked(named.graph.n_vertices)
-    cutoff = scaled_limit(options.get("cutoff"), named.scale)
-    solve_options = SolveOptions(cutoff=cutoff, kept=kept, metrics=False)
-    named.solve(sources, solve_options, options.get("solver", "auto"), take)
+    return SolveOptions(cutoff=scaled_limit(options.get("cutoff"), named.scale), kept=kept, metrics=False)
 
 
 def _numbers(given: Sequence[float] | float) -> list[Any]:

@@ -28,6 +28,13 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, has_hierarchy
+from sssp_pipeline.pipeline.planning.direction import (
+    LEAST_GAIN,
+    fits_every_path,
+    gains,
+    kept_reversed,
+    turned,
+)
 from sssp_pipeline.pipeline.planning.hierarchy import LEAST_S
 from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
@@ -58,6 +65,7 @@ def solve_sources(
     *,
     stored: StoredGraph | None = None,
     n_expected: int = 0,
+    is_backward: bool = False,
 ) -> list[SourceMetrics]:
     """Return the metrics of all `sources` (S,), in their order. A hierarchy of the graph is made if the call gains.
 
@@ -73,6 +81,8 @@ def solve_sources(
         Where the graph is stored, if it is. Its store keeps the hierarchy.
     n_expected
         How many sources this and the next calls solve, if that is known to be more than these.
+    is_backward
+        Whether the searches follow the edges backward.
 
     Raises
     ------
@@ -90,6 +100,7 @@ def solve_sources(
         traits, _ = prepare_call(graph, stored, wanted, work, machine, _LOGGED)
         work = replace(work, traits=traits)
         chosen, *_ = choose_solver(solver, work, machine)
+    searched = reversed_of(graph, stored) if is_backward else graph
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
     if chosen.device == "cpu":
@@ -104,7 +115,7 @@ def solve_sources(
         metrics: list[SourceMetrics] = []
         # The rows of a GPU come in batches, so that little pinned memory is taken.
         ends = [*range(batch, len(some), batch), len(some)] if chosen.device == "gpu" else [len(some)]
-        with closing(chosen.solve_parts(graph, some, of_part, ends)) as solutions:
+        with closing(chosen.solve_parts(searched, some, of_part, ends)) as solutions:
             for solution in solutions:
                 take(first + len(metrics), solution)
                 metrics += solution.metrics
@@ -135,6 +146,42 @@ def _may_gain(chosen: Solver, asked: str, work: Work, machine: Machine) -> bool:
     if has_hierarchy(work.traits) or work.traits.weight_dtype.kind == "f":
         return False
     return chosen.uses_hierarchy if asked != "auto" else expected_s(chosen, work, machine) > LEAST_S
+
+
+def goes_backward(
+    graph: CsrGraph,
+    sources: np.ndarray,
+    targets: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    stored: StoredGraph | None,
+) -> bool:
+    """Return whether searches from `targets` (T,) are expected to take half of the time of those from `sources` (S,).
+
+    `targets` are different vertices. The other parameters are those of `solve_sources`. It raises `InputError` as
+    `solve_sources`.
+    """
+    if LEAST_GAIN * len(targets) > len(sources) or not len(targets) or graph.traits.min_weight < 0:
+        return False
+    machine, traits = _machine(), replace(graph.traits, hierarchy=known_traits(graph))
+    forward = Work(
+        traits, options, len(sources), batch_size(traits, len(sources), _default_solve(), options.kept)
+    )
+    backward = turned(forward, sources, len(targets))
+    choose_solver(solver, forward, machine)
+    is_reversed = stored is not None and stored.manifest.symmetric
+    if not gains(solver, forward, backward, machine, is_reversed=is_reversed):
+        return False
+    chosen, *_ = choose_solver(solver, backward, machine)
+    if not fits_every_path(graph, options) and _may_gain(chosen, solver, backward, machine):
+        wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
+        prepare_call(graph, stored, wanted, backward, machine, _LOGGED)  # it tells how long paths are
+    return fits_every_path(graph, options)
+
+
+def reversed_of(graph: CsrGraph, stored: StoredGraph | None) -> CsrGraph:
+    """Return `graph` with all edges in the other direction; raises `InputError` if the memory is too small."""
+    return kept_reversed(graph, is_symmetric=stored is not None and stored.manifest.symmetric)
 
 
 class _Logged(Progress):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,10 @@ class Distances:
         solution: Solution,
         trees: Sequence[PathTree] = (),
         cutoff: float | None = None,
+        direction: Literal["forward", "backward"] = "forward",
     ) -> None:
+        #: Whether the searches began at the sources, or at the targets.
+        self.direction = direction
         self._sources, self._targets, self._ids, self._scale = sources, targets, named.ids, named.scale
         self._solution, self._trees, self._cutoff = solution, trees, cutoff
         stored, scale, rows = named.stored, named.scale, solution.distances
@@ -107,11 +110,11 @@ class Distances:
         Raises
         ------
         InputError
-            `solve` was called with `metrics=False`.
+            `solve` was called with `metrics=False`, or with targets and without `metrics=True`.
         """
         metrics = self._solution.metrics
         if len(metrics) < len(self._sources):
-            raise InputError("these distances have no metrics", hint="call `solve` without `metrics=False`")
+            raise InputError("these distances have no metrics", hint="call `solve` with `metrics=True`")
         from sssp_pipeline.kernels import SOLVERS
 
         on_gpu = bool(metrics) and SOLVERS[metrics[0].solver].device == "gpu"

@@ -51,11 +51,19 @@ class NamedGraph:
     stored: StoredGraph | None = None
 
     def solve(
-        self, sources: np.ndarray, options: SolveOptions, solver: str, take: Take
+        self,
+        sources: np.ndarray,
+        options: SolveOptions,
+        solver: str,
+        take: Take,
+        *,
+        is_backward: bool = False,
     ) -> list[SourceMetrics]:
         """Return what `solve_sources` returns. Errors have the ids and the unit of the caller."""
         try:
-            return solve_sources(self.graph, sources, options, solver, take, stored=self.stored)
+            return solve_sources(
+                self.graph, sources, options, solver, take, stored=self.stored, is_backward=is_backward
+            )
         except SsspError as error:
             if (in_ids := error_in_ids(error, self.ids, self.scale)) is error:
                 raise

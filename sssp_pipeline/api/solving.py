@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sssp_pipeline.api.backward import distances_backward, is_backward
 from sssp_pipeline.api.calls import check_memory, filling
 from sssp_pipeline.api.distances import Distances
 from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for, stays_on_device
@@ -18,6 +20,7 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import rows_on_device
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.planning.direction import Direction
 
 #: What to do if the result is too large.
 _FEWER = "solve fewer sources in a call, give `targets`, take `sp.reduce` or `sp.nearest`, or write files with `sp.run`"
@@ -36,7 +39,8 @@ def solve(
     directed: bool | None = None,
     dtype: npt.DTypeLike | None = None,
     on_device: bool | None = None,
-    metrics: bool = True,
+    metrics: bool | None = None,
+    direction: Direction = "auto",
 ) -> Distances:
     """Return exact distances from `sources`, in the type of the weights and added in that type.
 
@@ -86,8 +90,13 @@ def solve(
         runs on the GPU. None means yes for a graph of CuPy if it is possible. It is not possible with predecessors,
         negative weights, or a scale, which are finished in host memory, or with a solver for the CPU.
     metrics
-        Whether `Distances.metrics` is wanted. It counts all vertices. Without it, `phast` computes only what the
-        `targets` need.
+        Whether `Distances.metrics` is wanted. It counts all vertices. Without it, only what the `targets` need is
+        computed. None means yes if there are no targets.
+    direction
+        "forward" searches from the sources. "backward" searches from the targets, along reversed edges: it needs
+        targets and integer weights, and gives neither predecessors nor metrics. "auto" goes backward if that is
+        expected to take at most half of the time. The distances are the same, and `Distances.direction` says which way
+        they were found.
 
     Returns
     -------
@@ -112,13 +121,23 @@ def solve(
         # A path leads through other vertices than the targets. So predecessors need whole rows, which are cut below.
         kept = EveryVertex() if predecessors else wanted
         limit = scaled_limit(cutoff, named.scale)
+        stays = on_device or (on_device is None and direction == "auto" and stays_on_device(graph))
+        asked = {"predecessors": predecessors, "metrics": bool(metrics), "on_device": bool(stays)}
+        metrics = of_targets is None if metrics is None else metrics
+        options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
+        goes_back = is_backward(named, of_sources, of_targets, options, solver, direction, asked)
         shape = len(of_sources), wanted.n_columns(csr.n_vertices)
         into: Any = None
-        if _stays_on_device(on_device, graph, named, solver, predecessors):
+        if not goes_back and _stays_on_device(on_device, graph, named, solver, predecessors):
             into = rows_on_device(csr, shape, csr.weight_dtype)
         else:
             check_memory(*shape, csr.weight_dtype.itemsize + 4 * predecessors, _FEWER)
-        options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics, into=into)
+        if goes_back and of_targets is not None:
+            turned = distances_backward(named, of_sources, of_targets, options, solver)
+            if turned is not None:
+                solution = Solution(turned, None, [])
+                return Distances(named, of_sources, of_targets, solution, [], cutoff, "backward")
+        options = replace(options, into=into)
         rows = np.empty(shape, csr.weight_dtype) if into is None else into
         before = np.empty(shape, np.uint32) if predecessors else None
         trees = [PathTree(None, row) for row in before] if before is not None else []

@@ -214,7 +214,7 @@ def test_without_metrics_distances_are_the_same(error_of):
         np.testing.assert_array_equal(found.numpy(), sp.solve(MATRIX, [0, 3], targets=targets).numpy())
         error = error_of(getattr, found, "metrics")
         assert error.message == "these distances have no metrics"
-        assert error.hint == "call `solve` without `metrics=False`"
+        assert error.hint == "call `solve` with `metrics=True`"
     assert sp.solve(MATRIX, [], metrics=False).metrics.num_rows == 0
 
 

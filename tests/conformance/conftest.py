@@ -6,15 +6,19 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
 
+import sssp_pipeline as sp
 from sssp_pipeline.base.csr import NO_VERTEX, WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
+from sssp_pipeline.pipeline.planning.direction import Direction
 
 
 def pytest_generate_tests(metafunc):
@@ -165,9 +169,29 @@ def assert_columns(solver, graph, full, options, targets):
             assert getattr(one, name) == getattr(other, name)
 
 
+def assert_backward(solver, graph, sources, targets, cutoff=None):
+    """Searches from the targets find what searches from the sources find: distances, and the nearest targets."""
+    matrix = csr_array((graph.weights, graph.col_indices, graph.row_offsets), (graph.n_vertices,) * 2)
+    prepared = sp.prepare(matrix, dtype=graph.weight_dtype)
+    options = {"targets": targets, "cutoff": cutoff, "solver": solver.name, "direction": "backward"}
+    expected = [oracle(graph, source, cutoff)[targets] for source in sources]
+    found = sp.solve(prepared, sources, **options)
+    shape = len(sources), len(targets)
+    assert_array_equal(found.numpy(), np.array(expected, graph.weight_dtype).reshape(shape))
+    nearest = [
+        sp.nearest(prepared, sources, 3, **options | {"direction": way}) for way in get_args(Direction)
+    ]
+    assert nearest[0] == nearest[1] == nearest[2]
+    return found
+
+
 @pytest.fixture(scope="session")
 def exact():
     """Give the functions of this file."""
     return SimpleNamespace(
-        make=make, oracle=oracle, assert_solves=assert_solves, assert_columns=assert_columns
+        make=make,
+        oracle=oracle,
+        assert_solves=assert_solves,
+        assert_columns=assert_columns,
+        assert_backward=assert_backward,
     )

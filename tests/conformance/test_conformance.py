@@ -137,6 +137,27 @@ def test_random_graphs(solver, dtype, data, exact):
         exact.assert_solves(solver, graph, [source, source], options)
 
 
+@pytest.mark.parametrize("name", SMALL_GRAPHS)
+def test_backward_is_forward(solver, integer, name, exact, small_graph):
+    n_vertices, _, sources = SMALL_GRAPHS[name]
+    graph = small_graph(name, integer)
+    vertices = [*range(n_vertices)][:: max(1, n_vertices // 7)]
+    targets = [*vertices[::-1], *sources, vertices[0]]  # some stand twice
+    for cutoff in (None, 0, 40):
+        found = exact.assert_backward(solver, graph, sources, targets, cutoff)
+        assert found.direction == "backward"
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_backward_on_random_graphs(solver, data, exact):
+    n_vertices, edges, source = data.draw(random_edges())
+    graph = exact.make(n_vertices, edges, np.dtype(data.draw(st.sampled_from(["uint32", "int64"]))))
+    vertices = st.lists(st.integers(0, n_vertices - 1), max_size=6)
+    sources, targets = [source, *data.draw(vertices)], data.draw(vertices)
+    exact.assert_backward(solver, graph, sources, targets, data.draw(st.sampled_from([None, 0, 1, 5, 1000])))
+
+
 @EVERY_DTYPE
 @EXAMPLES
 @given(data=st.data())

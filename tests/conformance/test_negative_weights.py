@@ -114,6 +114,17 @@ def test_negative_weights(solver, dtype, name, exact, graph_named):
         exact.assert_solves(solver, graph, sources, SolveOptions(cutoff=cutoff))
 
 
+@pytest.mark.parametrize("name", GRAPHS)
+def test_backward_is_forward(solver, integer, name, exact, graph_named):
+    n_vertices, _, sources = GRAPHS[name]
+    vertices = [*range(n_vertices)][:: max(1, n_vertices // 7)]
+    found = exact.assert_backward(
+        solver, graph_named(name, integer), sources, [*vertices, *sources, vertices[0]]
+    )
+    # Backward, a cycle is in reach that no source reaches. Then the sources are searched from.
+    assert found.direction == ("forward" if name == "negative cycle out of reach" else "backward")
+
+
 @pytest.mark.parametrize("name", ZERO_CYCLES)
 def test_cycles_of_length_zero(solver, dtype, name, exact):
     n_vertices, edges, sources = ZERO_CYCLES[name]

@@ -229,9 +229,9 @@ def test_paths_of_bellman_and_ford_where_a_predecessor_is_farther_away():
 def test_all_pairs_solves_rows_when_they_are_asked_for(monkeypatch):
     solved, solve_sources = [], rows.solve_sources
 
-    def counted(graph, sources, *arguments):
+    def counted(graph, sources, *arguments, **more):
         solved.append(len(sources))
-        return solve_sources(graph, sources, *arguments)
+        return solve_sources(graph, sources, *arguments, **more)
 
     monkeypatch.setattr(rows, "solve_sources", counted)
     pairs = of_backend("all_pairs_dijkstra_path_length", nx.path_graph(100))

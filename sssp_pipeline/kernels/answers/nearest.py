@@ -74,6 +74,53 @@ def nearest_of(words: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarr
     return distances, words[:, k:].astype(np.uint32)
 
 
+def no_nearest(n_sources: int, k: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Return distances (S, k) and vertices (S, k) before any vertex is reached."""
+    shape = n_sources, k
+    return np.full(shape, unreached_distance(dtype)), np.full(shape, NO_VERTEX, np.uint32)
+
+
+def words_of(distances: np.ndarray, vertices: np.ndarray) -> np.ndarray:
+    """Return the words (S, 2k) of distances and vertices (S, k)."""
+    return np.concatenate([distances.view(f"u{distances.itemsize}"), vertices], axis=1, dtype=np.uint64)
+
+
+def merge_nearest(rows: np.ndarray, targets: np.ndarray, distances: np.ndarray, vertices: np.ndarray) -> None:
+    """Take more targets into the k nearest ones of each source.
+
+    Parameters
+    ----------
+    rows
+        (n, S), the distances from each source to each of `targets`.
+    targets
+        (n,) uint32, which were not taken before. The order in which they are taken does not change the result.
+    distances, vertices
+        (S, k), as `no_nearest` returns them. They are changed.
+    """
+    _merge(rows, targets.astype(np.uint32, copy=False), unreached_distance(rows.dtype), distances, vertices)
+
+
+@njit(nogil=True)
+def _merge(
+    rows: np.ndarray, targets: np.ndarray, unreached: Any, distances: np.ndarray, vertices: np.ndarray
+) -> None:
+    last = distances.shape[1] - 1
+    for i in range(len(targets)):
+        v = targets[i]
+        for s in range(len(distances)):
+            d = rows[i, s]
+            nearest, named = distances[s], vertices[s]
+            if d == unreached or d > nearest[last] or (d == nearest[last] and v > named[last]):
+                continue
+            place = last
+            while place > 0 and (
+                nearest[place - 1] > d or (nearest[place - 1] == d and named[place - 1] > v)
+            ):
+                nearest[place], named[place] = nearest[place - 1], named[place - 1]
+                place -= 1
+            nearest[place], named[place] = d, v
+
+
 @njit(nogil=True)
 def _collect(
     row: np.ndarray,

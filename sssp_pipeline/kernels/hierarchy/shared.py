@@ -42,6 +42,7 @@ class Offer:
 
 
 _NO_OFFER = Offer(_nothing, _nothing)
+_NOTHING_KNOWN = HierarchyTraits(0, 0, 0)
 #: By the `id` of the array `col_indices` of a graph.
 _completions: dict[int, Completion] = {}
 _hierarchies: weakref.WeakKeyDictionary[CsrGraph, Hierarchy] = weakref.WeakKeyDictionary()
@@ -97,7 +98,7 @@ def known_traits(graph: CsrGraph) -> HierarchyTraits | None:
             return known
         is_loaded = graph in _hierarchies
         return replace(
-            known or HierarchyTraits(0, 0, 0),  # where arcs are counted, nothing asks for the core
+            known or _NOTHING_KNOWN,  # where arcs are counted, nothing asks for the core
             n_arcs=completion.n_arcs,
             n_triangles=completion.n_triangles,
             is_completed=True,
@@ -132,3 +133,24 @@ def offer(graph: CsrGraph, offered: Offer) -> None:
     """Have the functions of this module take what a store offers for `graph`, instead of making it."""
     with _lock:
         _offers[graph] = offered
+
+
+def share_reversed(graph: CsrGraph, backwards: CsrGraph) -> None:
+    """Have `backwards`, the reversed `graph`, take the hierarchy of `graph`: what leads up there leads down here."""
+    whole, known = weakref.ref(graph), known_traits(graph)  # an offer must not keep the graph
+
+    def completion() -> Completion | None:
+        found = whole()
+        has_one = found is not None and (known_traits(found) or _NOTHING_KNOWN).is_completed
+        return shared_completion(found) if found is not None and has_one else None
+
+    def hierarchy() -> Hierarchy | None:
+        found = whole()
+        if found is None or not (known_traits(found) or _NOTHING_KNOWN).is_customized:
+            return None
+        made = shared_hierarchy(found)
+        return made if made.down is made.up else Hierarchy(made.completion, made.down, made.up)
+
+    offer(backwards, Offer(completion, hierarchy))
+    if graph.traits.min_weight < 0 and known is not None and known.is_completed:
+        share_completion(backwards, shared_completion(graph))  # for the graph that a solver reweights

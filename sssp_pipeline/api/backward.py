@@ -1,0 +1,121 @@
+"""Calls that search from the targets, along reversed edges, because these are fewer than the sources."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+
+from sssp_pipeline.api.calls import goes_backward
+from sssp_pipeline.api.graphs import NamedGraph
+from sssp_pipeline.base.errors import InputError, UnsolvableError, did_you_mean
+from sssp_pipeline.kernels.answers.nearest import NearestOfRow, merge_nearest, no_nearest, words_of
+from sssp_pipeline.kernels.contract.kept import Targets
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
+from sssp_pipeline.pipeline.planning.direction import Direction
+
+#: What only searches from the sources give, by argument.
+_FORWARD_ONLY = {
+    "predecessors": "predecessors are found from the sources",
+    "metrics": "metrics count what a source reaches",
+    "on_device": "the host turns the distances",
+}
+
+
+def is_backward(
+    named: NamedGraph,
+    sources: np.ndarray,
+    targets: np.ndarray | None,
+    options: SolveOptions,
+    solver: str,
+    direction: Direction,
+    asked: Mapping[str, bool],
+) -> bool:
+    """Return whether a call searches from the targets.
+
+    Parameters
+    ----------
+    named, sources, targets
+        The graph, the sources (S,) and the targets (T,); None means every vertex.
+    options, solver
+        Of searches from the sources.
+    direction
+        As for `solve`.
+    asked
+        Whether each of the arguments in `_FORWARD_ONLY` is asked for.
+
+    Raises
+    ------
+    InputError
+        The direction is unknown, or it is "backward" and an argument or the graph makes that impossible; or as
+        `choose_solver`.
+    """
+    if direction not in get_args(Direction):
+        known = list(get_args(Direction))
+        hint = f"{did_you_mean(str(direction), known)}it is one of {', '.join(known)}"
+        raise InputError(f"`direction` is {direction!r}", hint=hint)
+    reason, hint = None, 'leave out `direction="backward"`'
+    if wanted := next((name for name in _FORWARD_ONLY if asked.get(name)), None):
+        reason, hint = _FORWARD_ONLY[wanted], f'leave out `{wanted}` or `direction="backward"`'
+    elif targets is None:
+        reason, hint = "no targets are given", 'give `targets`, or leave out `direction="backward"`'
+    elif named.graph.weight_dtype.kind == "f":
+        reason = f"backward, sums of {named.graph.weight_dtype} are rounded differently"
+    if reason is not None:
+        if direction == "backward":
+            raise InputError(f'`direction` is "backward", and {reason}', hint=hint)
+        return False
+    if direction != "auto":
+        return direction == "backward"
+    assert targets is not None
+    return goes_backward(named.graph, sources, np.unique(targets), options, solver, named.stored)
+
+
+def distances_backward(
+    named: NamedGraph, sources: np.ndarray, targets: np.ndarray, options: SolveOptions, solver: str
+) -> np.ndarray | None:
+    """Return the distances (S, T) from `sources` to `targets`, found by searches from the targets.
+
+    None means that a target is reached by a path that is too long, or from a negative cycle. Only searches from the
+    sources tell whether a source has such a path. It raises the other errors of `NamedGraph.solve`.
+    """
+    different, places = np.unique(targets, return_inverse=True)
+    found = np.empty((len(sources), len(different)), named.graph.weight_dtype)
+
+    def take(first: int, solution: Solution) -> None:
+        found[:, first : first + len(solution.distances)] = solution.distances.T
+
+    turned = replace(options, kept=Targets(sources), metrics=False)
+    try:
+        named.solve(different, turned, solver, take, is_backward=True)
+    except UnsolvableError:
+        return None
+    return found if np.array_equal(places, np.arange(len(different))) else found[:, places]
+
+
+def nearest_backward(
+    named: NamedGraph, sources: np.ndarray, kept: NearestOfRow, options: SolveOptions, solver: str
+) -> np.ndarray | None:
+    """Return what `kept` keeps of the rows of `sources`, (S, 2k) words, found by searches from its targets.
+
+    None and errors are as of `distances_backward`.
+    """
+    assert kept.targets is not None
+    distances, vertices = no_nearest(len(sources), kept.k, named.graph.weight_dtype)
+    merging = threading.Lock()
+    targets = kept.targets
+
+    def take(first: int, solution: Solution) -> None:
+        rows = solution.distances
+        with merging:
+            merge_nearest(rows, targets[first : first + len(rows)], distances, vertices)
+
+    turned = replace(options, kept=Targets(sources), metrics=False)
+    try:
+        named.solve(targets, turned, solver, take, is_backward=True)
+    except UnsolvableError:
+        return None
+    return words_of(distances, vertices)

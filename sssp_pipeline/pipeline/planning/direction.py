@@ -1,0 +1,130 @@
+"""Direction: distances from many sources to few targets are those from the targets in the reversed graph.
+
+`auto` goes backward if that is expected to take at most half of the time. The distances are the same integers. Floats
+stay forward: backward, sums are rounded in another order. So do graphs where a path might be too long for the type of
+the weights: forward, that is an error beside the targets too, and backward would not see it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import free_memory_bytes
+from sssp_pipeline.base.progress import in_bytes
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.kept import Targets
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy.region import no_distance_above
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversal_bytes, reversed_graph
+from sssp_pipeline.pipeline.planning import hierarchy
+from sssp_pipeline.pipeline.planning.choice import expected_s, has_hierarchy, refusals
+from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.pipeline.planning.work import Work, batch_size
+from sssp_pipeline.workflow.models import Solve
+
+Direction: TypeAlias = Literal["auto", "forward", "backward"]
+
+#: How many times as fast the way backward must be.
+LEAST_GAIN = 2
+#: Seconds to reverse an edge.
+_REVERSE_S = 60e-9
+
+#: The reversed graph of a graph; None stands for the graph itself.
+_reversed: weakref.WeakKeyDictionary[CsrGraph, CsrGraph | None] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def kept_reversed(graph: CsrGraph, *, is_symmetric: bool = False) -> CsrGraph:
+    """Return `graph` with all edges in the other direction, which is made once and kept as long as `graph`.
+
+    Both share one hierarchy. If every edge has its reverse, it is `graph` itself; `is_symmetric` says that this is
+    known.
+
+    Raises
+    ------
+    InputError
+        The memory is too small.
+    """
+    if is_symmetric:
+        return graph
+    with _lock:
+        if graph not in _reversed:
+            needed, free = reversal_bytes(graph.traits), free_memory_bytes()
+            if needed > free:
+                raise InputError(
+                    f"reversing the graph takes {in_bytes(needed)}, and {in_bytes(free)} of memory are free",
+                    hint='leave out `direction="backward"`',
+                )
+            found = reversed_graph(graph)
+            _reversed[graph] = None if _is_same(found, graph) else found
+        if (found_or_same := _reversed[graph]) is None:
+            return graph
+    shared.share_reversed(graph, found_or_same)
+    return found_or_same
+
+
+def _is_same(one: CsrGraph, other: CsrGraph) -> bool:
+    names = ("row_offsets", "col_indices", "weights")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+def turned(work: Work, sources: np.ndarray, n_targets: int) -> Work:
+    """Return the work of the searches from `n_targets` targets, of which the distances to `sources` are kept."""
+    options = replace(work.options, kept=Targets(sources), metrics=False)
+    batch = batch_size(work.traits, n_targets, Solve(), options.kept)
+    return Work(work.traits, options, n_targets, batch, work.no_hierarchy)
+
+
+def gains(solver: str, forward: Work, backward: Work, machine: Machine, *, is_reversed: bool) -> bool:
+    """Return whether `backward` is expected to take at most half of the time of `forward`.
+
+    `is_reversed` says that the reversed graph is there.
+    """
+    if LEAST_GAIN * backward.n_sources > forward.n_sources:
+        return False
+    free_bytes, traits = free_memory_bytes(), forward.traits
+    reverse_s = 0.0 if is_reversed else _REVERSE_S * traits.n_edges
+    if not is_reversed and reversal_bytes(traits) > free_bytes:
+        return False
+    forward_s, backward_s = (_least_s(solver, work, machine, free_bytes) for work in (forward, backward))
+    return LEAST_GAIN * (backward_s + reverse_s) <= forward_s
+
+
+def _least_s(solver: str, work: Work, machine: Machine, free_bytes: int) -> float:
+    """Return about how many seconds `work` takes with `solver`, or with the best one of all."""
+    refused = refusals(work, machine)
+    able = [s for s in SOLVERS.values() if s.name not in refused and (s.name == solver or not s.is_exhibit)]
+    if solver != "auto":
+        able = [s for s in able if s.name == solver]
+    elif not has_hierarchy(work.traits) and hierarchy.why_not(work, machine, free_bytes) is not None:
+        able = [s for s in able if not s.uses_hierarchy]
+    return min((expected_s(s, work, machine) for s in able), default=0.0)
+
+
+def fits_every_path(graph: CsrGraph, options: SolveOptions) -> bool:
+    """Return whether no path is too long for the type of the weights, which are integers of zero or more.
+
+    A path that is shorter than all others visits no vertex twice. Where that says too little, the hierarchy tells, if
+    there is one.
+    """
+    largest = int(largest_distance(graph.weight_dtype))
+    if (options.cutoff is not None and options.cutoff <= largest) or graph.n_edges == 0:
+        return True
+    starts = graph.row_offsets[:-1][np.diff(graph.row_offsets) > 0]
+    heaviest = np.maximum.reduceat(graph.weights, starts)
+    if float(heaviest.sum(dtype=np.float64)) < largest / 2:
+        return True
+    return _has_one(graph) and no_distance_above(shared.shared_hierarchy(graph)) <= largest
+
+
+def _has_one(graph: CsrGraph) -> bool:
+    traits: GraphTraits = replace(graph.traits, hierarchy=shared.known_traits(graph))
+    return has_hierarchy(traits)
