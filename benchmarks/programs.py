@@ -60,6 +60,11 @@ class Question:
         return bool(self.values or self.within or self.targets is None)
 
     @property
+    def has_few_targets(self) -> bool:
+        """Whether the targets are fewer than the sources."""
+        return not self.needs_rows and len(self.targets) < len(self.sources)
+
+    @property
     def cutoff(self) -> int | None:
         """Beyond this distance nothing is asked for."""
         return (
@@ -99,12 +104,18 @@ class Program(ABC):
     def answers(self, question: Question) -> dict[str, np.ndarray]:
         """Return an array for each answer, with a row for each source."""
 
+    def goes_backward(self, question: Question) -> bool:
+        """Return whether the program searches from the targets, because these are fewer."""
+        return False
+
     def n_searches(self, question: Question) -> int:
         """Return how many parts the question has."""
-        return len(question.sources)
+        return len(question.targets if self.goes_backward(question) else question.sources)
 
     def part(self, question: Question, n_searches: int) -> Question:
         """Return the first `n_searches` parts of the question."""
+        if self.goes_backward(question):
+            return replace(question, targets=question.targets[:n_searches])
         return replace(question, sources=question.sources[:n_searches])
 
 
@@ -112,7 +123,7 @@ class Ours(Program):
     """`sp.solve`, `sp.reduce` and `sp.nearest` on a graph store, with the default of every option."""
 
     reads_again = True
-    #: `auto` decides by the number of sources.
+    #: `auto` decides by the number of sources, so that a part says little about the whole.
     takes_parts = False
     #: `auto`, except while the solvers are compiled.
     solver = "auto"
@@ -158,7 +169,6 @@ class OursPrepared(Ours):
     """The same on a graph store with a hierarchy, which is part of the preparation."""
 
     reads_again = False
-    takes_parts = True
 
     @classmethod
     def can_answer(cls, question: Question) -> bool:
@@ -187,12 +197,22 @@ class RoutingKit(Program):
         metric = pyroutingkit.CCHMetric(topology)
         metric.customize(weights, len(os.sched_getaffinity(0)))
         self.unreached = pyroutingkit.INF_WEIGHT
+        order = np.lexsort((src, dst))  # the file has the order of src and then dst
+        self.is_symmetric = all(
+            np.array_equal(one[order], other) for one, other in ((src, dst), (dst, src), (weights, weights))
+        )
         return metric
+
+    def goes_backward(self, question: Question) -> bool:
+        return self.is_symmetric and question.has_few_targets
 
     def answers(self, question: Question) -> dict[str, np.ndarray]:
         targets = np.arange(self.n_vertices) if question.targets is None else question.targets
         ends = question.sources.astype(np.uint32), targets.astype(np.uint32)
-        matrix = self.graph.distances_many_to_many(*ends)
+        if self.goes_backward(question):
+            matrix = self.graph.distances_many_to_many(*reversed(ends)).T
+        else:
+            matrix = self.graph.distances_many_to_many(*ends)
         return answers_of(question, matrix, self.unreached)
 
 
@@ -259,13 +279,19 @@ class RowProgram(Program):
     ) -> np.ndarray:
         """Return distances (S, E) from `starts` to `ends`, or with `backward` those from `ends` to `starts`."""
 
+    def goes_backward(self, question: Question) -> bool:
+        return question.has_few_targets
+
     def answers(self, question: Question) -> dict[str, np.ndarray]:
         at_once = max(1, ROWS_BYTES // (8 * self.n_vertices))
         if self.goes_backward(question):
+            # To name most of the vertices as ends of the searches only costs time.
+            every = len(question.sources) > self.n_vertices // 2
             matrix = np.empty((len(question.sources), len(question.targets)))
             for first in range(0, len(question.targets), at_once):
                 part = slice(first, first + at_once)
-                matrix[:, part] = self.rows(question.targets[part], question.sources, True, None).T
+                rows = self.rows(question.targets[part], None if every else question.sources, True, None)
+                matrix[:, part] = (rows[:, question.sources] if every else rows).T
             return answers_of(question, matrix, self.unreached)
         ends = None if question.needs_rows else question.targets
         parts = []
@@ -274,18 +300,6 @@ class RowProgram(Program):
             rows = self.rows(some.sources, ends, False, question.cutoff)
             parts.append(answers_of(some, rows, self.unreached))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-    @staticmethod
-    def goes_backward(question: Question) -> bool:
-        return not question.needs_rows and len(question.targets) < len(question.sources)
-
-    def n_searches(self, question: Question) -> int:
-        return len(question.targets if self.goes_backward(question) else question.sources)
-
-    def part(self, question: Question, n_searches: int) -> Question:
-        if self.goes_backward(question):
-            return replace(question, targets=question.targets[:n_searches])
-        return super().part(question, n_searches)
 
 
 def answers_of(question: Question, rows: np.ndarray, unreached: float) -> dict[str, np.ndarray]:
