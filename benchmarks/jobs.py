@@ -3,7 +3,7 @@
     python benchmarks/jobs.py --data FOLDER [--jobs 'ny-*,city'] [--with sssp-pipeline,scipy,…] [--seconds 20]
 
 Three graphs have these jobs: `ny`, the roads of New York; `made`, generated roads; `web`, the links of cnr-2000. The
-last one has only `one`, `1k` and `nearest`, because nothing is prepared for it that would make the others fast.
+last one has only `one`, `1k` and `nearest`, because a program without a hierarchy takes minutes for the others.
 
 | job | sources | answers |
 | --- | --- | --- |
@@ -40,6 +40,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import math
 import os
 import resource
 import sys
@@ -48,7 +49,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
-from itertools import groupby
+from itertools import groupby, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -86,14 +87,14 @@ class Job:
 
     def question(self, n_vertices: int, share: float) -> Question:
         random = np.random.default_rng(1)
-        chosen = (random.permutation(n_vertices) for _ in range(2))
-        sources = next(chosen)[: self.n_sources and max(SAMPLE, int(self.n_sources * share))]
-        targets = None if self.n_targets is None else next(chosen)[: self.n_targets]
-        return Question(sources if self.n_sources != 1 else sources[:1], targets, **self.asked)
+        sources, targets = random.permutation(n_vertices), random.permutation(n_vertices)
+        if self.n_sources is not None:
+            sources = sources[: math.ceil(self.n_sources * share)]
+        return Question(sources, None if self.n_targets is None else targets[: self.n_targets], **self.asked)
 
 
 def random_graph(data: Path | None, share: float) -> GeneratedEdges:
-    return random_edges(vertices=int(44_000 * share), edge_factor=24)
+    return random_edges(vertices=int(44_000 * share), edge_factor=23)
 
 
 def roads(vertices: int, seed: int, data: Path | None, share: float) -> GeneratedEdges:
@@ -206,9 +207,21 @@ class Answer:
 
 
 def answer(name: str, small: Network, network: Network, given: argparse.Namespace, pipe: Any) -> None:
-    """Send an `Answer` for each job that the program can do. It runs in a process of its own."""
+    """Send an `Answer` for each job that the program can do, or its error. It runs in a process of its own."""
     os.dup2(2, 1)  # standard output is for the lines; pandana writes there
-    kind, program, read = PROGRAMS[name], None, Spent(0, 0)
+    try:
+        for found in all_answers(PROGRAMS[name], small, network, given):
+            pipe.send(found)
+    except Exception as error:
+        pipe.send(str(error).partition("\n")[0])
+        raise
+
+
+def all_answers(
+    kind: type[Program], small: Network, network: Network, given: argparse.Namespace
+) -> Iterator[Answer]:
+    """Give an `Answer` for each job that the program can do."""
+    program, read = None, Spent(0, 0)
     for job in given.names:
         question = JOBS[job].question(network.n_vertices, given.share)
         if not kind.can_answer(question):
@@ -223,7 +236,7 @@ def answer(name: str, small: Network, network: Network, given: argparse.Namespac
         if done < program.n_searches(question):
             found = program.answers(replace(question, sources=question.sources[:SAMPLE]))
         sample = {key: finite(values[:SAMPLE], program.unreached) for key, values in found.items()}
-        pipe.send(Answer(job, read, spent, done, program.n_searches(question), peak_bytes(), sample))
+        yield Answer(job, read, spent, done, program.n_searches(question), peak_bytes(), sample)
 
 
 def peak_bytes() -> int:
@@ -269,7 +282,7 @@ def timed(program: Program, question: Question) -> tuple[Spent, dict[str, np.nda
 def answers_of_process(
     name: str, small: Network, network: Network, given: argparse.Namespace
 ) -> Iterator[Answer | str]:
-    """Give what `answer` sends, and at the end why a job has no answer, if one has none."""
+    """Give what `answer` sends, and at last why there is no more, if jobs are left."""
     # Threads of OpenMP that wait keep a core busy; where other programs run too, that takes several times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     context = get_context("spawn")
@@ -279,7 +292,9 @@ def answers_of_process(
     sender.close()
     try:
         while receiver.poll(given.limit):
-            yield receiver.recv()
+            yield (found := receiver.recv())
+            if isinstance(found, str):
+                return
         yield f"more than {given.limit:g} s"
     except EOFError:
         process.join()
@@ -293,25 +308,24 @@ def answers_of_process(
 def measure(graph: str, given: argparse.Namespace) -> None:
     """Record a line for each job of a graph, program and round; exits if two programs have different answers."""
     expected: dict[str, dict[str, np.ndarray]] = {}
-    for turn in range(given.rounds):
-        for name in given.programs:
-            with tempfile.TemporaryDirectory() as folder:
-                made = GRAPHS[graph](given.data, given.share)
-                cut = given.share if graph in FROM_FILES else 1.0
-                network = network_of(graph, simple(made, cut), Path(folder) / "whole")
-                small = network_of(graph, simple(made, cut * SMALL), Path(folder) / "small")
-                left = [
-                    job
-                    for job in given.names
-                    if PROGRAMS[name].can_answer(JOBS[job].question(network.n_vertices, given.share))
-                ]
-                for found in answers_of_process(name, small, network, given):
-                    line = {"graph": graph, "program": name, "round": turn, "vertices": network.n_vertices}
-                    line["edges"] = network.n_edges
-                    if isinstance(found, str):
-                        for job in left:
-                            record_line(line, job, failed=found)
-                        break
+    with tempfile.TemporaryDirectory() as folder:
+        made = GRAPHS[graph](given.data, given.share)
+        cut = given.share if graph in FROM_FILES else 1.0
+        network = network_of(graph, simple(made, cut), Path(folder) / "whole")
+        small = network_of(graph, simple(made, cut * SMALL), Path(folder) / "small")
+        del made
+        for turn, name in product(range(given.rounds), given.programs):
+            line = {"graph": graph, "program": name, "round": turn}
+            line |= {"vertices": network.n_vertices, "edges": network.n_edges}
+            questions = {job: JOBS[job].question(network.n_vertices, given.share) for job in given.names}
+            left = [job for job, question in questions.items() if PROGRAMS[name].can_answer(question)]
+            if not left:
+                continue
+            for found in answers_of_process(name, small, network, given):
+                if isinstance(found, str):
+                    for job in left:
+                        record_line(line, job, failed=found)
+                else:
                     left.remove(found.job)
                     check_same(name, found.sample, expected.setdefault(found.job, found.sample))
                     record_line(line, found.job, **measured(found))

@@ -84,8 +84,9 @@ def _seconds(line: Line | None) -> float:
 
 
 def _prepare_s(graph: str, program: str, newest: Lines) -> float:
-    of_jobs = [newest.get((f"{graph}-{job}", program), {}).get("read_cpu_s") for job in COLUMNS]
-    return min((seconds for seconds in of_jobs if seconds is not None), default=np.inf)
+    """Return the median of the seconds that a program took to prepare the graph; infinity if there are none."""
+    lines = [newest.get((f"{graph}-{job}", program), {}) for job in COLUMNS]
+    return float(np.median([line["read_cpu_s"] for line in lines if "read_cpu_s" in line] or [np.inf]))
 
 
 def _size(graph: str, newest: Lines) -> str:
@@ -105,7 +106,16 @@ def _table(graph: str, newest: Lines) -> str:
         seconds = _prepare_s(graph, name, newest)
         prepare = "–" if seconds == np.inf else f"{seconds:.2g}"
         rows.append([TOOLS[name], prepare, *cells, "–" if peak is None else f"{peak / 1e9:.2g}"])
-    return table(["", "preparation", *(COLUMNS[job] for job in jobs), "GB"], rows)
+    failed = {
+        TOOLS[name]: line["failed"]
+        for name in names
+        for job in jobs
+        if (line := newest.get((f"{graph}-{job}", name))) is not None and "failed" in line
+    }
+    text = table(["", "preparation", *(COLUMNS[job] for job in jobs), "GB"], rows)
+    if failed:
+        text += "\n\nNo time: " + "; ".join(f"{tool}: {reason}" for tool, reason in failed.items()) + "."
+    return text
 
 
 def _cell(line: Line | None, least: float) -> str:
@@ -113,7 +123,7 @@ def _cell(line: Line | None, least: float) -> str:
     if line is None:
         return "–"
     if "failed" in line:
-        return f"[{line['failed']}]"
+        return "none"
     seconds = _seconds(line)
     text = f"{'≈ ' * line['is_extrapolated']}{_number(seconds)}"
     return f"**{text}**" if seconds == least else f"{text} ({_number(seconds / least)})"
