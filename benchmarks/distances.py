@@ -23,7 +23,7 @@ from sssp_pipeline.base.csr import unreached_distance
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.layouts.long import LongLayout
+from sssp_pipeline.pipeline.results.layouts import LAYOUTS
 from sssp_pipeline.storage.files import open_atomic
 
 ROUNDS = 5
@@ -42,7 +42,7 @@ def write_as_we_do(path: Path, distances: np.ndarray, layout: str) -> None:
     sources = np.arange(len(distances), dtype=np.uint32)
     form = DistanceFormat(layout, None, "none", predecessors=False)
     with open_atomic(str(path), plain=True) as handle:
-        LongLayout(form, None).write(handle, sources, Solution(distances, None), ids)
+        LAYOUTS[layout](form, None).write(handle, sources, Solution(distances, None), ids)
 
 
 def write_raw(path: Path, distances: np.ndarray) -> None:

@@ -126,7 +126,7 @@ def states(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
     yield kept("finished")
     for state, owner, name in (
         ("solved", RunFolder, "finish_metrics"),
-        ("merged", conductor, "finish_run"),
+        ("combined", conductor, "finish_run"),
     ):
         shutil.rmtree(run)
         real = getattr(owner, name)

@@ -15,9 +15,7 @@ compiling. The solvers take turns, so that a machine that slows down slows all o
 when a batch was committed, and the time is that of the whole solve stage, with starting and compiling. `--sources
 all` takes every vertex.
 
-In the long layout, a batch is committed at the time of its file. In the wide layout these files are gone at the
-end: a batch is committed when the run's log says that it is solved. `merge_s` is the time that writing the wide
-files takes; it is part of `command_s`, and of nothing else.
+A batch is committed at the time of its file.
 """
 
 from __future__ import annotations
@@ -54,10 +52,7 @@ Measured = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Commit:
-    """Some batches of a run, and when they were committed, in seconds since 1970.
-
-    `n_bytes` is the size of the distances; in the wide layout that of the metrics is part of it.
-    """
+    """Some batches of a run, when they were committed, in seconds since 1970, and the bytes of their distances."""
 
     at_s: float
     n_batches: int
@@ -71,7 +66,6 @@ class Outcome:
     command_s: float
     printed: dict[str, Any]
     commits: list[Commit]
-    merge_s: float | None
     first_batches: list[int]
 
 
@@ -87,26 +81,21 @@ def run_command(workflow: Path, run: Path, solver: str) -> Outcome:
     if files := [file.stat() for file in (run / "distances").glob("batch-*")]:
         log = replace(log, commits=[Commit(file.st_mtime, 1, file.st_size) for file in files])
     commits = sorted(log.commits, key=lambda c: c.at_s)
-    return Outcome(command_s, json.loads(done.stdout), commits, log.merge_s, log.first_batches)
+    return Outcome(command_s, json.loads(done.stdout), commits, log.first_batches)
 
 
 @dataclass(frozen=True)
 class Log:
-    """What the log of a run says.
-
-    `first_batches` are those of the call that ended first. `merge_s` is None if nothing was merged.
-    """
+    """What the log of a run says of commits, and the batches of the call that ended first."""
 
     commits: list[Commit]
     first_batches: list[int]
-    merge_s: float | None
 
 
 def read_log(log: bytes) -> Log:
-    """Return what the lines of `log` say of commits and of the merging."""
+    """Return what the lines of `log` say of commits."""
     commits = []
     first_batches: list[int] = []
-    merge_began = merge_ended = None
     for line in log.splitlines():
         if not line.startswith(b"{"):  # a Dask worker wrote it
             continue
@@ -115,12 +104,7 @@ def read_log(log: bytes) -> Log:
         if entry["event"] == "solved":
             first_batches = first_batches or entry["batches"]
             commits.append(Commit(at_s, len(entry["batches"]), entry["bytes"]))
-        if merge_began is None and entry.get("stage") == "merge":
-            merge_began = at_s
-        elif merge_began is not None and merge_ended is None and entry["event"] in ("stage", "succeeded"):
-            merge_ended = at_s
-    merge_s = merge_ended - merge_began if merge_began is not None and merge_ended is not None else None
-    return Log(commits, first_batches, merge_s)
+    return Log(commits, first_batches)
 
 
 def plain_mb_per_s(folder: Path, n_bytes: int) -> float:
@@ -174,7 +158,6 @@ def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
         "solve_ms": 1e3 * float(solve_s.sum()) / printed["sources"],
         "gpu_busy": solved_s / span_s if on_gpu else None,
         "cores_writing": printed["thread_s"]["write"] * share / span_s,
-        "merge_s": outcome.merge_s,
     }
 
 

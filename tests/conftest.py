@@ -7,9 +7,10 @@ import hashlib
 import importlib
 import os
 import signal
+import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -124,6 +125,22 @@ def no_garbage_collection():
 def entry_points() -> ModuleType:
     """Give the module that writes the entry points of pyproject.toml."""
     return helper("entry_points")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a filesystem of 1 MB in memory, where this machine lets a test mount it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no filesystem can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -161,6 +161,18 @@ def test_only_the_command_line_prints():
     assert [fault for fault in faults(prints) if fault.partition(" ")[0] not in command_line] == []
 
 
+#: All that a run on a stored graph has imported when it begins to solve, on a CPU or on a GPU. A kernel of the CPU
+#: loads numba when it is called.
+RUNS = "import sssp_pipeline.pipeline.run.conductor, sssp_pipeline.pipeline.solving.workers.local"
+#: What ingests, reads files of vertices, verifies, or writes the report.
+NOT_BEFORE_IT_SOLVES = tuple(
+    f"sssp_pipeline.pipeline.{name}"
+    for name in (
+        *("ingest.new_graph", "ingest.tasks", "formats.detect", "formats.parsing", "formats.vertex_files"),
+        *("verification", "results.report", "results.exports", "graph_store.exports.graph_export"),
+    )
+)
+
 CALLS = """
 import numpy, sssp_pipeline as sp
 sp.dijkstra(numpy.ones((2, 2)))
@@ -181,10 +193,11 @@ def loaded(program: str, names: Iterable[str]) -> str:
         ("import sssp_pipeline", HEAVY),
         ("import sssp_pipeline.cli", HEAVY),
         ("import sssp_pipeline.workflow.yaml_file", HEAVY),
-        ("import sssp_pipeline.kernels", ("cupy", "dask", "pyarrow", "fsspec")),
+        ("import sssp_pipeline.kernels.registry", ("cupy", "numba", "dask", "pyarrow", "fsspec")),
+        (RUNS, ("cupy", "numba", "pyarrow.compute", "dask", "distributed", "jinja2", *NOT_BEFORE_IT_SOLVES)),
         (CALLS, ("cupy", "dask", "distributed", "polars", "networkx")),
     ],
-    ids=["package", "command line", "workflow", "kernels", "a call in memory"],
+    ids=["package", "command line", "workflow", "kernels", "a run on a stored graph", "a call in memory"],
 )
 def test_loads_nothing_that_it_does_not_need(program, absent):
     assert loaded(program, absent) == "[]"
@@ -242,6 +255,43 @@ def test_a_small_run_and_a_look_at_it_load_what_they_use(tmp_path):
     assert loaded_by(tmp_path, "inspect", store) == (0, set())
 
 
+#: Runs the command line with a solver that calls no kernel of the CPU, as those on a GPU, on a graph of one vertex.
+WITHOUT_KERNELS = """
+import sys
+import sssp_pipeline.cli as cli
+from sssp_pipeline.kernels.contract.solver import SourceMetrics
+from sssp_pipeline.kernels.host.solver import WholeCalls
+from sssp_pipeline.kernels.registry import SOLVERS
+class Alone(WholeCalls):
+    name, device, summary = "alone", "cpu", "one vertex"
+    forecast = SOLVERS["dijkstra"].forecast
+    def _fill_rows(self, call):
+        call.distances[:] = 0
+        facts = dict.fromkeys(("vertices_processed", "reached"), 1) | dict.fromkeys(("edges_relaxed", "teps"), 0)
+        facts |= {"max_distance": 0, "mean_distance": 0.0}
+        return [SourceMetrics(source=s, solver=self.name, solve_s=1e-6, **facts) for s in call.sources.tolist()]
+SOLVERS["alone"] = Alone()
+cli.sys = type("S", (), {**vars(sys), "exit": staticmethod(print)})
+sys.argv[1:] = ["run", "w.yaml", "-q"]
+cli.main()
+"""
+
+
+@pytest.mark.medium
+def test_a_run_loads_numba_only_if_it_calls_a_kernel_of_the_cpu(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edges.txt").write_text("7 7 5\n")
+    (tmp_path / "w.yaml").write_text(
+        "graph: {input: edges.txt, format: text}\nsources: {all: true}\nsolve: {solver: alone}\n"
+        "output: {path: r, distances: none}\nverify: 'off'\nreport: false\n"
+    )
+    ingest = [sys.executable, "-m", "sssp_pipeline.cli", "ingest", "w.yaml", "-q"]
+    subprocess.run(ingest, timeout=120, check=True)
+    names = ("numba", "scipy", "pandas", *NOT_BEFORE_IT_SOLVES)
+    assert loaded(WITHOUT_KERNELS, names).splitlines() == ["0", "[]"]
+    assert (tmp_path / "r" / "run.json").exists()
+
+
 def test_the_package_offers_its_names_and_no_others():
     assert dir(sssp_pipeline) == sorted(sssp_pipeline.__all__)
     offered = {name: getattr(sssp_pipeline, name) for name in dir(sssp_pipeline)}
@@ -260,12 +310,15 @@ AFTER_INGEST = (
 
 @pytest.mark.medium
 def test_an_ingest_loads_no_solver_and_no_results(tmp_path):
-    (tmp_path / "edges.txt").write_text(
-        "1 2 3\n5 7 4\n"
-    )  # a table of ids, which Arrow might convert by pandas
     names = (*SLOW, "pyarrow.compute", *(f"sssp_pipeline.{name}" for name in AFTER_INGEST))
-    # The first ingest on a machine compiles, which loads SciPy.
-    for out in ("first", "second"):
-        code, loaded = loaded_by(tmp_path, "ingest", "edges.txt", "--from", "1", "--out", out, names=names)
+
+    def ingest(file: str) -> set[str]:
+        code, loaded = loaded_by(tmp_path, "ingest", file, "--from", "1", "--out", "results", names=names)
         assert code == 0
+        return loaded
+
+    for file in ("first.txt", "second.txt"):  # the first ingest on a machine compiles, which loads SciPy
+        (tmp_path / file).write_text("1 2 3\n5 7 4\n")  # a table of ids, which Arrow might convert by pandas
+        loaded = ingest(file)
     assert loaded == {"numba", "numpy", "pyarrow", "pyarrow.parquet", "yaml"}
+    assert ingest(file) == {"numpy", "pyarrow", "yaml"}, "the graph is in the store"

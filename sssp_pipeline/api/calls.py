@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.compile_notice import log_compilation, on_first_compilation
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
@@ -56,6 +57,7 @@ _default_solve = cache(Solve)
 Take = Callable[[int, Solution], None]
 
 
+@on_first_compilation(log_compilation)
 def solve_sources(
     graph: CsrGraph,
     sources: np.ndarray,
@@ -97,7 +99,7 @@ def solve_sources(
     chosen, *_ = choose_solver(solver, work, machine)
     if _may_gain(chosen, solver, work, machine):
         wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
-        traits, _ = prepare_call(graph, stored, wanted, work, machine, _LOGGED)
+        traits, _ = prepare_call(graph, stored, sources, wanted, work, machine, _LOGGED)
         work = replace(work, traits=traits)
         chosen, *_ = choose_solver(solver, work, machine)
     searched = reversed_of(graph, stored) if is_backward else graph
@@ -138,7 +140,7 @@ def make_hierarchy_of(graph: CsrGraph, stored: StoredGraph | None) -> None:
     """
     traits = replace(graph.traits, hierarchy=known_traits(graph))
     work = Work(traits, SolveOptions(), n_sources=1, batch=1)
-    prepare_call(graph, stored, Solve(hierarchy="build"), work, _machine(), _LOGGED)
+    prepare_call(graph, stored, np.empty(0, np.uint32), Solve(hierarchy="build"), work, _machine(), _LOGGED)
 
 
 def _may_gain(chosen: Solver, asked: str, work: Work, machine: Machine) -> bool:
@@ -175,7 +177,9 @@ def goes_backward(
     chosen, *_ = choose_solver(solver, backward, machine)
     if not fits_every_path(graph, options) and _may_gain(chosen, solver, backward, machine):
         wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
-        prepare_call(graph, stored, wanted, backward, machine, _LOGGED)  # it tells how long paths are
+        prepare_call(
+            graph, stored, targets, wanted, backward, machine, _LOGGED
+        )  # it tells how long paths are
     return fits_every_path(graph, options)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,10 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sssp_pipeline.api.argument_names import naming, of_solve
+from sssp_pipeline.api.calls import check_memory
+from sssp_pipeline.api.distance_tables import DistanceTable
 from sssp_pipeline.api.graphs import NamedGraph
 from sssp_pipeline.api.ids import ObjectIds, vertices_of
 from sssp_pipeline.api.paths import Path, PathTree, without_coordinates
-from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.api.reached import WITHOUT_ROWS, ReachedRows
+from sssp_pipeline.base.csr import unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
 from sssp_pipeline.kernels.contract.solver import Solution
@@ -40,6 +43,9 @@ NO_PREDECESSORS = "no predecessors were asked for"
 class Distances:
     """Distances from S sources to V vertices, or to T targets, in host memory or in the memory of a GPU.
 
+    Of a call with a cutoff and without targets, host memory holds the distances to reached vertices only, unless most
+    are reached.
+
     Attributes
     ----------
     unreached
@@ -54,6 +60,10 @@ class Distances:
 
     Distances that stay on the GPU (`on_device` of `solve`) are copied to host memory when a form other than `cupy()`
     is first asked for. Through `__dlpack__`, others read the array of `cupy()`.
+
+    Where only reached vertices are held, `to_scipy`, `to_arrow(reached_only=True)` and streams of Arrow make no whole
+    rows, `path` needs none, and `isochrones` makes a few at a time. `numpy`, `cupy`, `to_xarray` and what reads the
+    array make all rows when one of them is first called, and this object keeps them.
     """
 
     def __init__(
@@ -73,14 +83,20 @@ class Distances:
         stored, scale, rows = named.stored, named.scale, solution.distances
         self._graph = None if stored is None else lambda: stored
         self._unit = None if stored is None else stored.manifest.weights.unit
-        #: An array of NumPy or CuPy, (S, V) or (S, T).
-        self._made: Any = rows if scale is None else distances_in_input_unit(rows, scale)
+        if isinstance(rows, ReachedRows):
+            made: Any = rows if scale is None else rows.in_input_unit(scale)
+        else:
+            made = rows if scale is None else distances_in_input_unit(rows, scale)
+        #: An array of NumPy or CuPy or `ReachedRows`, (S, V) or (S, T).
+        self._made = made
         self.unreached = unreached_distance(self._made.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         # A graph does not go to another process, nor does memory of a GPU.
         state = self.__dict__ | {"_graph": None}
-        if not isinstance(self._made, np.ndarray):
+        if isinstance(self._made, ReachedRows):
+            state.pop("_rows", None)
+        elif not isinstance(self._made, np.ndarray):
             state |= {"_made": self._rows, "_solution": replace(self._solution, distances=self._rows)}
         return state
 
@@ -90,8 +106,27 @@ class Distances:
 
     @cached_property
     def _rows(self) -> np.ndarray:
-        """The distances in host memory."""
+        """The distances in host memory, in whole rows."""
         return self._made if isinstance(self._made, np.ndarray) else self._made.get()
+
+    @property
+    def _array(self) -> Any:
+        """The distances as an array of NumPy or CuPy."""
+        return self._rows if isinstance(self._made, ReachedRows) else self._made
+
+    @property
+    def _by_row(self) -> np.ndarray | ReachedRows:
+        """The distances in host memory, for reading one row after the other."""
+        return self._made if isinstance(self._made, ReachedRows) else self._rows
+
+    def _reached(self) -> tuple[ReachedRows, Any]:
+        """Return what is reached: the distances, and the predecessors if they were asked for."""
+        before = self._solution.predecessors
+        return (
+            (self._made, before)
+            if isinstance(self._made, ReachedRows)
+            else ReachedRows.of(self._rows, before)
+        )
 
     @cached_property
     def sources(self) -> pa.Array:
@@ -125,8 +160,8 @@ class Distances:
     def numpy(self, unreached: float | None = None) -> np.ndarray:
         """Return the distances (S, V) or (S, T) in the type of the weights.
 
-        The array belongs to this object. It is a copy only if the distances stay on the GPU. Distances of a graph store
-        with a scale are float64.
+        The array belongs to this object. It is made by the first call if the distances stay on the GPU, or if only
+        reached vertices are held. Distances of a graph store with a scale are float64.
 
         Parameters
         ----------
@@ -138,7 +173,8 @@ class Distances:
         Raises
         ------
         InputError
-            With `unreached`, a distance is an integer beyond 2^53, which float64 may not hold exactly.
+            With `unreached`, a distance is an integer beyond 2^53, which float64 may not hold exactly; or only reached
+            vertices are held, and whole rows do not fit the memory.
         """
         if unreached is None:
             return self._rows
@@ -169,33 +205,48 @@ class Distances:
         SsspError
             There is no usable GPU, or CuPy is missing.
         """
-        return cupy_module().asarray(self._made)
+        return cupy_module().asarray(self._array)
 
     def __dlpack__(self, **options: Any) -> Any:
         """Return the array of `numpy()`, or of `cupy()` if the distances stay on the GPU, for `from_dlpack`.
 
         The other library does not copy it.
         """
-        return self._made.__dlpack__(**options)
+        return self._array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        return self._made.__dlpack_device__()
+        return self._array.__dlpack_device__()
 
-    def to_arrow(self) -> pa.Table:
-        """Return the distances as a table of Arrow with S·V rows, sorted as `sources` and `vertices`."""
+    def to_arrow(self, *, reached_only: bool = False) -> pa.Table:
+        """Return the distances as a table of Arrow with S·V rows, sorted as `sources` and `vertices`.
+
+        Parameters
+        ----------
+        reached_only
+            Whether unreached vertices have no rows.
+
+        Raises
+        ------
+        InputError
+            Only reached vertices are held, and rows for all others do not fit the memory.
+        """
+        if reached_only:
+            return self._table.of_reached(*self._reached()).read_all()
+        if isinstance(self._made, ReachedRows):
+            check_memory(*self._made.shape, self._table.row_bytes, WITHOUT_ROWS)
         return pa.table(self)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the distances as a data frame of pandas, with the types of Arrow: integers stay integers."""
+    def to_pandas(self, *, reached_only: bool = False) -> pandas.DataFrame:
+        """Return the table of `to_arrow` as a data frame of pandas, with Arrow's types: integers stay integers."""
         import pandas as pd
 
-        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+        return self.to_arrow(reached_only=reached_only).to_pandas(types_mapper=pd.ArrowDtype)
 
-    def to_polars(self) -> polars.DataFrame:
-        """Return the distances as a data frame of Polars."""
+    def to_polars(self, *, reached_only: bool = False) -> polars.DataFrame:
+        """Return the table of `to_arrow` as a data frame of Polars."""
         import polars as pl
 
-        return pl.DataFrame(self.to_arrow())
+        return pl.DataFrame(self.to_arrow(reached_only=reached_only))
 
     def to_xarray(self) -> xarray.DataArray:
         """Return the distances as an array of xarray with the coordinates `source` and `vertex`, which are ids.
@@ -214,53 +265,34 @@ class Distances:
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the distances of reached pairs as a sparse array (S, V) or (S, T); distances of 0 are stored too."""
-        from scipy.sparse import csr_array
+        from scipy.sparse import csr_array, get_index_dtype
 
-        reached = self._rows != self.unreached
-        offsets = np.concatenate([[0], np.cumsum(reached.sum(axis=1))])
-        return csr_array((self._rows[reached], np.nonzero(reached)[1], offsets), shape=self._rows.shape)
+        held, _ = self._reached()
+        index = get_index_dtype(maxval=max(len(held.values), held.n_columns))
+        values = held.values.copy() if held is self._made else held.values
+        return csr_array((values, held.columns.astype(index), held.offsets.astype(index)), shape=held.shape)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows of `to_arrow` as a stream of Arrow, which holds one source at a time."""
-        fields = [
-            ("source", self.vertices.type),
-            ("vertex", self.vertices.type),
-            ("distance", pa.from_numpy_dtype(self._rows.dtype)),
-        ]
-        if self._solution.predecessors is not None:
-            fields.append(("predecessor", self._all_ids.type))
-        schema = pa.schema(fields)
-        reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema))
+        reader = self._table.of_all(self._by_row, self._solution.predecessors)
         return reader.__arrow_c_stream__(requested_schema)
 
     @cached_property
-    def _all_ids(self) -> pa.Array:
-        """The ids of all vertices of the graph, (V,), among which predecessors are."""
-        return self.vertices if self._targets is None else self._ids.column()
+    def _table(self) -> DistanceTable:
+        all_ids = None
+        if self._solution.predecessors is not None:
+            all_ids = self.vertices if self._targets is None else self._ids.column()
+        return DistanceTable(self.sources, self.vertices, all_ids, self._made.dtype)
 
     @property
     def _columns(self) -> np.ndarray:
         """The vertices (V,) or (T,) of the columns."""
-        return np.arange(self._rows.shape[1]) if self._targets is None else self._targets
+        return np.arange(self._made.shape[1]) if self._targets is None else self._targets
 
     def _labels(self, vertices: np.ndarray) -> np.ndarray:
         if isinstance(self._ids, ObjectIds):
             return self._ids.labels(vertices)
         return self._ids.originals(vertices).to_numpy(zero_copy_only=False)
-
-    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for place, row in enumerate(self._rows):
-            columns = [
-                pa.repeat(self.sources[place], len(row)).cast(schema.field(0).type),
-                self.vertices,
-                pa.array(row, mask=row == self.unreached),
-            ]
-            if self._solution.predecessors is not None:
-                before = self._solution.predecessors[place]
-                none = before == NO_VERTEX
-                taken = pa.array(np.where(none, 0, before), mask=none)
-                columns.append(self._all_ids.take(taken))
-            yield pa.record_batch(columns, schema=schema)
 
     @naming(of_solve)
     def path(self, source: Any, target: Any) -> Path:
@@ -288,12 +320,23 @@ class Distances:
             raise self._not_solved("source", source, self._sources)
         if self._targets is not None and last not in self._targets:
             raise self._not_solved("target", target, self._targets)
-        vertices = self._trees[places[0]].path(first, last)
+        place = places[0]
+        vertices = self._tree(place).path(first, last)
         if not vertices:
             return Path()
         column = last if self._targets is None else np.flatnonzero(self._targets == last)[0]
-        length = self._rows[places[0], column].item()
-        return Path(map(self._ids.original, vertices), length, self._unit, self._graph)
+        held = self._by_row
+        length = held.value(place, column) if isinstance(held, ReachedRows) else held[place, column]
+        return Path(map(self._ids.original, vertices), length.item(), self._unit, self._graph)
+
+    def _tree(self, place: int) -> PathTree:
+        """Return the paths from the source at `place`."""
+        if self._trees:
+            return self._trees[place]
+        before: Any = self._solution.predecessors
+        return (
+            PathTree(*before.row(place)) if isinstance(before, ReachedRows) else PathTree(None, before[place])
+        )
 
     @naming(of_solve)
     def isochrones(
@@ -313,7 +356,7 @@ class Distances:
             )
         if self._graph is None:
             raise without_coordinates()
-        solved = self._rows if self._scale is None else self._solution.distances
+        solved = self._by_row if self._scale is None else self._solution.distances
         rows = partial(zip, self.sources.to_pylist(), solved, strict=True)
         return Isochrones(
             self._graph(),

@@ -7,6 +7,7 @@ source, which may be anywhere in the order.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.host.path_walks import paths_to
+from sssp_pipeline.pipeline.formats.vertex_files.pair_files import columns_of_pairs
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit, scaled_limit
@@ -207,7 +209,7 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
     Parameters
     ----------
     pairs
-        A table with the columns `source` and `target`, or a sequence of (source, target).
+        A table with the columns `source` and `target`, `from` and `to`, or the like; or a sequence of (source, target).
 
     Raises
     ------
@@ -216,11 +218,18 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
     """
     if hasattr(pairs, "__arrow_c_stream__"):
         table = pa.table(pairs)
-        if all(table.column_names.count(name) == 1 for name in ("source", "target")):
-            return table["source"].to_pylist(), table["target"].to_pylist()
+        found = columns_of_pairs(table.column_names)
+        if len(found) == 1:
+            source, target = (table.column(i).to_pylist() for i in found[0])
+            return source, target
         raise InputError(
             f"the table of pairs has the columns {', '.join(table.column_names)}",
             hint="it needs the columns `source` and `target`",
+        )
+    if isinstance(pairs, str | os.PathLike):
+        raise InputError(
+            f"`{os.fspath(pairs)}` is a name, not pairs",
+            hint="read the file, for example with pandas; `sssp-pipeline paths` takes its name",
         )
     rows: Sequence[Any] = pairs.tolist() if hasattr(pairs, "tolist") else list(pairs)
     for row in rows:

@@ -41,14 +41,21 @@ class Path(list[Any]):
         length: int | float | None = None,
         unit: str | None = None,
         graph: Callable[[], StoredGraph] | None = None,
+        ends: tuple[Any, Any] | None = None,
     ) -> None:
         super().__init__(ids)
         self.length, self.unit = length, unit
         self._graph = graph
+        #: The ids that the caller gave for the ends. They may be ids of points.
+        self._ends = ends
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         # A graph does not go to another process.
-        return Path, (list(self), self.length, self.unit)
+        return Path, (list(self), self.length, self.unit, None, self._ends)
+
+    def with_ends(self, source: Any, target: Any) -> Path:
+        """Return this path between two points that stand for its ends: `to_dict` then has their ids."""
+        return Path(self, self.length, self.unit, self._graph, (source, target))
 
     def cost(self, store: Store) -> int | float:
         """Return the sum of other weights along the path, such as the time along the shortest way.
@@ -118,10 +125,11 @@ class Path(list[Any]):
     def to_dict(self, cost: Store | None = None) -> dict[str, Any]:
         """Return plain values: `from`, `to`, `length`, `unit`, `cost`, `cost_unit`, the number of `edges`, and `ids`.
 
-        Without a path, the ends and the length are None. `cost` and `cost_unit` are there if `cost` is given, as for
-        the method `cost`, whose errors it raises.
+        If the ends are points, `from` and `to` are their ids. Without a path, the ends and the length are None.
+        `cost` and `cost_unit` are there if `cost` is given, as for the method `cost`, whose errors it raises.
         """
-        found: dict[str, Any] = {"from": self[0], "to": self[-1]} if self else {"from": None, "to": None}
+        first, last = (self._ends or (self[0], self[-1])) if self else (None, None)
+        found: dict[str, Any] = {"from": first, "to": last}
         found |= {"length": self.length, "unit": self.unit}
         if cost is not None:
             stored = self._weights_named(cost)
@@ -198,7 +206,7 @@ def without_coordinates() -> InputError:
 class PathTree:
     """Shortest paths from one source."""
 
-    #: (n,) ascending vertices on the paths; None if the tree has every vertex.
+    #: (n,) ascending vertices on the paths; None if the tree has every vertex. Others are unreached.
     vertices: np.ndarray | None
     #: (n,) or (V,) uint32, the predecessor of each; `NO_VERTEX` for the source and for unreached vertices.
     predecessors: np.ndarray
@@ -217,8 +225,10 @@ class PathTree:
         return cls(vertices, predecessors[vertices])
 
     def before(self, vertex: int) -> int:
-        """Return the predecessor of a vertex of the tree."""
-        place = vertex if self.vertices is None else np.searchsorted(self.vertices, vertex)
+        """Return the predecessor of a vertex; `NO_VERTEX` for the source and for unreached vertices."""
+        place = vertex if self.vertices is None else int(np.searchsorted(self.vertices, vertex))
+        if self.vertices is not None and vertex not in self.vertices[place : place + 1]:
+            return int(NO_VERTEX)
         return int(self.predecessors[place])
 
     def path(self, source: int, vertex: int) -> list[int]:

@@ -14,6 +14,7 @@ from sssp_pipeline.api.distances import Distances
 from sssp_pipeline.api.graphs import NamedGraph, graph_of, naming_for, stays_on_device
 from sssp_pipeline.api.ids import sources_of, vertices_of
 from sssp_pipeline.api.paths import PathTree
+from sssp_pipeline.api.reached import ReachedParts
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
@@ -66,7 +67,8 @@ def solve(
     targets
         Ids of the vertices whose distances are returned, in this order. None means every vertex.
     cutoff
-        Vertices beyond this distance count as unreached. It is in the unit of the weights.
+        Vertices beyond this distance count as unreached. It is in the unit of the weights. Without targets, only the
+        reached vertices are held in memory.
     predecessors
         Whether to find shortest paths too, for `Distances.path`. With `targets`, these are the paths to the targets.
     solver
@@ -101,7 +103,8 @@ def solve(
     Returns
     -------
     Distances
-        S rows, one for each source, of V or T distances, in host memory or in the memory of the GPU.
+        S rows, one for each source, of V or T distances, in host memory or in the memory of the GPU. With a cutoff and
+        without targets, host memory has the distances to reached vertices only.
 
     Raises
     ------
@@ -130,18 +133,24 @@ def solve(
         into: Any = None
         if not goes_back and _stays_on_device(on_device, graph, named, solver, predecessors):
             into = rows_on_device(csr, shape, csr.weight_dtype)
-        else:
-            check_memory(*shape, csr.weight_dtype.itemsize + 4 * predecessors, _FEWER)
         if goes_back and of_targets is not None:
+            check_memory(*shape, csr.weight_dtype.itemsize, _FEWER)
             turned = distances_backward(named, of_sources, of_targets, options, solver)
             if turned is not None:
                 solution = Solution(turned, None, [])
                 return Distances(named, of_sources, of_targets, solution, [], cutoff, "backward")
+        if into is None and of_targets is None and cutoff is not None and cutoff < np.inf:
+            parts = ReachedParts(len(of_sources), csr.n_vertices, csr.weight_dtype, predecessors)
+            of_each = named.solve(of_sources, options, solver, parts.take)
+            solution = Solution(*parts.joined(), of_each if metrics else [])
+            return Distances(named, of_sources, None, solution, cutoff=cutoff)
+        if into is None:
+            check_memory(*shape, csr.weight_dtype.itemsize + 4 * predecessors, _FEWER)
         options = replace(options, into=into)
         rows = np.empty(shape, csr.weight_dtype) if into is None else into
         before = np.empty(shape, np.uint32) if predecessors else None
-        trees = [PathTree(None, row) for row in before] if before is not None else []
         cuts = predecessors and of_targets is not None
+        trees: Any = [None] * len(of_sources) if cuts else []
         cut: Any = of_targets if cuts else slice(None)
         take = filling(
             (rows if into is None else None, lambda part: part.distances[:, cut]),

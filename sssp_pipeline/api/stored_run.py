@@ -94,15 +94,15 @@ class StoredRun:
 
     @property
     def vertex_type(self) -> pa.DataType:
-        """The type of the ids of vertices, which differs from that of `sources` if some of them are points."""
+        """The type of the ids of vertices. It may differ from that of `sources` if sources or targets are points."""
         return self._results.vertex_type
 
     @naming(str)
     def distances(self, sources: Any = None, vertices: Any = None) -> pa.Table:
         """Return distances as a table with the columns `source`, `vertex`, `distance`, and `predecessor` if stored.
 
-        Only the files and the row groups that can hold them are read. In the long layout a row group has about a
-        million rows, in the wide one half a million vertices of each source.
+        Only the files and the row groups that can hold them are read. In the long layout a row group has about
+        four million rows, in the wide one a million vertices of each source.
 
         Parameters
         ----------
@@ -178,7 +178,9 @@ class StoredRun:
         key = source, store
         if self._last is None or self._last[0] != key:
             self._last = key, self._paths_from(source, partial(self.graph, store))
-        return self._last[1](self._results.vertex_at(target, "target"))
+        found = self._last[1](self._results.vertex_at(target, "target"))
+        ends = (source, self.sources.type), (target, self.vertex_type)
+        return found and found.with_ends(*(self._results.typed(*end)[0].as_py() for end in ends))
 
     def paths(self, pairs: Any, *, store: Store | None = None) -> pa.Table:
         """Return a shortest path for each of many pairs, with one search for each source.
@@ -321,6 +323,8 @@ class StoredRun:
     ) -> None:
         """Write the distances to one file or Zarr group: a matrix with a row for each source, in the order of the run.
 
+        Answers, and distances to reached vertices only, become a table with the rows that the run has.
+
         Parameters
         ----------
         url
@@ -336,7 +340,7 @@ class StoredRun:
         Raises
         ------
         InputError
-            The run has no distances, the options contradict each other, the file exists, or an array of integers has
+            The run has metrics only, the options contradict each other, the file exists, or an array of integers has
             a pair without a path and `unreached` is None. Or a package for the format is missing.
         """
         export_matrix(

@@ -245,6 +245,15 @@ def dense(vertices: int = 512, seed: int = 7) -> GeneratedEdges:
     return GeneratedEdges(src, dst, _between(1, 1000, len(src), seed, 0), vertices)
 
 
+#: What the URLs of generated graphs begin with.
+SCHEME = "generated:"
+
+
+def is_generated(url: str) -> bool:
+    """Return whether `url` names a generated graph."""
+    return url.startswith(SCHEME)
+
+
 #: The generators by their name in `generated:` URLs. All their parameters are numbers with defaults.
 GENERATORS: dict[str, Callable[..., GeneratedEdges]] = {
     "dense": dense,

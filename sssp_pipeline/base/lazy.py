@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -42,19 +43,19 @@ def optional_package(name: str, needing: str, extra: str) -> ModuleType:
 
 
 class _Hidden:
-    """A finder of modules that reports the packages `names` as missing."""
+    """A finder of modules that reports the packages `names` as missing, to the thread that makes it."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
+        self._names, self._thread = names, threading.get_ident()
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name in self._names:
+        if name in self._names and threading.get_ident() == self._thread:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 @contextmanager
 def hidden(*names: str) -> Iterator[None]:
-    """Make imports of the packages `names` fail in the block, unless they are already imported."""
+    """Make imports of the packages `names` by this thread fail in the block, unless they are already imported."""
     finder = _Hidden(names)
     sys.meta_path.insert(0, finder)
     try:
@@ -63,17 +64,17 @@ def hidden(*names: str) -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
+#: The packages that this process does without. `numba_cache` loads numba without them.
+left_out: list[str] = []
+
+
 def leave_out_optional_packages() -> None:
     """Make pyarrow work without pandas, and numba without SciPy and cffi, which are slow to import and not used.
 
     Both look for these packages only once. So this is for the command line's own process: a notebook may need pandas.
     """
-    with hidden("pandas", "scipy", "cffi"):
-        import numba.core.typing.cffi_utils  # noqa: F401
+    left_out[:] = ["pandas", "scipy", "cffi"]
+    with hidden(*left_out):
         import pyarrow as pa
 
         pa.array([0])
-    # Otherwise numba searches all installed packages for extensions; the kernels of this package use none.
-    from numba.core import entrypoints
-
-    entrypoints._already_initialized = True

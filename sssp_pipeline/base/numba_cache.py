@@ -1,171 +1,143 @@
-"""Numba cache: `njit` with a disk cache that notices changes in helper modules and is fast to read.
+"""Kernels on the CPU: functions that numba compiles, with a disk cache, and that load numba only when they are called.
 
-numba compiles functions and constants of other modules into a kernel. But its cache checks only the module that
-contains the kernel. So the names of our cache files also contain a digest of `HELPERS`, and a new file replaces those
-with other digests. Each file begins with a SHA-256 of the rest: what a full disk or a kill damaged is compiled again.
+numba takes longer to load than all modules of this package, and to prepare a function for it takes time too. So a
+kernel is a stand-in until its first call. Before numba compiles a kernel, the stand-ins that it uses are replaced in
+its module by what they stand for. A kernel that is in the cache does not need what it was compiled from.
 
-Before numba reads its cache, it loads everything that its compiler may need. Our cache skips that, since a cache hit
-needs no compiler.
-
-numba chooses the folder: `NUMBA_CACHE_DIR`, or else the folder of the module, or else the user's cache folder if the
-package's folder cannot be written.
-
-NOTE: if `NUMBA_CACHE_LOCATOR_CLASSES` is set, numba does not use the digests. Then empty the cache after an update.
+`numba_files.py` has the cache, and `numba_digests.py` what its files are checked by.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import os
-import pickle
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from pathlib import Path
+from functools import cache, update_wrapper
+from types import CodeType
 from typing import Any
 
-import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
-from numba.core.runtime import rtsys
-
-#: The modules from which kernels of other modules take functions or constants.
-HELPERS = (
-    "base/csr.py",
-    *(f"kernels/cpu/{name}.py" for name in ("buckets", "delta_stepping")),
-    "kernels/gpu/common/cuda/struct_types.py",
-    *(f"kernels/host/{name}.py" for name in ("numba_tools", "kernel_threads", "search_graph", "xxh64")),
-    *(f"kernels/hierarchy/{name}.py" for name in ("lanes", "subtrees", "tiles")),
-    *(
-        f"pipeline/formats/parsing/{name}.py"
-        for name in ("faults", "line_blocks", "numbers_in_text", "plain_rows")
-    ),
-)
-
-_PACKAGE = Path(__file__).parents[1]
-_DIGEST_BYTES = 32
+from sssp_pipeline.base.lazy import hidden, left_out
 
 
-@cache
-def helpers_digest() -> str:
-    """Return a digest of the source of all `HELPERS`."""
-    digest = hashlib.sha256()
-    for name in HELPERS:
-        digest.update(name.encode() + b"\0" + (_PACKAGE / name).read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+class _StandIn(ABC):
+    """Stands for an object of numba, which is made when it is first needed."""
+
+    _made: Any = None
+
+    def made(self) -> Any:
+        """Return what this stands for."""
+        if self._made is None:
+            with _making:
+                if self._made is None:
+                    self._made = self._make()
+        return self._made
+
+    @abstractmethod
+    def _make(self) -> Any:
+        """Return a new object; this thread holds `_making`."""
 
 
-class _Locator:
-    """A wrapper of one of numba's locators, which choose a cache file for a function; adds the digest to its name."""
+#: Held by a thread that makes an object of numba. It may make others for it.
+_making = threading.RLock()
 
-    def __init__(self, locator: Any) -> None:
-        self._locator = locator
 
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> _Locator | None:
-        """Return the locator of a function; None if numba finds no folder for its cache."""
-        found = (kind.from_function(py_func, py_file) for kind in CompileResultCacheImpl._locator_classes)
-        return next((cls(locator) for locator in found if locator is not None), None)
+class _Kernel(_StandIn):
+    """Stands for a function that numba compiles."""
+
+    def __init__(self, py_func: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.py_func, self._options = py_func, options
+        update_wrapper(self, py_func)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._made or self.made())(*arguments)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._locator, name)
+        if name.startswith("__"):  # what copies or inspects this asks for them
+            raise AttributeError(name)
+        return getattr(self.made(), name)
 
-    def get_disambiguator(self) -> str:
-        """Return the part of the file name that differs between functions."""
-        return f"{self._locator.get_disambiguator()}-{helpers_digest()}"
+    def _make(self) -> Any:
+        load_numba()
+        import numba
 
-    def ensure_cache_path(self) -> None:
-        """Create the folder if necessary; numba calls this before it writes."""
-        self._locator.ensure_cache_path()
-        _remove_other_digests(self._locator.get_cache_path())
+        from sssp_pipeline.base.numba_files import Cache
 
-
-@cache
-def _remove_other_digests(folder: str) -> None:
-    """Remove the cache files with other digests from a folder; only modules of this package have their cache there."""
-    for file in Path(folder).iterdir():
-        if file.suffix in (".nbi", ".nbc") and f"-{helpers_digest()}." not in file.name:
-            with suppress(OSError):  # another process may have removed it
-                file.unlink()
+        made = numba.njit(**self._options)(self.py_func)
+        if hasattr(made, "_cache"):  # not with NUMBA_DISABLE_JIT
+            made._cache = Cache(self.py_func, replace_stand_ins)
+        return made
 
 
-class _Files(CompileResultCacheImpl):
-    _locator_classes = (_Locator,)
+class _Named(_StandIn):
+    """Stands for a function of numba that kernels call."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def _make(self) -> Any:
+        import numba
+
+        return getattr(numba, self._name)
 
 
-class _CheckedFiles(IndexDataCacheFile):
-    """numba's index and data files, each behind a SHA-256 of its content. A damaged file counts as missing.
+class _Intrinsic(_StandIn):
+    """Stands for an intrinsic, which has instructions for LLVM."""
 
-    numba takes a file for granted: a file that was cut ends every run, and other machine code would be run.
-    """
+    def __init__(self, define: Callable[..., Any]) -> None:
+        self._define = define
+        self.__doc__ = define.__doc__
 
-    def _load_index(self) -> dict[Any, str]:
-        if (data := whole_content(Path(self._index_path))) is None:
-            return {}
-        stream = io.BytesIO(data)
-        if pickle.load(stream) != self._version:
-            return {}
-        stamp, overloads = pickle.load(stream)
-        return overloads if stamp == self._source_stamp else {}
+    def _make(self) -> Any:
+        from numba.extending import intrinsic
 
-    def _load_data(self, name: str) -> Any:
-        if (data := whole_content(Path(self._data_path(name)))) is None:
-            raise OSError("compile it again")  # `load` takes it for a missing file
-        return pickle.loads(data)
-
-    @contextmanager
-    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
-        content = io.BytesIO()
-        yield content
-        with super()._open_for_write(filepath) as file:
-            file.write(_digest(content.getvalue()) + content.getvalue())
-
-
-def whole_content(path: Path) -> bytes | None:
-    """Return the content of a file of the cache; None if the file is missing or damaged."""
-    try:
-        stored = path.read_bytes()
-    except OSError:
-        return None
-    digest, content = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
-    return content if digest == _digest(content) else None
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
-
-
-def damaged_files() -> list[Path]:
-    """Return the files of this package's cache, next to its modules or in `NUMBA_CACHE_DIR`, that are damaged."""
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or _PACKAGE)
-    found = (p for p in folder.rglob(f"*-{helpers_digest()}.*") if p.suffix in (".nbi", ".nbc"))
-    return sorted(path for path in found if whole_content(path) is None)
-
-
-class _Cache(FunctionCache):
-    _impl_class = _Files
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        impl = self._impl
-        self._cache_file = _CheckedFiles(
-            self._cache_path, impl.filename_base, impl.locator.get_source_stamp()
-        )
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the machine code for the types `sig`, or None if it is not in the cache."""
-        rtsys.initialize(target_context)
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+        return intrinsic(self._define)
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return the decorator `numba.njit(**options)`, with our cache."""
-    compiled = numba.njit(**options)
+    """Return a decorator like `numba.njit(**options)`, with our cache."""
+    return lambda function: _Kernel(function, options)
 
-    def decorate(function: Callable[..., Any]) -> Any:
-        dispatcher = compiled(function)
-        dispatcher._cache = _Cache(function)
-        return dispatcher
 
-    return decorate
+def intrinsic(define: Callable[..., Any]) -> Any:
+    """Return an intrinsic for kernels, as the decorator `numba.extending.intrinsic` does."""
+    return _Intrinsic(define)
+
+
+#: The function of numba with this name, for kernels.
+carray: Any = _Named("carray")
+
+
+def cached_signatures(kernel: Any) -> list[tuple[Any, ...]]:
+    """Return the types of the arguments for which numba's cache has machine code of a kernel."""
+    cache_of = getattr(kernel.made(), "_cache", None)  # None with NUMBA_DISABLE_JIT
+    return [] if cache_of is None else [key[0] for key in cache_of.index()]
+
+
+def replace_stand_ins(function: Any) -> None:
+    """Replace the stand-ins that a kernel uses, in its module and in those of the kernels that it calls."""
+    with _making:
+        for name in _names(function.__code__):
+            stand_in = function.__globals__.get(name)
+            if isinstance(stand_in, _StandIn):
+                function.__globals__[name] = stand_in.made()
+                if isinstance(stand_in, _Kernel):  # numba may write its code into the caller
+                    replace_stand_ins(stand_in.py_func)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the global names that a function uses, and the functions in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+@cache
+def load_numba() -> None:
+    """Load numba without the packages that it is to do without. It looks for them only once, when it is loaded."""
+    with hidden(*left_out):
+        from numba.core import entrypoints
+
+    if left_out:
+        # Otherwise numba searches all installed packages for extensions; the kernels of this package use none.
+        entrypoints._already_initialized = True

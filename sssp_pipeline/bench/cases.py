@@ -13,14 +13,13 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.generators import hashed_weights
+from sssp_pipeline.base.generators import hashed_weights, is_generated
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.bench.lines import GraphFacts, digest_of
 from sssp_pipeline.bench.spec import BenchGraph, RandomSources
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
-from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.into_store import ingest

@@ -106,7 +106,7 @@ def reporting(
     except MemoryError as error:
         raise failed(
             f"not enough memory: {error or 'an allocation failed'}",
-            "use a machine with more memory, a smaller graph or a smaller `solve.batch`",
+            "use a machine with more memory, a smaller graph, or a smaller `solve.batch` or `output.columns_per_file`",
             exit_code=1,
         ) from None
     except KeyboardInterrupt:

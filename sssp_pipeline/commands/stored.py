@@ -169,9 +169,9 @@ def export(
     log: Log = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Write the distances of a finished run, or the graph of a graph store, to one file.
+    """Write the distances or the answers of a finished run, or the graph of a graph store, to one file.
 
-    The distances are a matrix with a row for each source; as `.zarr` they are a group.
+    The distances are a matrix with a row for each source; as `.zarr` they are a group. Answers are a table.
     """
     with reporting(log, quiet) as progress:
         prepare_imports()

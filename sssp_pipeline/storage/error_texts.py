@@ -60,11 +60,10 @@ def _write_error(place: str, error: OSError) -> SsspError:
     if isinstance(error, _UNWRITABLE) or error.errno == errno.EROFS:
         return InputError(message, hint="choose a place that may be written")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = "free some space and run the same command again: what is committed is kept"
-        return DiskFullError(message, hint=hint)
+        return DiskFullError(message, hint="free some space and run the same command again")
     if error.errno in _INVALID_PATH:
         return InputError(message, hint=_CORRECT)
-    return SsspError(message, hint=f"{_CHECK}: what is committed is kept")
+    return SsspError(message, hint=_CHECK)
 
 
 def _missing_text(error: FileNotFoundError) -> str:

@@ -75,8 +75,7 @@ def call_with_retries(place: str, action: Callable[..., T], *args: Any, **kwargs
                 tried = f"{attempt} attempt{'s' if attempt > 1 else ''} in {tried_s:.0f} s"
                 raise StoreUnavailableError(
                     f"`{place}` does not answer, after {tried}: {error_text(error)}",
-                    hint="check the endpoint and the network, then run the same command again: "
-                    "what is committed is kept",
+                    hint="check the endpoint and the network, then run the same command again",
                 ) from error
             outage.warn(place, error)
             # A random factor, so that many workers do not all return to the store at the same moment.

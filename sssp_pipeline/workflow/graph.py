@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from sssp_pipeline.storage.filesystems import parts_of, path_from
 from sssp_pipeline.storage.redaction import without_password
 from sssp_pipeline.workflow.registries import FORMATS, NameIn, misplaced, own_fields, with_own_keys
-from sssp_pipeline.workflow.section import Auto, Path, Positive, Section, Text, listed
+from sssp_pipeline.workflow.section import Auto, ColumnKey, Path, Section, Text, listed
 
 #: What a weight may be called. A folder has the same name.
 WEIGHT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
@@ -24,18 +24,18 @@ Dtype = Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
 class Columns(Section):
     """The columns of a CSV or Parquet input that hold the two vertices of an edge."""
 
-    source: Positive | Text = "auto"
+    source: ColumnKey = "auto"
     """Column of the vertex where an edge starts: its name, or its number from 1 if there is no header. `auto` knows the
     usual names (source, src, from, …)."""
 
-    target: Positive | Text = "auto"
+    target: ColumnKey = "auto"
     """Column of the vertex where an edge ends, in the same way (target, dst, to, …)."""
 
 
 class _Weight(Section):
     """The keys of a weight, both of the only one of a graph and of one of several."""
 
-    column: Positive | Text | None = None
+    column: ColumnKey | None = None
 
     dtype: Auto | Dtype = "auto"
     """Type of weights and distances. `auto` takes uint32 or int32 if every weight is an integer, or a 64-bit type if
@@ -93,7 +93,7 @@ class NamedWeight(_Weight):
     """Name of the weight: letters, digits, `_`, `-` and `.`. Its results are in a folder of this name in
     `output.path`."""
 
-    column: Positive | Text | None = None
+    column: ColumnKey | None = None
     """Name of the column, or its number from 1. `null` means the column that is called like the weight. `auto` takes
     the only column that can hold weights. `none` gives every edge the weight `default`."""
 
@@ -104,7 +104,7 @@ class NamedWeight(_Weight):
 class Weights(_Weight):
     """The column and the type of the weights, or several weights of the same edges."""
 
-    column: Positive | Text = "auto"
+    column: ColumnKey = "auto"
     """Name of the column, or its number from 1. `auto` works if exactly one column can hold weights. `none` ignores
     weights."""
 

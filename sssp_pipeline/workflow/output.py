@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from sssp_pipeline.workflow.registries import OUTPUTS, NameIn, code_of, misplaced, own_fields, with_own_keys
-from sssp_pipeline.workflow.section import Contradiction, Plain, Section, Text, listed
+from sssp_pipeline.workflow.section import Auto, Contradiction, Plain, Positive, Section, Text, listed
 from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
 
 #: What a user may do who asked for predecessors.
@@ -34,6 +34,10 @@ class Output(Section):
     layout: Literal["long", "wide"] = "long"
     """`long` has a row per source and vertex. `wide` has a row per vertex and a column per source."""
 
+    columns_per_file: Auto | Positive = "auto"
+    """Number of sources in a file of the layout `wide`. Each file is a batch. `auto` takes up to 512 sources and up to
+    128 MiB, and fewer of a run with few sources, so that there are about 32 files."""
+
     unreached: int | float | None = None
     """Number written as the distance of an unreached vertex. `null` writes NULL."""
 
@@ -58,6 +62,8 @@ def output_contradictions(output: Plain, solve: Plain, verify: Any) -> Iterator[
     if output.get("layout") == "wide" and solve.get("predecessors") is True:
         hint = f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}"
         yield Contradiction(("output", "layout"), "layout `wide` has no place for predecessors", hint)
+    if distances == "full":
+        yield from _columns_contradictions(output, solve)
     if distances == "full" and targets is None:
         return
     cause, remedy = "`output.targets`", "remove the targets"
@@ -69,6 +75,19 @@ def output_contradictions(output: Plain, solve: Plain, verify: Any) -> Iterator[
     if verify == "certificate":
         text = f"`certificate` needs the distances to every vertex, which {cause} does not write"
         yield Contradiction(("verify",), text, f"set `verify: sample`, or {remedy}")
+
+
+def _columns_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:
+    """Yield what contradicts `columns_per_file`."""
+    path = "output", "columns_per_file"
+    if output.get("columns_per_file") in (None, "auto"):
+        return
+    if output.get("layout", "long") == "long":
+        text = "`output.columns_per_file` goes with `output.layout: wide`, not with `long`"
+        yield Contradiction(path, text, "set `output.layout: wide`, or remove `columns_per_file`")
+    elif solve.get("batch", "auto") != "auto":
+        text = "`output.columns_per_file` and `solve.batch` both say how many sources a file has"
+        yield Contradiction(path, text, "remove one of them")
 
 
 def _keys_of_kind(output: Plain, distances: str) -> Iterator[Contradiction]:

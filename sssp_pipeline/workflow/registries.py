@@ -172,7 +172,8 @@ class OutputKind:
 #: The kinds of output.
 OUTPUTS: dict[str, OutputKind] = {
     "full": OutputKind(
-        f"{_RESULTS}.distance_outputs:AllDistances", takes=("targets", "layout", "unreached", "compression")
+        f"{_RESULTS}.distance_outputs:AllDistances",
+        takes=("targets", "layout", "columns_per_file", "unreached", "compression"),
     ),
     "none": OutputKind(f"{_RESULTS}.metrics_output:MetricsAlone", takes=()),
     "reached": OutputKind(f"{_RESULTS}.distance_outputs:ReachedPairs"),

@@ -6,6 +6,7 @@ import csv
 import errno
 import gzip
 import json
+import pickle
 import tempfile
 from pathlib import Path
 
@@ -152,8 +153,9 @@ def test_geojson(run, tmp_path):
         [row[:2] for row in PATHS],
         pa.table({"target": [row[1] for row in PATHS], "source": [row[0] for row in PATHS]}),
         pd.DataFrame([row[:2] for row in PATHS], columns=["source", "target"]),
+        pd.DataFrame([(1, *row[:2]) for row in PATHS], columns=["nr", "From", "to"]),
     ],
-    ids=["list", "arrow", "pandas"],
+    ids=["list", "arrow", "pandas", "other names"],
 )
 def test_pairs_in_python(run, pairs):
     assert rows_of(run.paths(pairs)) == PATHS
@@ -183,6 +185,28 @@ def test_points_have_their_own_ids(made, tmp_path, monkeypatch, predecessors):
     assert pq.read_table("p.parquet") == table
     with pytest.raises(InputError, match=r"target `9` is not in the (run `run`|graph)"):
         found.paths([("h1", "9" if predecessors else 9)])
+    one = found.path("h2", d)
+    assert one == ["a", "c", "d"]
+    facts = {"from": "h2", "to": d, "length": 9, "unit": None, "edges": 2, "ids": ["a", "c", "d"]}
+    assert one.to_dict() == pickle.loads(pickle.dumps(one)).to_dict() == facts
+    assert one.geojson()["properties"] == facts | {"coordinates": "degrees"}
+    assert json.loads(invoke("path", "run", "--from", "h2", "--to", str(d), "--json").stdout) == facts
+
+
+def test_named_points_to_vertices_that_are_integers(tmp_path, monkeypatch):
+    """The targets of a run without points as targets are vertices. The hint says how to name them otherwise."""
+    monkeypatch.chdir(tmp_path)
+    Path("roads.csv").write_text("from,to,minutes\n1,2,2\n2,3,3\n")
+    Path("places.csv").write_text("id,lon,lat\n1,-4.5,50.8\n2,-4.5,50.801\n3,-4.5,50.802\n")
+    Path("homes.csv").write_text("id,lon,lat\nh1,-4.5,50.8\nh2,-4.5,50.802\n")
+    make_run("roads.csv", {"points": {"file": "homes.csv"}}, "places.csv")
+    Path("pairs.csv").write_text("from,to\nh1,h2\n")
+    done = invoke("paths", "run", "pairs.csv", "p.csv")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error: `pairs.csv` line 2: `h2` is no id of the graph, whose ids are integers\n\n"
+        "hint: name a vertex of the graph, or run it with points as `output.targets`\n"
+    )
 
 
 LONG = [f"z{i}" for i in range(12)]
@@ -202,7 +226,9 @@ FIRST_TEN = ", ".join(f"`{name}`" for name in LONG[:10])
         ([("a", None)], "a pair has no source or no target"),
         (["ab"], "`ab` is no pair"),
         ([("a", "b", "c")], r"`\('a', 'b', 'c'\)` is no pair"),
-        (pa.table({"from": ["a"], "to": ["b"]}), "the table of pairs has the columns from, to"),
+        (pa.table({"a": ["a"], "b": ["b"]}), "the table of pairs has the columns a, b"),
+        ("pairs.csv", r"`pairs\.csv` is a name, not pairs"),
+        (Path("pairs.csv"), r"`pairs\.csv` is a name, not pairs"),
     ],
 )
 def test_wrong_pairs_in_python(run, pairs, message):

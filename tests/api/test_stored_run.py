@@ -131,7 +131,7 @@ def test_only_the_columns_of_the_sources_are_read(workflow, groups_read):
     run = sp.run(workflow(layout="wide"))
     groups_read.clear()
     run.distances([7, 0])
-    assert groups_read == [(0, ["vertex", "7", "0"])]
+    assert groups_read == [(0, ["vertex", "0"]), (0, ["vertex", "7"])]  # of two files
 
 
 @pytest.mark.parametrize("edges", [NUMBERS, NAMES], ids=["numbers", "names"])
@@ -178,7 +178,7 @@ def test_errors(workflow, tmp_path, error_of):
     ):
         assert error_of(call).message == message
     without = sp.run(workflow(distances="none", path=str(tmp_path / "without")))
-    assert "holds metrics alone, no distances" in error_of(without.distances).message
+    assert "holds metrics only, no distances" in error_of(without.distances).message
     assert without.metrics.num_rows == 5
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sssp_pipeline.base.numba_cache import HELPERS, _CheckedFiles, whole_content
+from sssp_pipeline.base.numba_digests import HELPERS, whole_content
+from sssp_pipeline.base.numba_files import CheckedFiles
 
 PACKAGE = Path(__file__).parents[2] / "sssp_pipeline"
 HELPER = "pipeline/formats/parsing/numbers_in_text.py"
@@ -109,7 +110,7 @@ def test_a_damaged_file_is_compiled_again(copy, suffix):
 
 def test_every_truncation_and_every_flipped_bit_is_seen(tmp_path):
     file = tmp_path / "f.nbc"
-    with _CheckedFiles(str(tmp_path), "f", (0, 0))._open_for_write(str(file)) as opened:
+    with CheckedFiles(str(tmp_path), "f", (0, 0))._open_for_write(str(file)) as opened:
         opened.write(b"machine code" * 9)
     stored = file.read_bytes()
     assert whole_content(file) == b"machine code" * 9

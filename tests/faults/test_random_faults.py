@@ -20,7 +20,7 @@ def test_damaged_runs_give_the_same_bytes_or_a_clear_error(tmp_path, benchmark_m
     faulty_runs = benchmark_module("faulty_runs")
     found = faulty_runs.damage(tmp_path, 120, SEED, list(faulty_runs.OUTPUTS))
     assert found["bad"] == []
-    states = ("unfinished", "solved", "merged", "finished")
+    states = ("unfinished", "solved", "combined", "finished")
     assert {f"{state}: same" for state in states} <= set(found["outcomes"])
 
 

@@ -36,6 +36,8 @@ def test_contradictions(case, described):
         ({"graph": {"format": "csv", "columns": {"source": "a", "target": "b"}}}, False),
         ({"cluster": {"kind": "address", "address": "tcp://a:1", "in_flight": 4}}, False),
         ({"output": {"layout": "wide"}}, False),
+        ({"output": {"layout": "wide", "columns_per_file": 300}, "solve": {"batch": "auto"}}, False),
+        ({"output": {"layout": "wide", "columns_per_file": 0}}, True),
         (
             {"output": {"targets": {"ids": [1]}, "layout": "wide", "unreached": 0, "compression": "lz4"}},
             False,

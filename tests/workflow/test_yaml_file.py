@@ -331,6 +331,13 @@ def test_a_mark_after_set_is_the_value(load, mark):
     assert load(LEAST, ["graph.input=-"]).graph.inputs == ["-"]
 
 
+def test_a_column_may_have_a_number_as_its_name(load):
+    graph = load(
+        LEAST, ["graph.columns.source=0", "graph.columns.target='1'", "graph.weights.column=0"]
+    ).graph
+    assert (graph.columns.source, graph.columns.target, graph.weights.column) == (0, "1", 0)
+
+
 @pytest.mark.parametrize(("override", "message", "hint"), table("override"))
 def test_faults_of_overrides(load, override, message, hint):
     error = refused(load, "name: road\n" + LEAST, [override])

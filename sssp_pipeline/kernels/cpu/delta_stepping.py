@@ -122,7 +122,7 @@ class _BucketSearch(Search):
         weights = self._graph.weights
         n_places = graph.n_vertices + 1
         self._frontier = Frontier(np.zeros(n_places, np.uint32), np.empty(n_places, weights.dtype))
-        self._buckets = empty_buckets(SLOTS, weights)
+        self._buckets = empty_buckets(int(SLOTS), weights.dtype)
 
     def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
         distances[source] = 0

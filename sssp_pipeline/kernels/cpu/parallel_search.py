@@ -132,7 +132,11 @@ class SharedSearch(Search):
         threads = self._threads
         given = (np.uint64(threads.size), self._graph, distances, np.uint32(source), self._buckets_per_unit)
         shared = (self._frontier, self._shared, threads.barrier, self.slow_ns)
-        found = threads.run(lambda number: _search(np.uint64(number), *given, *shared))
+
+        def part(number: int) -> Any:
+            return _search(np.uint64(number), *given, *shared, empty_buckets(FIRST_BLOCKS, distances.dtype))
+
+        found = threads.run(part)
         processed, edges_relaxed = zip(*found, strict=True)
         return sum(processed), sum(edges_relaxed)
 
@@ -149,12 +153,12 @@ def _search(
     shared: np.ndarray,
     barrier: np.ndarray,
     slow_ns: float,
+    buckets: Buckets,
 ) -> Any:
     """Run thread `number` of a search; return the vertices it processed and the edges it relaxed."""
     row_offsets = graph.row_offsets
     n_vertices = np.uint64(len(distances))
     own = n_vertices + number * OWN  # from here on only this thread uses the frontier
-    buckets = empty_buckets(FIRST_BLOCKS, distances)
     tails, free, least_on = buckets.tails, buckets.free, buckets.least_on
     window = slot = ZERO
     position = end = ZERO

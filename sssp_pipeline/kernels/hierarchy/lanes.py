@@ -9,14 +9,19 @@ All integers are unsigned, of 32 or 64 bits, and sums saturate: the largest valu
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.numba_cache import intrinsic
 from sssp_pipeline.kernels.host.numba_tools import call as call_function
+
+if TYPE_CHECKING:
+    from llvmlite import ir
+    from numba.core import cgutils, types
+else:
+    ir, cgutils, types = map(LazyModule, ("llvmlite.ir", "numba.core.cgutils", "numba.core.types"))
 
 #: Lanes of a block: the distances that one instruction of this module handles.
 LANES: Any = np.uint64(16)

@@ -22,6 +22,7 @@ from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
 from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, completion_of
+from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
 
 Found = TypeVar("Found", Completion, Hierarchy)
@@ -81,9 +82,11 @@ def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
     """
     with _lock:
         if (hierarchy := _hierarchies.get(graph)) is None:
-            hierarchy = _offers.get(graph, _NO_OFFER).hierarchy() or customize(
-                shared_completion(graph), graph
-            )
+            hierarchy = _offers.get(graph, _NO_OFFER).hierarchy()
+            if hierarchy is None:
+                with compiling_ahead(graph):
+                    completion = shared_completion(graph)
+                hierarchy = customize(completion, graph)
             share_hierarchy(graph, hierarchy)
         return hierarchy
 

@@ -8,14 +8,19 @@ past the caches.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.numba_cache import intrinsic
 from sssp_pipeline.kernels.hierarchy.lanes import data_of, lanes_at, splat
+
+if TYPE_CHECKING:
+    from llvmlite import ir
+    from numba.core import types
+else:
+    ir, types = LazyModule("llvmlite.ir"), LazyModule("numba.core.types")
 
 #: Vertices and lanes of a tile, the square that `turn_tile` turns.
 TILE: Any = np.uint64(8)

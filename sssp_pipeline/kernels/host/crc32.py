@@ -42,7 +42,7 @@ def times(a: np.uint32, b: np.uint32) -> np.uint32:
 _SQUARES = np.empty(64, np.uint32)
 _SQUARES[0] = _ONE >> np.uint32(1)
 for _k in range(63):
-    _SQUARES[_k + 1] = getattr(times, "py_func", times)(_SQUARES[_k], _SQUARES[_k])
+    _SQUARES[_k + 1] = times.py_func(_SQUARES[_k], _SQUARES[_k])
 
 
 @njit()

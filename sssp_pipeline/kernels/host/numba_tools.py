@@ -10,31 +10,21 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, event, types
-from numba.extending import intrinsic
 
-from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.contract.compile_notice import compilation_began
+from sssp_pipeline.base.lazy import LazyModule
+from sssp_pipeline.base.numba_cache import intrinsic, njit
+
+if TYPE_CHECKING:
+    from llvmlite import ir
+    from numba.core import cgutils, types
+else:
+    ir, cgutils, types = map(LazyModule, ("llvmlite.ir", "numba.core.cgutils", "numba.core.types"))
 
 ZERO: Any = np.uint64(0)
 ONE: Any = np.uint64(1)
-
-
-class _Compiling(event.Listener):
-    """Listens to numba's compile events. A kernel that is loaded from the cache causes none."""
-
-    def on_start(self, event: Any) -> None:
-        compilation_began()
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-event.register("numba:compile", _Compiling())
 
 
 def call(builder: Any, result: Any, name: str, *arguments: Any) -> Any:
@@ -98,22 +88,19 @@ def _prefetch(nearness: int) -> Any:
 @intrinsic
 def bit_length(typing_context: Any, value: Any) -> Any:
     """Return how many bits the uint64 `value` takes: 0 for 0, 1 for 1, 64 for the largest."""
-    return _of_word(lambda builder, word: builder.sub(word.type(64), builder.ctlz(word, _ZERO_IS_DEFINED)))
+    return _of_word(lambda builder, word: builder.sub(word.type(64), builder.ctlz(word, ir.IntType(1)(0))))
 
 
 @intrinsic
 def trailing_zeros(typing_context: Any, value: Any) -> Any:
     """Return how many zero bits the uint64 `value`, which is not 0, ends with."""
-    return _of_word(lambda builder, word: builder.cttz(word, _ZERO_IS_DEFINED))
+    return _of_word(lambda builder, word: builder.cttz(word, ir.IntType(1)(0)))
 
 
 @intrinsic
 def one_bits(typing_context: Any, value: Any) -> Any:
     """Return how many bits of the uint64 `value` are 1."""
     return _of_word(lambda builder, word: builder.ctpop(word))
-
-
-_ZERO_IS_DEFINED = ir.IntType(1)(0)
 
 
 def _of_word(make: Callable[[Any, Any], Any]) -> Any:

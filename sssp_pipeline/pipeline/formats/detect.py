@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import is_generated
 from sssp_pipeline.pipeline.formats.beginning import Beginning, unreadable_error
 from sssp_pipeline.pipeline.formats.columns.layout import delimiter_of, is_table_of_tabs
 from sssp_pipeline.pipeline.formats.edge_list import InputEdges, ReadOptions
-from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
+from sssp_pipeline.pipeline.formats.generated import open_generated
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.graph import misplaced_keys
 from sssp_pipeline.workflow.registries import FORMATS, XML, Format, code_of

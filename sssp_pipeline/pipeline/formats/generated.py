@@ -13,17 +13,10 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError, did_you_mean
-from sssp_pipeline.base.generators import GENERATORS
+from sssp_pipeline.base.generators import GENERATORS, SCHEME
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.storage import files
-
-SCHEME = "generated:"
-
-
-def is_generated(url: str) -> bool:
-    """Return whether `url` names a generated graph."""
-    return url.startswith(SCHEME)
 
 
 def open_generated(urls: list[str], options: ReadOptions) -> InputEdges:

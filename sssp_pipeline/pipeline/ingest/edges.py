@@ -6,6 +6,7 @@ Memory holds the edges of a few ranges of vertices at a time, whatever the size 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -23,6 +24,7 @@ from sssp_pipeline.pipeline.ingest.components import KeptVertices
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import EVERYWHERE
 from sssp_pipeline.pipeline.ingest.input import (
     BOTH_WAYS,
+    LEAST_LISTED,
     SAMPLE_EDGES,
     complete_reading,
     may_be_undirected,
@@ -33,7 +35,7 @@ from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, EdgeRuns, limi
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight
 from sssp_pipeline.storage import files
 
-#: Up to this many edges, all rows are made once more to see whether an edge has its reverse.
+#: Of so many edges, those of the first vertices, the rows are made once more to see whether one has its reverse.
 _MOST_LISTED = 1 << 20
 
 
@@ -294,12 +296,44 @@ class ReadEdges:
         """Words for the user of a graph that may be undirected: each edge is listed once."""
         n_edges = self.facts.found.seen.n_edges
         may_be = may_be_undirected(self.job.edge_list, self.given.spec, n_edges) and not self.is_symmetric
-        if not may_be or n_edges > _MOST_LISTED:
+        if not may_be:
             return ""
-        rows = joined_rows(list(self.all_rows()))
+        rows = self._first_rows(_MOST_LISTED)
         if reverses.has_both_ways(rows.row_offsets, rows.col_indices):
             return ""
-        return f"no edge has its reverse: {BOTH_WAYS}"
+        n_vertices = len(rows.row_offsets) - 1
+        if n_vertices == self.facts.vertex_ids.n_vertices:
+            return f"no edge has its reverse: {BOTH_WAYS}"
+        n_between = int(np.count_nonzero(rows.col_indices < n_vertices))
+        if n_between < LEAST_LISTED:
+            return ""
+        return f"of the {n_between:,} edges between the first vertices none has its reverse: {BOTH_WAYS}"
+
+    def _first_rows(self, most: int) -> Rows:
+        """Return the rows of the first vertices that have at most `most` edges. They depend on the graph only."""
+        made: list[Rows] = []
+        n_edges = 0
+        for each in self.rows_again(most):
+            made.append(each)
+            n_edges += len(each.col_indices)
+            if n_edges > most:
+                break
+        rows = joined_rows(made)
+        row_offsets = rows.row_offsets[: np.searchsorted(rows.row_offsets, most, side="right")]
+        n_edges = int(row_offsets[-1])
+        return replace(
+            rows,
+            row_offsets=row_offsets,
+            col_indices=rows.col_indices[:n_edges],
+            weights=rows.weights[:n_edges],
+            reverse_difference=None,
+        )
+
+    def rows_again(self, edges_a_range: int) -> Iterator[Rows]:
+        """Give the rows as `all_rows`, in ranges of about `edges_a_range` edges, each when it is asked for."""
+        other = copy(self)  # the sums of this object stay
+        for within in self.ranges(edges_a_range):
+            yield from other.all_rows(within)
 
     def check_both_listed(self) -> None:
         """Raise `InputError` if the format lists both directions of every edge, and one of them is missing."""

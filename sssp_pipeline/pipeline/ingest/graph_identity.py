@@ -6,12 +6,14 @@ changed, it is a new version of that graph.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import is_generated
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import READER
 from sssp_pipeline.storage import files as storage
@@ -24,6 +26,29 @@ _NOT_OF_THE_GRAPH = ("reader", "max_line_bytes", "from_store")
 _FROM_STORE = "from_store"
 #: Options that are URLs.
 _URLS = ("input", "coordinates", "coordinates.file")
+
+
+def input_files(spec: Graph, *, whole: bool = False) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the URLs to read, and their fingerprints; with `whole`, also the SHA-256 of each file.
+
+    Raises
+    ------
+    InputError
+        A file is missing, or a glob matches nothing.
+    """
+    if any(is_generated(url) for url in spec.inputs):
+        return spec.inputs, [{"url": url} for url in spec.inputs]
+    urls = storage.expand(spec.inputs)
+    read = [*urls, spec.positions.file] if spec.positions else urls
+    found = [storage.fingerprint(url) for url in read]
+    return urls, [
+        one | {"sha256": _sha256(url)} for url, one in zip(read, found, strict=True)
+    ] if whole else found
+
+
+def _sha256(url: str) -> str:
+    with storage.open_read(url) as file, storage.reading(url):
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def options_of(spec: Graph, store: str | None = None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import is_generated
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
-from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.vertex_files.vertex_positions import (
     VertexPositions,
     is_dimacs_coordinates,
 )
+from sssp_pipeline.pipeline.ingest.graph_identity import input_files
 from sssp_pipeline.storage import files as storage
 from sssp_pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow.graph import Graph
@@ -29,32 +29,9 @@ BOTH_WAYS = "`--set graph.directed=false` reads each edge both ways"
 #: The formats that do not say whether edges lead both ways.
 _WITHOUT_DIRECTIONS = frozenset(("text", "csv", "parquet", "networkx"))
 #: In fewer edges, none may have its reverse by chance.
-_LEAST_LISTED = 10
+LEAST_LISTED = 10
 #: The bytes that are read for a preview.
 _PREVIEW_BYTES = 1 << 18
-
-
-def input_files(spec: Graph, *, whole: bool = False) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the URLs to read, and their fingerprints; with `whole`, also the SHA-256 of each file.
-
-    Raises
-    ------
-    InputError
-        A file is missing, or a glob matches nothing.
-    """
-    if any(is_generated(url) for url in spec.inputs):
-        return spec.inputs, [{"url": url} for url in spec.inputs]
-    urls = storage.expand(spec.inputs)
-    read = [*urls, spec.positions.file] if spec.positions else urls
-    found = [storage.fingerprint(url) for url in read]
-    return urls, [
-        one | {"sha256": _sha256(url)} for url, one in zip(read, found, strict=True)
-    ] if whole else found
-
-
-def _sha256(url: str) -> str:
-    with storage.open_read(url) as file, storage.reading(url):
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def open_input(spec: Graph, urls: list[str], block_bytes: int, table_row_bytes: int = 0) -> InputEdges:
@@ -185,7 +162,7 @@ def complete_reading(edge_list: InputEdges, spec: Graph, sample: list[tuple], we
 def may_be_undirected(edge_list: InputEdges, spec: Graph, n_edges: int) -> bool:
     """Return whether neither the user nor the format says that the edges lead one way, and there are some edges."""
     is_told = "directed" in spec.model_fields_set or edge_list.reading.format not in _WITHOUT_DIRECTIONS
-    return not is_told and n_edges >= _LEAST_LISTED
+    return not is_told and n_edges >= LEAST_LISTED
 
 
 def _directions(edge_list: InputEdges, spec: Graph) -> str:

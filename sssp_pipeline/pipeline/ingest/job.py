@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.scratch import Scratch
-from sssp_pipeline.pipeline.formats.edge_list import InputEdges
-from sssp_pipeline.pipeline.ingest.ids.id_mapping import IdCollector
-from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.graph import Graph
+
+if TYPE_CHECKING:  # not needed to know that a stored graph is up to date
+    from sssp_pipeline.pipeline.formats.edge_list import InputEdges
+    from sssp_pipeline.pipeline.ingest.ids.id_mapping import IdCollector
+    from sssp_pipeline.pipeline.ingest.memory import Memory
+    from sssp_pipeline.pipeline.ingest.spill import Spill
 
 
 @dataclass(frozen=True, eq=False)

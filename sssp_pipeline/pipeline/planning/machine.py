@@ -129,7 +129,7 @@ def _check_python() -> Finding:
 def _check_compiler() -> Finding:
     import numba
 
-    from sssp_pipeline.base.numba_cache import damaged_files
+    from sssp_pipeline.base.numba_digests import damaged_files
 
     @numba.njit
     def successor(x):  # type: ignore[no-untyped-def]

@@ -92,7 +92,7 @@ def make_plan(
     of_a_call = work.of_a_call(solver.name)
     graph_bytes += output.held_bytes(traits.n_vertices) + of_a_call.host_bytes
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
-    id_bytes = output.id_bytes(traits.n_vertices, n_sources)
+    id_bytes = output.id_bytes(traits.n_vertices, n_sources, len(batches))
     part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
     return RunPlan(
         work=work,

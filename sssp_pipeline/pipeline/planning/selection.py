@@ -9,7 +9,6 @@ import numpy as np
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.planning.amounts import read_amounts
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.pipeline.planning.work import cut
@@ -41,6 +40,8 @@ class _Chooser(VertexSelection):
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts; as `read_amounts`."""
+        from sssp_pipeline.pipeline.planning.amounts import read_amounts
+
         return read_amounts(spec, self)
 
 
@@ -66,7 +67,8 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
         progress.say(sentence, "snapped")
     for sentence in skipped.sentences():
         progress.say(sentence, level="warning")
-    batches = cut(traits, sources, solve, output.kept)
+    columns = given.columns_per_file if output.layout.has_columns else None
+    batches = cut(traits, sources, solve, output.kept, columns)
     if batches and solve.batch != "auto" and len(batches[0]) > solve.batch:
         progress.say(
             f"`solve.batch: {solve.batch}` would make {-(-len(sources) // solve.batch):,} small files: "

@@ -8,6 +8,7 @@ the distance to the best vertex. So no vertex is missed. Of vertices at the same
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,14 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
-from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile, PointTable
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results import snapped
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.vertices import Points
+
+if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointTable
 
 
 class Snapper:
@@ -55,6 +58,8 @@ class Snapper:
             The graph has no coordinates, the file cannot be used, or a point is farther than `max_snap_m` from every
             vertex.
         """
+        from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile
+
         key, what = f"{key}.points", "source" if key == "sources" else "target"
         points = PointFile(key, spec).read()
         _check_ids(spec, key, points)

@@ -15,7 +15,6 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, VertexIds, listed
-from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
@@ -111,6 +110,9 @@ class VertexSelection:
             return self.snap(spec.points, key)
         place, named = "", list(ids.typed(spec.ids or ()))
         if spec.file is not None:
+            # A file is read by modules that only few runs need.
+            from sssp_pipeline.pipeline.planning.vertex_files import IdFile
+
             place = f"`{files.redacted(spec.file)}`: "
             named = IdFile(key, spec, ids.mapping.type, ids.has).read()
         elif (misfit := ids.misfit(named)) is not None:
@@ -147,9 +149,15 @@ class VertexSelection:
                 is_undecided = spec.file is not None and ids.mapping.type == "string"
                 may_be_header = is_undecided and isinstance(spec, Vertices) and spec.header is None
                 header = f"if the first line names the column, write `{key}.header: true`; "
+                of_points = ""
+                if isinstance(spec, Vertices) and spec.file is not None:
+                    from sssp_pipeline.pipeline.formats.vertex_files.point_files import points_hint
+
+                    of_points = points_hint(spec.file, key)
                 raise InputError(
                     error.message,
-                    hint=f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}",
+                    hint=of_points
+                    or f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}",
                 )
             if len(unknown) == len(named):
                 raise InputError(

@@ -17,6 +17,7 @@ from sssp_pipeline.base.vertex_ids import listed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.tables.parquet import is_uuid
 from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile, shortened
+from sssp_pipeline.pipeline.formats.vertex_files.point_files import points_hint
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Vertices
 
@@ -228,7 +229,8 @@ class IdFile(ColumnFile):
         if not re.fullmatch("[0-9]+", word):
             raise self._error(
                 f" {place}: `{shortened(word)}` is not a vertex id of this graph, whose ids are integers",
-                f"correct it; a first line that names the columns needs `{self.key}.header: true`",
+                (isinstance(self.spec, Vertices) and points_hint(self.url, self.key))
+                or f"correct it; a first line that names the columns needs `{self.key}.header: true`",
             )
         if len(word) > 1 and word[0] == "0":
             raise self._error(

@@ -6,7 +6,8 @@ writes the same files everywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -23,6 +24,11 @@ from sssp_pipeline.workflow.models import Solve
 #: two thirds of the rate, because each batch waits some times for Python's lock. With larger ones, pinning memory takes
 #: longer than it saves (docs/design/0012-assembled-pages.md).
 BATCH_BYTES = 2**26
+#: The same for batches whose sources are columns. Readers join files, so there should be few of them. But of larger
+#: batches fewer are on the host together (`needs.most_under_way`), and fewer threads write.
+WIDE_BATCH_BYTES = 2**27
+#: The most columns of such a batch. The footer of a file describes each of them.
+WIDE_BATCH_SOURCES = 512
 #: `BATCHES` makes no batch smaller than this: the overhead of tiny files would outweigh the gain.
 SMALL_BATCH_BYTES = 2**20
 #: If a batch keeps something of each vertex, its rows take at least this multiple of these bytes.
@@ -35,6 +41,8 @@ BATCH_SOURCES = 4096
 SMALL_BATCHES = 2000
 #: The number of batches to aim at, so that many workers share the work and little is lost with one batch.
 BATCHES = 64
+#: The same for batches whose sources are columns.
+WIDE_BATCHES = 32
 #: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
 #: They lie on the GPU, and come to the host one by one.
 CALL_BYTES = 2**33
@@ -62,25 +70,45 @@ def solve_options(
     return SolveOptions(delta, cutoff, spec.predecessors, spec.trace_every_us, kept, float(spec.deadline_s))
 
 
-def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: KeptOfRow) -> int:
-    """Return how many of `n_sources` a batch has, whatever the machines."""
+def batch_size(
+    traits: GraphTraits,
+    n_sources: int,
+    solve: Solve,
+    kept: KeptOfRow,
+    columns: int | Literal["auto"] | None = None,
+) -> int:
+    """Return how many of `n_sources` a batch has, whatever the machines.
+
+    `columns` is `output.columns_per_file` of the workflow; None if sources are no columns.
+    """
+    if isinstance(columns, int):
+        return columns
     per_source = source_bytes(traits, kept, solve.predecessors)
     if solve.batch != "auto":
         n_given = -(-n_sources // solve.batch)
         n_joined = min(-(-n_given // SMALL_BATCHES), SMALL_BATCH_BYTES // max(per_source * solve.batch, 1))
         return max(1, n_joined) * solve.batch
-    largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
+    most_bytes, most, wanted = BATCH_BYTES, BATCH_SOURCES, BATCHES
+    if columns is not None:
+        most_bytes, most, wanted = WIDE_BATCH_BYTES, WIDE_BATCH_SOURCES, WIDE_BATCHES
+    largest = min(most_bytes // max(per_source, 1), most)
     # Whatever is kept of a row, the solver computes the whole row.
     smallest = SMALL_BATCH_BYTES // max(row_bytes(traits), per_source, 1)
     # Each batch also writes what it has of each vertex: a small share of the rows that it solves.
     part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
     smallest = max(smallest, ROWS_A_PART * part_bytes // max(row_bytes(traits), 1))
-    return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
+    return max(1, min(largest, max(smallest, -(-n_sources // wanted))))
 
 
-def cut(traits: GraphTraits, sources: np.ndarray, solve: Solve, kept: KeptOfRow) -> list[np.ndarray]:
+def cut(
+    traits: GraphTraits,
+    sources: np.ndarray,
+    solve: Solve,
+    kept: KeptOfRow,
+    columns: int | Literal["auto"] | None = None,
+) -> list[np.ndarray]:
     """Return `sources` (S,) as batches of `batch_size`."""
-    size = batch_size(traits, len(sources), solve, kept)
+    size = batch_size(traits, len(sources), solve, kept, columns)
     return [sources[i : i + size] for i in range(0, len(sources), size)]
 
 
@@ -171,6 +199,10 @@ class Work:
             return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
         reduce_s = self.options.kept.reduce_s * self.traits.n_vertices
         return (source_s if is_shared else source_s / cores) + (write_s + reduce_s) / cores
+
+    def at_pace(self, pace: float) -> Work:
+        """Return this work with the `GraphTraits.pace` that was measured."""
+        return replace(self, traits=replace(self.traits, pace=pace))
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, SourceMetrics, metrics_column
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 
 #: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.
 _MEASURED = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -11,17 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.lazy import LazyModule
-from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.results import commits
 from sssp_pipeline.pipeline.results.commits import Commit
 from sssp_pipeline.pipeline.results.run_files import (
     AGAIN,
     COMMIT,
-    MERGED,
     METRICS_FILE,
     OURS,
     REPAIR,
-    TILES,
     UNFINISHED,
     WIDE,
     batch_file,
@@ -30,7 +26,7 @@ from sssp_pipeline.pipeline.results.run_files import (
 )
 from sssp_pipeline.storage import file_sums, files
 from sssp_pipeline.storage.file_sums import FileSum, StoredFile
-from sssp_pipeline.storage.records import record_bytes, record_content
+from sssp_pipeline.storage.records import record_content
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,8 +97,12 @@ class RunBatches:
         """Return the URL of the Parquet file of a batch."""
         return self.path(batch_file(batch))
 
+    def wide_names(self) -> list[str]:
+        """Return the files of a wide run of an earlier release, in order: each has all sources. Others have none."""
+        return sorted(name for name in self.sums if WIDE.fullmatch(name.rpartition("/")[2]))
+
     def batch_names(self, batch: int) -> list[str]:
-        """Return the name of the file of a batch; in the wide layout, of the files with all sources."""
+        """Return the name of the file of a batch, or `wide_names` if there are any."""
         return self.wide_names() or [batch_file(batch)]
 
     def stored_batch(self, batch: int) -> list[StoredFile]:
@@ -171,11 +171,6 @@ class RunBatches:
 
     def damaged_batches(self, n_batches: int) -> dict[int, tuple[str, str]]:
         """Return for each damaged batch the name of a file and what is wrong with it. All files are read whole."""
-        if (wide := self._merged()) is not None:
-            faults = file_sums.file_faults(self.url, wide, content=True)
-            if faults:
-                files.remove(self.path(MERGED))
-                wide = None
         run = commits.run_digest(self.identity or {})
         numbers = sorted(number for number in self.committed() if number < n_batches)
 
@@ -187,10 +182,9 @@ class RunBatches:
             if (commit.run, commit.batch) != (run, batch):
                 return commit_file(batch), "is of another run"
             for name, wanted in commit.files.items():
-                if wide is None or not TILES.fullmatch(name.rpartition("/")[2]):
-                    found = file_sums.fault_of(file_sums.sum_of(self.path(name)), wanted)
-                    if found is not None:
-                        return name, found
+                found = file_sums.fault_of(file_sums.sum_of(self.path(name)), wanted)
+                if found is not None:
+                    return name, found
             return None
 
         with ThreadPoolExecutor(_READERS) as readers:
@@ -235,46 +229,6 @@ class RunBatches:
         self.sums[name] = file_sums.write_summed(
             self.path(name), lambda file: file_sums.write_parquet(table, file, **options)
         )
-
-    # ---- the wide layout ----
-
-    def _merged(self) -> dict[str, FileSum] | None:
-        """Return the sums of the wide files of an unfinished run; None if they are not written."""
-        found = self.record(MERGED)
-        if found is None or "files" not in found:
-            return None
-        return {name: FileSum(*values) for name, values in found["files"].items()}
-
-    def merge(self, written: Iterable[tuple[int, str, FileSum]], progress: Progress) -> None:
-        """Write the wide files, then remove the tiles of the batches.
-
-        If the process is killed before all files are written, the tiles are still there and the next run writes the
-        files again. If it is killed later, the files stand for all tiles.
-
-        Parameters
-        ----------
-        written
-            Writes a file when it is asked for the next element: how many vertices are written, its name and its sum.
-        """
-        merged = self._merged()
-        if merged is None:
-            files.remove_files(self.path("distances"), self._named("distances", WIDE))
-            merged = {}
-            for done, name, of_file in written:
-                merged[f"distances/{name}"] = of_file
-                progress.advance(done, None, "vertices")
-            files.sync(self.url, merged)
-            files.write_atomic(self.path(MERGED), record_bytes({"files": merged}), synced=True)
-        self.sums |= merged
-        files.remove_files(self.path(UNFINISHED), self._named(UNFINISHED, TILES))
-
-    def wide_names(self) -> list[str]:
-        """Return the files that hold all sources of a run, in order; none if each batch has a file."""
-        return sorted(name for name in self.sums if WIDE.fullmatch(name.rpartition("/")[2]))
-
-    def _named(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
-        names = files.list_files(self.path(folder), deep=False)
-        return [name for name in names if pattern.fullmatch(name)]
 
     # ---- what readers of the folder see ----
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sssp_pipeline.base import csr
 from sssp_pipeline.base.errors import InputError, UnsolvableError
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.graph_store import units
 from sssp_pipeline.pipeline.results.run_files import REPAIR
 from sssp_pipeline.storage import files

@@ -10,7 +10,7 @@ import numpy as np
 
 from sssp_pipeline.base import csr, vertex_ids
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.progress import Progress, plural
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.kernels.contract import kept
 from sssp_pipeline.pipeline.graph_store import units
@@ -26,8 +26,6 @@ from sssp_pipeline.storage import files
 if TYPE_CHECKING:
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.kernels.contract.solver import Solution
-    from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-    from sssp_pipeline.pipeline.results.run_folder import RunFolder
     from sssp_pipeline.workflow.output import Output
 
 
@@ -46,19 +44,15 @@ class VertexDistances(RowOutput):
     def reads_facts(self) -> bool:
         return self.layout.reads_facts
 
-    def id_bytes(self, n_vertices: int, n_sources: int) -> int:
-        return self.layout.id_bytes(self.n_columns(n_vertices), n_sources, rising=self.n_targets is None)
+    def id_bytes(self, n_vertices: int, n_sources: int, n_files: int) -> int:
+        is_rising = self.n_targets is None
+        return self.layout.id_bytes(self.n_columns(n_vertices), n_sources, n_files, rising=is_rising)
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         self.layout.write(handle, sources, solution, ids)
 
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
         return self.layout.read(stored, places, ids, dtype)
-
-    def finish(
-        self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
-    ) -> None:
-        self.layout.finish(folder, batches, stored, progress)
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
         exact = true.distances[0]
@@ -72,7 +66,7 @@ class VertexDistances(RowOutput):
         return distance_fault(source, vertex, found, wanted, self.form.scale)
 
     def query(self, url: str) -> str:
-        return self.layout.query.format(parquet_files(url, "distances/*.parquet"))
+        return self.layout.query.format(parquet_files(url, self.layout.files))
 
 
 class AllDistances(VertexDistances):

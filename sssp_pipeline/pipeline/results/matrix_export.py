@@ -1,22 +1,25 @@
 """The distances of a finished run as one file or Zarr group: a matrix with a row for each source, in their order.
 
 The matrix is read and written in blocks of some sources, so it may be larger than memory. Its columns are the vertices,
-or the targets in the order in which the workflow names them.
+or the targets in the order in which the workflow names them. Answers, and distances to reached vertices only, are no
+matrix: they become a table with the rows that the run has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
 from sssp_pipeline.pipeline.results.exports.file_format import FileFormat, format_of
+from sssp_pipeline.pipeline.results.exports.matrix import Matrix
 from sssp_pipeline.pipeline.results.exports.npy_matrix import write_npy
 from sssp_pipeline.pipeline.results.exports.omx_matrix import write_omx
 from sssp_pipeline.pipeline.results.exports.tables import TABLE_FORMATS
@@ -24,9 +27,8 @@ from sssp_pipeline.pipeline.results.exports.zarr_matrix import write_zarr
 from sssp_pipeline.pipeline.results.layouts.layout import Block
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.stored import StoredResults
-from sssp_pipeline.storage import files
 
-#: The formats that have numbers only. `write_zarr` describes the arguments of their writers.
+#: The formats that have numbers only. Their writers take the URL and a `Matrix`.
 ARRAY_FORMATS = (
     FileFormat((".npy",), write_npy),
     FileFormat((".zarr",), write_zarr),
@@ -47,7 +49,7 @@ def export_matrix(
     unreached: float | None = None,
     progress: Progress = Quiet(),  # noqa: B008
 ) -> None:
-    """Write the distances of the finished run in `folder` to the file `url`.
+    """Write the distances or the answers of the finished run in `folder` to the file `url`.
 
     Parameters
     ----------
@@ -65,17 +67,20 @@ def export_matrix(
     Raises
     ------
     InputError
-        The run is not finished or has no distances, the options contradict each other, `url` exists, a file of the
+        The run is not finished or has metrics only, the options contradict each other, `url` exists, a file of the
         run is damaged, `unreached` is the distance of a path or does not fit the type of the distances, or an array of
         integers has a pair without a path and `unreached` is None. Or a package for the format is missing.
     """
     record = folder.read_run()
     stored = StoredResults(folder, record)
     if not stored.output.is_matrix:
-        raise InputError(
-            f"`{files.redacted(folder.url)}` holds no matrix of distances",
-            hint="run it with `output.distances: full`",
-        )
+        if sparse or unreached is not None or tuple(columns) != COLUMNS:
+            raise InputError(
+                f"`columns`, `sparse` and `unreached` go with a matrix, and `{stored.url}` holds none",
+                hint="leave them out: the file has the columns and rows of the run",
+            )
+        _export_rows(stored, url)
+        return
     chosen = format_of(url, (*TABLE_FORMATS, *ARRAY_FORMATS))
     is_array = chosen in ARRAY_FORMATS
     if is_array and (sparse or tuple(columns) != COLUMNS):
@@ -98,11 +103,24 @@ def export_matrix(
     blocks = _blocks(stored, record["sources"], progress)
     if is_array:
         numbers = ((block.sources, block.vertices, _numbers(block, unreached, dtype)) for block in blocks)
-        chosen.write(url, numbers, (record["sources"], stored.n_columns), dtype, unreached)
+        chosen.write(url, Matrix(numbers, (record["sources"], stored.n_columns), dtype, unreached))
         return
     types = stored.sources.type, stored.vertex_type, pa.from_numpy_dtype(dtype)
     schema = pa.schema(list(zip(columns, types, strict=True)))
     chosen.write(url, (_table(block, schema, sparse, unreached, dtype) for block in blocks), schema)
+
+
+def _export_rows(stored: StoredResults, url: str) -> None:
+    """Write the rows of a run without a matrix."""
+    if not stored.output.has_files:
+        raise InputError(
+            f"`{stored.url}` holds metrics only, in `metrics.parquet`",
+            hint="run it with `output.distances: full`, `reached`, `reduced` or `nearest`",
+        )
+    chosen = format_of(url, TABLE_FORMATS)
+    tables = stored.all_tables()
+    first = next(tables)
+    chosen.write(url, chain([first], tables), first.schema)
 
 
 def _with_null(block: Block, unreached: float | None) -> Block:

@@ -27,7 +27,7 @@ class MetricsAlone(RowOutput):
     name = "none"
     has_files = False
     shows_overall = True
-    without_distances = "metrics alone, no distances", "run it with `output.distances: full`"
+    without_distances = "metrics only, no distances", "run it with `output.distances: full`"
     judged = "reach, largest and mean distance"
 
     @classmethod
@@ -56,7 +56,7 @@ class MetricsAlone(RowOutput):
         return None
 
     def facts(self) -> Iterator[tuple[str, Any]]:
-        yield "targets", "none: metrics alone"
+        yield "targets", "none: metrics only"
 
     def query(self, url: str) -> str:
         return f"SELECT source, reached, max_distance, mean_distance FROM {parquet_files(url, METRICS_FILE)}"

@@ -17,6 +17,7 @@ import numpy as np
 
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.shown import parquet_files
+from sssp_pipeline.pipeline.results import run_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts import LAYOUTS
 from sssp_pipeline.pipeline.results.layouts.layout import DistanceLayout, Files, StoredRows
@@ -151,9 +152,9 @@ class RowOutput(ABC):
         """Return the bytes of a stored row in memory."""
         return self.n_columns(n_vertices) * self.form.dtype(weight_dtype).itemsize
 
-    def id_bytes(self, n_vertices: int, n_sources: int) -> int:
+    def id_bytes(self, n_vertices: int, n_sources: int, n_files: int) -> int:
         """Return about how many bytes the ids of vertices take in storage."""
-        del n_vertices, n_sources
+        del n_vertices, n_sources, n_files
         return 0
 
     def held_bytes(self, n_vertices: int) -> int:
@@ -174,14 +175,14 @@ class RowOutput(ABC):
     def for_verifying(self, stored: Files, ids: VertexIds, read_input: Callable[[str], np.ndarray]) -> Self:
         """Return this output with its input, from `read_input` if the input stays after the run.
 
-        If not, `stored` has what `verify` needs: the file of the first batch; in the wide layout, all files.
+        If not, `stored` has what `verify` needs: the files of the first batch.
         """
         del stored, ids
         return self.for_solving(read_input)
 
     def batch_file(self, batch: int) -> str | None:
         """Return the path, below the run folder, of what is stored of a batch; None if a batch has no file."""
-        return self.layout.batch_file(batch) if self.has_files else None
+        return run_files.batch_file(batch) if self.has_files else None
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         """Write what is stored of the rows of `sources` (S,) to `handle`, if a batch has a file."""
@@ -193,7 +194,7 @@ class RowOutput(ABC):
         Parameters
         ----------
         stored
-            The file of a batch; or in the wide layout, the files that hold all sources of a run.
+            The files of a batch, as `RunBatches.stored_batch` returns them.
         dtype
             The type of the weights.
         """

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels.contract.solver import metrics_column
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.graph_store.units import LARGEST
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import RowOutput

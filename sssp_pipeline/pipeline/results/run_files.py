@@ -3,15 +3,14 @@
 ```
 <run>/run.json                       written last
 <run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
-<run>/distances/wide-*.parquet       in the wide layout, written when all batches are there (`layouts/wide.py`)
+<run>/distances/wide-*.parquet       only of earlier releases, in the wide layout (`layouts/wide.py`)
 <run>/metrics.parquet                one row for each source
 <run>/snapped.parquet                one row for each point that stands for a source or a target
 <run>/vertices.parquet               one row for each vertex, of a run that has numbers over all sources
 <run>/report.html
 <run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
 <run>/_run/                          only while the run is unfinished: its identity, its starts, its targets, a
-                                     commit for each batch; in the wide layout the rows of the batches, and
-                                     whether the wide files are written; what the batches have of each vertex
+                                     commit for each batch, and what the batches have of each vertex
 <run>/_lease/                        only in an object store: names the process that is writing to the folder
 ```
 
@@ -40,19 +39,17 @@ UNFINISHED = "_run"
 IDENTITY = f"{UNFINISHED}/identity.json"
 STARTED = f"{UNFINISHED}/started.json"
 TARGETS = f"{UNFINISHED}/targets.u32"
-MERGED = f"{UNFINISHED}/merged.json"
 #: The input of the output (`RowOutput.words`), if it stays after the run. If not, it is in `TARGETS`.
 OUTPUT_INPUT = "_output.u32"
-#: The names of the files of batches, and of wide files, in their folders.
+#: The names of the files of batches, and of the wide files of earlier releases, in their folders.
 BATCH = re.compile(r"batch-(\d{5,})\.parquet")
-TILES = re.compile(r"batch-(\d{5,})\.tiles")
 COMMIT = re.compile(r"batch-(\d{5,})\.commit")
 WIDE = re.compile(r"wide-\d{5,}\.parquet")
-#: Every path below the folder that a run may write.
+#: Every path below the folder that a run may write; earlier releases wrote `merged.json` and tiles.
 OURS = re.compile(
     rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_INPUT)}"
     rf"|distances/({BATCH.pattern}|{WIDE.pattern})"
-    rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|{TILES.pattern}|vertices-\d{{5,}}\.u64)"
+    rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|batch-\d{{5,}}\.tiles|vertices-\d{{5,}}\.u64)"
     rf"|((distances|_run)/)?{re.escape(TEMP_PREFIX)}.*"
 )
 
@@ -60,11 +57,6 @@ OURS = re.compile(
 def batch_file(batch: int) -> str:
     """Return the path, below the run folder, of the Parquet file of a batch."""
     return f"distances/batch-{batch:05d}.parquet"
-
-
-def tiles_file(batch: int) -> str:
-    """Return the path, below the run folder, of the rows of a batch until wide files are written of them."""
-    return f"_run/batch-{batch:05d}.tiles"
 
 
 def part_file(batch: int) -> str:

@@ -75,8 +75,9 @@ class RunFolder(RunBatches):
         is_finished = files.exists(self.path(RUN_FILE))
         if is_finished:
             stored = self.read_run()["identity"]
-            # Files of an earlier release stay as they are.
-            identity = {**identity, WRITER: stored.get(WRITER)}
+            if stored.get(WRITER) != identity.get(WRITER):
+                # Files of an earlier release stay as they are, and it may have cut other batches.
+                identity = {**identity, **{key: stored.get(key) for key in (WRITER, "batch")}}
         else:
             stored = self._begun(identity)
         self.identity = identity
@@ -87,7 +88,7 @@ class RunFolder(RunBatches):
             # No batch of the other run is done, or its removal was interrupted: its files must not count for this run.
             self.remove()
             self.write_identity()
-        elif differ == [WRITER]:
+        elif differ in ([WRITER], ["batch", WRITER]):
             raise self._of_another_release()
         elif differ:
             raise self._of_another_run(f": it differs in {', '.join(differ)}")

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base.vertex_ids import NamedPoints, VertexIds
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 
 
 def points_table(columns: dict[str, Any], *, has_whole_ids: bool) -> pa.Table:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import VertexIds, listed
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results import snapped
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.layouts.layout import Block, FilesOfSources, StoredRow
@@ -147,14 +147,8 @@ class StoredResults:
             holds, hint = refusal
             raise InputError(f"`{self.url}` holds {holds}", hint=hint)
         wanted = self.wanted(sources)
-        kind, form = self.vertex_type, self.output.form
-        of_vertices = None if vertices is None else self.typed(vertices, kind)
-        columns = [
-            ("source", self.sources.type),
-            ("vertex", kind),
-            ("distance", pa.from_numpy_dtype(self.dtype)),
-        ]
-        schema = pa.schema([*columns, ("predecessor", kind)] if form.predecessors else columns)
+        of_vertices = None if vertices is None else self.typed(vertices, self.vertex_type)
+        schema = self._schema
         parts = (rows.cast(schema) for rows in self.tables(wanted, of_vertices))
         table = pa.concat_tables([schema.empty_table(), *parts])
         if of_vertices is not None and len(wanted) and self.output.is_matrix:
@@ -167,19 +161,39 @@ class StoredResults:
                 )
         return table
 
+    @property
+    def _schema(self) -> pa.Schema:
+        """The columns of tables of distances."""
+        kind = self.vertex_type
+        columns = [
+            ("source", self.sources.type),
+            ("vertex", kind),
+            ("distance", pa.from_numpy_dtype(self.dtype)),
+        ]
+        return pa.schema([*columns, ("predecessor", kind)] if self.output.form.predecessors else columns)
+
     def answers(self, sources: Any) -> pa.Table:
         """Return the answers of some sources, as `StoredRun.answers` describes them."""
         if not self.output.has_answers:
             raise InputError(
                 f"`{self.url}` holds no answers", hint="`.distances()` or `.metrics` have what it holds"
             )
-        wanted = self.wanted(sources)
-        parts = []
+        return pa.concat_tables(self._tables_of_answers(self.wanted(sources)))
+
+    def _tables_of_answers(self, wanted: pa.Array) -> Iterator[pa.Table]:
         for stored in [each.stored for each in self._files_with(wanted)] or [self.folder.stored_batch(0)]:
             with opened(*stored) as file:
                 rows = file.read(use_threads=False)
-            parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
-        return pa.concat_tables(parts)
+            yield rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted))
+
+    def all_tables(self) -> Iterator[pa.Table]:
+        """Yield the answers or the distances of all sources, at least one table, in the order of the run."""
+        if self.output.has_answers:
+            yield from self._tables_of_answers(self.sources)
+            return
+        yield self._schema.empty_table()
+        for rows in self.tables(self.sources):
+            yield rows.cast(self._schema)
 
     def per_vertex(self) -> pa.Table:
         """Return `vertices.parquet`, as `StoredRun.per_vertex` describes it."""
@@ -196,7 +210,8 @@ class StoredResults:
     ) -> Iterator[pa.Table]:
         """Yield the stored rows of some sources and vertices, as `DistanceLayout.tables` does for some files."""
         for each in self._files_with(sources):
-            yield from self.output.layout.tables(each.stored, sources, vertices, columns)
+            there = each.sources.filter(pc.is_in(each.sources, value_set=sources))
+            yield from self.output.layout.tables(each.stored, there, vertices, columns)
 
     # ---- rows ----
 
@@ -234,7 +249,7 @@ class StoredResults:
     def _files_with(self, wanted: pa.Array | None) -> Iterator[FilesOfSources]:
         """Yield the files that hold some of the `wanted` sources, in the order of the run; None means all sources."""
         sources, batch = self.sources, self.metrics["batch"].to_numpy()
-        if self.output.layout.has_all_sources:
+        if self.folder.wide_names():
             batch = np.zeros(len(batch), np.int64)
         for number in np.unique(batch if wanted is None else batch[_is_in(sources, wanted)]).tolist():
             first, end = np.searchsorted(batch, [number, number + 1]).tolist()

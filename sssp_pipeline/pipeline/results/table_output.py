@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base import csr, vertex_ids
 from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.kernels.answers import nearest
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.layouts.layout import Files, StoredRows
 from sssp_pipeline.pipeline.results.outputs import Chooser, RowOutput

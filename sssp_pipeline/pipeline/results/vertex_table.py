@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base.csr import NO_VERTEX, GraphTraits
 from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.vertex_ids import NamedPoints
 from sssp_pipeline.kernels.contract import over_sources
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE, part_file
 from sssp_pipeline.storage import files

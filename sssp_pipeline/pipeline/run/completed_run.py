@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -18,18 +18,17 @@ from sssp_pipeline.pipeline.graph_store.stores import in_use
 from sssp_pipeline.pipeline.results.graph_of_run import graph_of_run
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
-from sssp_pipeline.pipeline.results.report.page import render_report
-from sssp_pipeline.pipeline.results.report.sample import read_sample
 from sssp_pipeline.pipeline.results.run_files import AGAIN, METRICS_FILE, OVERWRITE, REPORT_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.results.stored import StoredResults
 from sssp_pipeline.pipeline.run.repair import noted_damage
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
-from sssp_pipeline.pipeline.verification.stage import Verdict, Verifying
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.cluster import Cluster
+
+if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.verification.stage import Verdict
 
 
 def verify_run(
@@ -96,6 +95,8 @@ def _verdict_on(
     progress: Progress,
 ) -> Verdict:
     """Return the verdict of the workers of `source` on a finished run. Raises the errors of `verify_on`."""
+    from sssp_pipeline.pipeline.verification.stage import Verifying
+
     output, metrics = recorded_output(record), folder.read_metrics()
     if (points := folder.named_ids(stored.ids, record["identity"]).source_points) is not None:
         sources = points.vertices
@@ -133,6 +134,11 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
 def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *, report: bool) -> None:
     """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
     if report:
+        # Not at the top: a run imports this module before it solves.
+        from sssp_pipeline.pipeline.results.report.page import render_report
+        from sssp_pipeline.pipeline.results.report.sample import read_sample
+        from sssp_pipeline.pipeline.results.stored import StoredResults
+
         results = StoredResults(folder, record)
         page = render_report(record, results.metrics, read_sample(results, record, stored))
         files.write_atomic(folder.path(REPORT_FILE), page.encode())

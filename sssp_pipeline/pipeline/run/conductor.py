@@ -16,7 +16,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sssp_pipeline.base.errors import InputError, PathTooLongError, ScaledTooLongError
+from sssp_pipeline.base.errors import (
+    DiskFullError,
+    InputError,
+    PathTooLongError,
+    ScaledTooLongError,
+    StoreUnavailableError,
+)
 from sssp_pipeline.base.progress import Progress, StartUp
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_newest
 from sssp_pipeline.pipeline.graph_store.stores import in_use
@@ -119,10 +125,20 @@ def run_each(
                 progress.say(f"weight {number} of {len(weights)}: {name}", "weight", weight=name)
             is_last = number == len(weights)
             stages = _Stages(one, graphs, cluster, is_last, may_ingest, finish, timings, start_up, progress)
-            with naming_weight(name):
+            with naming_weight(name), _saying_what_is_kept():
                 done[name] = stages.do(overwrite)
             start_up, timings = StartUp(), _Timings()
     return done
+
+
+@contextmanager
+def _saying_what_is_kept() -> Iterator[None]:
+    """Add to the hint of an error of the storage that committed batches are kept."""
+    try:
+        yield
+    except (DiskFullError, StoreUnavailableError) as error:
+        error.hint = f"{error.hint}: what is committed is kept"
+        raise
 
 
 def _check_no_run(path: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+import numpy as np
+
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.progress import Progress
@@ -17,11 +19,11 @@ from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run.hierarchy_stage import (
     is_free,
     make_hierarchy,
-    pace_for,
     why_not_for,
     why_not_wanted,
 )
 from sssp_pipeline.pipeline.run.hierarchy_steps import make_in_memory
+from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import is_held
 from sssp_pipeline.workflow.models import Solve
@@ -33,6 +35,7 @@ _making = threading.Lock()
 def prepare_call(
     graph: CsrGraph,
     stored: StoredGraph | None,
+    sources: np.ndarray,
     solve: Solve,
     work: Work,
     machine: Machine,
@@ -44,6 +47,8 @@ def prepare_call(
     ----------
     graph, stored
         The graph, and where it is stored, if it is. If its store cannot be written now, the hierarchy stays in memory.
+    sources
+        (S,) some are searched, to learn how long a search takes.
     solve, work, machine, progress
         As for `hierarchy_stage.prepare`.
 
@@ -63,9 +68,11 @@ def prepare_call(
         return graph.traits, reason
     with _making:
         traits = replace(graph.traits, hierarchy=shared.known_traits(graph))
-        pace = pace_for(lambda: graph, traits, solve, work, machine)
+        searches = Searches(lambda: graph, work.options, [sources])
+        measured = None if has_hierarchy(traits) else pace_of_run(searches, solve, work, machine)
+        pace = 1.0 if measured is None else measured.pace
         hint = "leave out `hierarchy=True`" if solve.hierarchy == "build" else ANOTHER_SOLVER
-        why_not = why_not_for(solve, work, machine, pace, hint)
+        why_not = why_not_for(solve, work.at_pace(pace), machine, hint)
         try:
             if not has_hierarchy(traits) and (reason := why_not(traits)) is None:
                 if stored is not None and _can_be_kept(stored, progress):

@@ -18,11 +18,11 @@ from sssp_pipeline.base.error_text import Text
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
-from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
+from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -40,9 +40,6 @@ from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Solve
 from sssp_pipeline.workflow.weights import naming_weight
 
-#: A run of at least this many expected seconds measures the pace of searches, with up to this many sources. With a
-#: cutoff a shorter one does too, since a forecast does not know how far a search goes.
-_LONG_S, _PROBED = 10.0, 8
 #: The hint of a run whose hierarchy cannot be made.
 _LEAVE_IT = "set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out `--hierarchy`"
 
@@ -106,7 +103,10 @@ class _Making:
         with HierarchyWriter(self._stored.store) as writer:
             if key in self._record.edges:  # maybe of a graph with other weights
                 self._note_edges(key, self._record.edges[key])
-            completion, reason = self._completion(graph, key, writer)
+            with compiling_ahead(graph) as stop:
+                completion, reason = self._completion(graph, key, writer)
+                if completion is None or self._is_there:
+                    stop()
             if completion is not None and not self._is_there and (reason := self._reason()) is None:
                 self._progress.stage(f"hierarchy: weights of {completion.n_arcs:,} arcs")
                 made = customize(completion, graph)
@@ -211,7 +211,7 @@ def prepare(
     stored, solve
         The graph, and the section of the workflow.
     work
-        What is left of the run.
+        What is left of the run. The pace of its traits is kept.
     machine
         Where the run solves. The hierarchy is made by this process.
     progress
@@ -231,17 +231,17 @@ def prepare(
         are both `auto`.
     """
     if (reason := why_not_wanted(solve)) is not None:
-        return stored.manifest.traits, reason
+        return work.traits, reason
+    pace = work.traits.pace
     if solve.hierarchy == "auto" and solve.solver != "auto":
         try:
             files.check_writable(stored.store)
         except InputError as error:
             progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
-            return known_traits(stored), None
+            return replace(known_traits(stored), pace=pace), None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
-    pace = pace_for(stored.graph, traits, solve, work, machine)
     try:
-        traits, reason = make_hierarchy(stored, why_not_for(solve, work, machine, pace), progress)
+        traits, reason = make_hierarchy(stored, why_not_for(solve, work, machine), progress)
         return replace(traits, pace=pace), reason
     except SsspError as error:
         if not is_free(solve):
@@ -261,11 +261,10 @@ def planned(
         The record of the store is damaged; or as `prepare`.
     """
     if (reason := why_not_wanted(solve)) is not None:
-        return stored.manifest.traits, reason
-    pace = pace_for(stored.graph, known_traits(stored), solve, work, machine)
-    making = _Making(stored, why_not_for(solve, work, machine, pace), progress, lambda: None)
+        return work.traits, reason
+    making = _Making(stored, why_not_for(solve, work, machine), progress, lambda: None)
     traits, reason = making.counted_traits()
-    return replace(traits, pace=pace), reason
+    return replace(traits, pace=work.traits.pace), reason
 
 
 def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> None:
@@ -290,30 +289,7 @@ def is_free(solve: Solve) -> bool:
     return (solve.hierarchy, solve.solver) == ("auto", "auto")
 
 
-def pace_for(
-    loaded: Callable[[], CsrGraph], traits: GraphTraits, solve: Solve, work: Work, machine: Machine
-) -> float:
-    """Return `GraphTraits.pace`, which is measured if a long run on the CPU may make a hierarchy, or else 1.
-
-    `loaded` returns the graph, and `traits` are what is known of it.
-    """
-    if not is_free(solve) or has_hierarchy(traits) or machine.gpu_free_bytes is not None:
-        return 1.0
-    solver = SOLVERS["delta-stepping"]
-    expected = solver.forecast(traits, 1).source_s
-    least_s = _LONG_S if work.options.cutoff is None else hierarchy.LEAST_S
-    if work.n_sources * expected < least_s or solver.supports(traits, work.options) is not None:
-        return 1.0
-    graph, n_probed = loaded(), max(1, min(_PROBED, work.n_sources // 16))
-    sources = np.random.default_rng(0).integers(0, graph.n_vertices, 1 + n_probed, np.uint32)
-    options = SolveOptions(cutoff=work.options.cutoff, kept=Nothing())
-    metrics = solver.solve(graph, sources, options).metrics
-    return (
-        float(np.mean([m.solve_s for m in metrics[1:]])) / expected
-    )  # the first one loads the compiled solver
-
-
-def why_not_for(solve: Solve, work: Work, machine: Machine, pace: float, hint: str = _LEAVE_IT) -> WhyNot:
+def why_not_for(solve: Solve, work: Work, machine: Machine, hint: str = _LEAVE_IT) -> WhyNot:
     """Return a function that goes on if the run is expected to gain, or if a hierarchy is asked for.
 
     If one is asked for and there can be none, the function raises `InputError` with this `hint`.
@@ -322,7 +298,7 @@ def why_not_for(solve: Solve, work: Work, machine: Machine, pace: float, hint: s
         return _required(work.options, hint)
 
     def why_not(traits: GraphTraits) -> str | None:
-        at_pace = replace(work, traits=replace(traits, pace=pace))
+        at_pace = replace(work, traits=replace(traits, pace=work.traits.pace))
         return hierarchy.why_not(at_pace, machine, free_memory_bytes())
 
     return why_not

@@ -10,23 +10,22 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from sssp_pipeline.base.compile_notice import COMPILING, on_first_compilation
 from sssp_pipeline.base.progress import Progress, plural
-from sssp_pipeline.kernels.contract.compile_notice import on_first_compilation
 from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.ingest.into_store import ingest
-from sssp_pipeline.pipeline.ingest.tasks.edge_reader import IngestWorkers
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.durability import syncing
 from sssp_pipeline.workflow.models import Workflow
 
 if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.ingest.tasks.edge_reader import IngestWorkers
     from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 
 
 def compile_notice(progress: Progress) -> AbstractContextManager[None]:
     """Report compilation of kernels during the block through `progress`."""
-    line = "compiling, once: later runs find the compiled kernels"
-    return on_first_compilation(lambda: progress.say(line, "compiling"))
+    return on_first_compilation(lambda: progress.say(COMPILING, "compiling"))
 
 
 def ingest_all(

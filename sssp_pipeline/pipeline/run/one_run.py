@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Level, Progress, StartUp, plural
@@ -20,12 +21,15 @@ from sssp_pipeline.pipeline.results.overall import overall_facts, overall_number
 from sssp_pipeline.pipeline.results.run_files import SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
+from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
 from sssp_pipeline.pipeline.run.repair import is_whole
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
-from sssp_pipeline.pipeline.verification.stage import Verifying
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
+
+if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.verification.stage import Verifying
 
 #: The facts of a graph that run.json has.
 _GRAPH_FACTS = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "cleaning", "reading"}
@@ -71,7 +75,13 @@ class OneRun:
             self.workflow.solve.retries,
             self.progress,
         )
-        self._verifying = Verifying(*self._of_stages, self.verify)
+
+    @cached_property
+    def _verifying(self) -> Verifying:
+        # Not at the top: a run that is not verified does not need it.
+        from sssp_pipeline.pipeline.verification.stage import Verifying
+
+        return Verifying(*self._of_stages, self.verify)
 
     def finished_record(self) -> dict[str, Any] | None:
         """Return the content of run.json if the run was finished before. Damaged files are written again.
@@ -126,6 +136,8 @@ class OneRun:
         solve, machine, kept = self.workflow.solve, source.machine, self._output.kept
         left = [self._batches[number] for number in missing]
         work = work_of(self.stored.manifest.traits, left, solve, kept)
+        if (pace := pace_of_run(Searches.of_run(self.stored, solve, left), solve, work, machine)) is not None:
+            work = work.at_pace(pace.pace)
         traits, no_hierarchy = prepare(self.stored, solve, work, machine, self.progress)
         plan = make_plan(traits, self._batches, solve, self._output, machine, no_hierarchy)
         why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
@@ -136,6 +148,10 @@ class OneRun:
             "solver_reason",
             level="detail",
         )
+        if self._output.layout.has_columns and total > 1:
+            most = len(self._batches[0])
+            line = f"{total:,} files with up to {plural(most, 'source')} as columns: join them by `vertex`"
+            self.progress.say(line, "columns", files=total, columns=most)
         least_bytes = 0 if self.verify == "off" else self._verifying.task_bytes
         stage = Solving(
             *self._of_stages, self.workflow, missing, plan, self.still_ours, self.start_up, least_bytes

@@ -13,18 +13,21 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
-from sssp_pipeline.pipeline.planning.machine import this_machine
+from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
 from sssp_pipeline.pipeline.planning.selection import select
 from sssp_pipeline.pipeline.planning.work import Work, solve_options, work_of
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
 from sssp_pipeline.pipeline.run.graphs import Graphs
 from sssp_pipeline.pipeline.run.hierarchy_stage import planned
-from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run
+from sssp_pipeline.workflow.models import Solve, Workflow
 from sssp_pipeline.workflow.weights import naming_weight
 
 #: A solver whose expected time is more than this multiple of the best measured time is not measured.
 _MAX_RATIO = 10
+#: Seconds of the searches that show the pace.
+_PROBE_S = 0.2
 
 
 def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
@@ -64,6 +67,8 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
     selected = select(workflow, stored, progress)
     batches, output, solve, machine = selected.batches, selected.output, workflow.solve, this_machine()
     work = work_of(stored.manifest.traits, batches, solve, output.kept)
+    pace = _pace(stored, solve, work, machine, batches, probe)
+    work = work if pace is None else work.at_pace(pace.pace)
     known, no_hierarchy = planned(stored, solve, work, machine, progress)
     plan = make_plan(known, batches, solve, output, machine, no_hierarchy)
     traits = stored.manifest.traits
@@ -82,12 +87,24 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
         "batch_bytes": plan.batch_bytes,
         "written_bytes": plan.written_bytes,
         "expected_s": plan.expected_s,
+        "measured": asdict(pace) if pace else None,
         "gpu": asdict(plan.gpu) if plan.gpu else None,
     }
     if probe and plan.batches:
         progress.stage("probe")
         facts |= _probed(workflow, stored, plan, probe)
     return facts
+
+
+def _pace(
+    stored: StoredGraph, solve: Solve, work: Work, machine: Machine, batches: list[np.ndarray], probe: int
+) -> Pace | None:
+    """Return the pace that a run would measure; with a `probe`, one that is measured in any case."""
+    searches = Searches.of_run(stored, solve, batches)
+    pace = pace_of_run(searches, solve, work, machine)
+    if pace is None and probe:
+        pace = measured_pace(searches, solve, work, machine, _PROBE_S)
+    return pace
 
 
 def _hierarchy_facts(work: Work) -> dict[str, Any]:

@@ -15,6 +15,11 @@ from sssp_pipeline.base.lazy import leave_out_optional_packages
 
 leave_out_optional_packages()
 
+from sssp_pipeline.base.numba_cache import load_numba
+
+load_numba()
+
+import sssp_pipeline.base.numba_files
 import sssp_pipeline.pipeline.solving.solve_task
 import sssp_pipeline.pipeline.solving.workers.dask_workers
 import sssp_pipeline.pipeline.solving.workers.local_cluster

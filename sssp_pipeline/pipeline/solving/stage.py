@@ -14,6 +14,7 @@ from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.progress import StartUp, in_bytes, plural, shortened
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
+from sssp_pipeline.pipeline.planning.choice import seconds_text
 from sssp_pipeline.pipeline.planning.machine import versions
 from sssp_pipeline.pipeline.planning.plan import RunPlan
 from sssp_pipeline.pipeline.planning.work import solve_options
@@ -25,6 +26,9 @@ from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSour
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
+
+#: A run is late if it is expected to take this multiple of what the plan expected, and these seconds.
+_LATE_TIMES, _LATE_S = 2.0, 10.0
 
 
 @dataclass
@@ -57,6 +61,8 @@ class Solving(TaskStage):
         self._n_solved = 0
         #: Sources that are not in a task yet.
         self._n_left = sum(len(self.batches[number]) for number in self.missing)
+        self._n_missing = self._n_left
+        self._is_late = False
         # The longest first, so that no worker waits at the end for a long batch that began late.
         self._waiting = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
         self._on_gpu = solver_named(self.plan.solver).device == "gpu"
@@ -216,6 +222,18 @@ class Solving(TaskStage):
         if (change := trials.learn(task.solver, task.source_s, task.n_sources)) is not None:
             self.progress.say(change, "solver", solver=trials.solver)
             solved.solver, solved.reason = trials.solver, trials.reason
+        self._report_late()
+
+    def _report_late(self) -> None:
+        """Report it once if what is left takes far longer than the plan expected of it."""
+        n_open = self._n_missing - self._n_solved
+        left_s = self._trials.left_s(n_open)
+        planned_s = self.plan.expected_s * n_open / self.plan.work.n_sources
+        if self._is_late or left_s <= max(_LATE_TIMES * planned_s, _LATE_S):
+            return
+        self._is_late = True
+        line = f"about {seconds_text(left_s)} left, where the plan expected {seconds_text(planned_s)}"
+        self.progress.say(f"slower than planned: {line}", "late", left_s=left_s, planned_s=planned_s)
 
     def _check_committed(self, failed: dict[int, str]) -> None:
         """Raise `SsspError` if batches that have `failed` are not committed."""

@@ -1,12 +1,15 @@
 """Trials: the first calls of a run measure the solvers that may be the fastest. The fastest solver gets the rest.
 
+A measured search on the CPU also corrects the forecasts of the other searches there. A graph that slows one of them
+slows all of them. A sweep over a hierarchy has a forecast of its own.
+
 All solvers give the same distances, so the batches of a trial are kept. A trial that takes longer than the best solver
 is stopped, and its batches are solved later.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sssp_pipeline.kernels import SOLVERS
@@ -74,6 +77,8 @@ class Trials:
     def __init__(self, plan: RunPlan, batches_per_call: int) -> None:
         self.solver, self.reason = plan.solver, plan.solver_reason
         self._plan, self._batches_per_call = plan, batches_per_call
+        #: The pace is that of the last call of `solver`.
+        self._traits = plan.work.traits
         self._rivals = list(plan.others)
         #: Seconds per source in a full call, for each measured solver.
         self._measured_s: dict[str, float] = {}
@@ -112,6 +117,9 @@ class Trials:
         self.end(solver)
         of_full = self._expected_s(solver, self._n_full) / self._expected_s(solver, n_sources)
         self._measured_s[solver] = source_s * of_full
+        if solver == self.solver and SOLVERS[solver].device == "cpu" and not SOLVERS[solver].uses_hierarchy:
+            times = source_s / self._expected_s(solver, n_sources)
+            self._traits = replace(self._traits, pace=self._traits.pace * times)
         best = min(self._measured_s, key=self._measured_s.__getitem__)
         now_s, then_s = self._measured_s.get(self.solver), self._measured_s[best]
         if now_s is None or then_s > _TAKE_OVER_SHARE * now_s:
@@ -120,6 +128,11 @@ class Trials:
         self.solver = best
         self.reason += f"; {change}"
         return change
+
+    def left_s(self, n_left: int) -> float:
+        """Return the seconds expected for `n_left` sources: as the solver was measured, or else by its forecast."""
+        source_s = self._measured_s.get(self.solver, self._expected_s(self.solver, self._n_full))
+        return n_left * self._wall_s(source_s)
 
     def _first_batches(self, n_left: int) -> int:
         """Return the number of batches of the first call."""
@@ -151,11 +164,12 @@ class Trials:
             if SOLVERS[rival].device == "cpu":  # it cannot be stopped within a source
                 n_sources = n_batches * self._plan.work.batch
                 limit_s = max(limit_s, n_sources * self._expected_s(rival, n_sources))
-            wasted_s = limit_s * self._wall_s(best_s) / best_s + _LOAD_S[SOLVERS[rival].device]
+            start_s = _LOAD_S[SOLVERS[rival].device] + SOLVERS[rival].forecast(self._traits, 1).start_s
+            wasted_s = limit_s * self._wall_s(best_s) / best_s + start_s
             if limit_s <= most_s and at_best_s > _MIN_GAIN * wasted_s:
                 self._under_way = rival
                 n_sources = n_batches * self._plan.work.batch
-                forecast = SOLVERS[rival].forecast(self._plan.work.traits, n_sources)
+                forecast = SOLVERS[rival].forecast(self._traits, n_sources)
                 in_search = min(forecast.at_once, forecast.most_in_search)
                 return Call(rival, n_batches, _SLACK * limit_s / -(-n_sources // in_search))
         return None
@@ -180,11 +194,11 @@ class Trials:
         return min(self._batches_per_call * self._plan.work.batch, self._plan.work.n_sources)
 
     def _expected_s(self, solver: str, n_sources: int) -> float:
-        return SOLVERS[solver].forecast(self._plan.work.traits, n_sources).source_s
+        return SOLVERS[solver].forecast(self._traits, n_sources).source_s
 
     def _least_s(self, solver: str) -> float:
         """Return the fewest seconds that a source of a full call can take by the forecast."""
-        expected = SOLVERS[solver].forecast(self._plan.work.traits, self._n_full)
+        expected = SOLVERS[solver].forecast(self._traits, self._n_full)
         return expected.source_s / expected.off_by
 
     def _wall_s(self, source_s: float) -> float:

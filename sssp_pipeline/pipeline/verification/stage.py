@@ -158,7 +158,7 @@ class Verifying(TaskStage):
         n_columns = self.output.n_columns(n_vertices)
         id_bytes = 8 + sum(part.bytes for part in manifest.vertices) // max(n_vertices, 1)
         at_once = 1
-        if self.output.layout.has_all_sources:  # the rows of a task are read at once
+        if self.output.layout.has_columns:  # the rows of a task are read at once
             at_once = max(map(len, _places_to_check(self.batches, self.mode)), default=0)
         # A row is held as stored, without NULLs, and as solved. Its ids are held twice: as stored and as expected.
         rows_bytes = (at_once + 2) * self._row_bytes + 2 * n_columns * id_bytes

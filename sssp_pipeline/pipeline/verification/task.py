@@ -169,7 +169,7 @@ class _Check:
         if not self.output.has_files:
             return folder.path(METRICS_FILE), ((row["source"], row) for row in self.task.metrics[number])
         stored = folder.stored_batch(number)
-        if self.output.layout.has_all_sources:  # so the places are places in the run
+        if folder.wide_names():  # so the places are places in the run
             places = [number * self.task.identity["batch"] + place for place in places]
         return stored[0].url, self.output.read(stored, places, self.ids, self.graph.weight_dtype)
 

@@ -5,6 +5,7 @@ import pytest
 
 from sssp_pipeline.base.csr import distance_limit
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions, SourceMetrics, metrics_column
@@ -74,9 +75,7 @@ def test_the_limit_is_the_least_distance_beyond_the_cutoff(dtype, cutoff, limit)
 
 
 def test_bit_length_is_that_of_python():
-    from numba import njit
-
-    @njit
+    @njit()
     def compiled(value):
         return bit_length(value)
 

@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from numba import njit
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges, unreached_distance
 from sssp_pipeline.base.generators import grid, rmat
+from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import parallel_delta_stepping, parallel_search
 from sssp_pipeline.kernels.cpu.delta_stepping import pick_delta

@@ -268,7 +268,8 @@ def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, ingested, monkeypatch
 
 def test_a_store_with_a_part_gone_is_ingested_again(store, ingested):
     parts(store)[0].unlink()
-    load_graph(store, ingested())
+    graph = load_graph(store, ingested())
+    assert (graph.col_indices.tolist(), graph.weights.tolist()) == ([1, 2, 2], [5, 1, 7])
 
 
 def named_parts(store: str) -> list[Path]:

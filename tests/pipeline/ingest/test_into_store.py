@@ -2,6 +2,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.base.csr import CsrGraph
@@ -71,6 +73,33 @@ def test_a_graph_without_reverses_may_be_undirected(tmp_path, text, options, is_
     assert whole == (f"no edge has its reverse: {words}" if is_noted else "")
     beginning = preview(spec)[0].note
     assert beginning == (f"of the first {n_edges} edges none has its reverse: {words}" if is_noted else "")
+
+
+@pytest.mark.medium
+def test_a_large_graph_without_reverses_may_be_undirected(tmp_path):
+    """Of a graph with more than 2^20 edges, those between the first vertices are looked at."""
+    rng = np.random.default_rng(3)
+    src = rng.integers(0, 200_000, 1_200_000)
+    dst = src + rng.integers(1, 1000, len(src))
+    pairs = np.unique(np.column_stack([src, dst]), axis=0)
+    first = np.searchsorted(np.cumsum(np.bincount(pairs[:, 0], minlength=200_999)), 2**20, side="right")
+    n_between = np.count_nonzero((pairs < first).all(axis=1))
+    note = (
+        f"of the {n_between:,} edges between the first vertices none has its reverse: "
+        "`--set graph.directed=false` reads each edge both ways"
+    )
+    for name, more, expected in (
+        ("once", [], note),
+        ("late", [(200_500, 199_999)], note),
+        ("early", [tuple(pairs[1000, ::-1])], ""),
+    ):
+        file = tmp_path / f"{name}.parquet"
+        rows = np.concatenate([pairs, np.array(more, np.int64).reshape(-1, 2)])
+        pq.write_table(pa.table({"source": rows[:, 0], "target": rows[:, 1]}), file)
+        for memory in ("auto", "256MiB"):
+            spec = Graph.model_validate({"input": str(file), "memory": memory})
+            stored, _ = ingest(spec, str(tmp_path / f"{name}-{memory}"), Quiet())
+            assert stored.first.reading.note == expected
 
 
 def test_loops_and_parallel_edges_can_be_kept(tmp_path):

@@ -8,12 +8,19 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
-from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import GpuShare, make_plan
-from sssp_pipeline.pipeline.planning.work import BATCH_BYTES, BATCH_SOURCES, WRITE_S_PER_BYTE, Work, cut
+from sssp_pipeline.pipeline.planning.work import (
+    BATCH_BYTES,
+    BATCH_SOURCES,
+    WRITE_S_PER_BYTE,
+    Work,
+    batch_size,
+    cut,
+)
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
@@ -32,7 +39,8 @@ def plan(n_sources, solve=None, n_vertices=1000, dtype="uint32"):
 
 def planned(of_graph, n_sources, solve, machine=Machine(2, None), output=AllDistances(FORM)):  # noqa: B008
     sources = np.arange(n_sources, dtype=np.uint32)
-    return make_plan(of_graph, cut(of_graph, sources, solve, output.kept), solve, output, machine)
+    columns = "auto" if output.layout.has_columns else None
+    return make_plan(of_graph, cut(of_graph, sources, solve, output.kept, columns), solve, output, machine)
 
 
 def test_batches_are_many_enough_to_share_and_small_enough_to_hold():
@@ -44,6 +52,22 @@ def test_batches_are_many_enough_to_share_and_small_enough_to_hold():
     assert [len(b) for b in plan(3, n_vertices=2**30).batches] == [1, 1, 1]
     for n, size in ((0, "auto"), (1, "auto"), (1000, "auto"), (10, 3)):
         assert [s for b in plan(n, Solve(batch=size)).batches for s in b] == list(range(n))
+
+
+def test_a_file_of_columns_has_as_many_as_memory_holds():
+    def columns(n_sources, n_vertices, columns="auto", n_targets=None, batch="auto"):
+        kept = EveryVertex() if n_targets is None else Targets(np.arange(n_targets, dtype=np.uint32))
+        return batch_size(traits(n_vertices), n_sources, Solve(batch=batch), kept, columns)
+
+    assert columns(8_192, 2**18) == 128
+    assert columns(8_192, 24_000_000) == 1
+    assert columns(8_192, 2**30) == 1
+    assert columns(100_000, 2**18, n_targets=500) == 512
+    assert columns(1_000, 2**18, n_targets=500) == 32  # 32 workers share them
+    assert columns(1_000, 100) == 512
+    assert columns(1_000, 2**18, batch=7) == 7
+    assert columns(1_000, 24_000_000, 300) == 300
+    assert columns(1_000, 2**18, None) == 16
 
 
 def test_what_is_written_counts_as_bytes_and_time():
@@ -63,7 +87,8 @@ def test_few_distances_are_few_bytes_and_batches_hold_many_sources():
     made = plan_to(100, n_sources=64_000)
     assert {len(b) for b in made.batches} == {1000}
     assert made.written_bytes == 64_000 * 100 * (4 + 4)
-    assert plan_to(100, n_sources=64_000, layout="wide").written_bytes == 100 * (64_000 * 4 + 8)
+    wide = plan_to(100, n_sources=64_000, layout="wide")
+    assert wide.written_bytes == 100 * 4 * (64_000 + len(wide.batches))
     # The distances kept of a batch, and the row that a CPU solver holds.
     assert made.batch_bytes == 1000 * 100 * 4 + 4 * 2**18
     assert (

@@ -268,6 +268,17 @@ def test_a_first_line_that_is_no_id_may_be_a_header():
     assert refused(listed_in, "99\n100\n")[1].startswith("the 20 ids of the graph run from ")
 
 
+@pytest.mark.parametrize("ids", ["integers", "strings"])
+@pytest.mark.parametrize("content", ["id,lon,lat\nh1,-4.5,50.8\n", 'ID;"Longitude";latitude\nh1;-4.5;50.8\n'])
+def test_points_that_are_given_as_ids(ids, content):
+    message, hint = refused(listed_in, content, *([NAMES] if ids == "strings" else []))
+    assert "`h1` is not" in message
+    assert (
+        hint
+        == "to take its rows as points, write `points:sources` after `--from` or `--to`, or set `sources.points.file`"
+    )
+
+
 def test_a_run_with_only_unknown_ids_is_an_error():
     message, _ = refused(chosen, ids=(1, 2), unknown="skip")
     assert message == "none of the 2 sources is in the graph: `1`, `2`"

@@ -14,7 +14,7 @@ from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.contract import row_facts
 from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.results.layouts import LAYOUTS, long
+from sssp_pipeline.pipeline.results.layouts import LAYOUTS, long, wide
 from sssp_pipeline.storage.file_sums import StoredFile, SummedFile
 
 INF = 2**32 - 1
@@ -86,7 +86,8 @@ def test_the_wide_layout_has_one_column_of_vertices():
 @pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("ids", [OFFSET, NAMES])
 def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids):
-    monkeypatch.setattr(long, "GROUP_ROWS", 3)
+    for module in (long, wide):
+        monkeypatch.setattr(module, "GROUP_ROWS", 3)
     monkeypatch.setattr(row_facts, "SEGMENT", 3)
     url = tmp_path / "file"
     write_file(url, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout))

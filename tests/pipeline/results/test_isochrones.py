@@ -410,6 +410,49 @@ def test_geopackage(across):
         open_geopackage("areas.gpkg", "auto")
 
 
+def test_the_index_of_a_geopackage(across):
+    """Requirements 75 to 77 of GeoPackage 1.3."""
+    CliRunner().invoke(app, ["isochrones", "sea", "areas.gpkg", "--limits", "1.5,4"])
+    with contextlib.closing(sqlite3.connect("areas.gpkg")) as base:
+
+        def rows(query):
+            return base.execute(query).fetchall()
+
+        if not rows("SELECT 1 FROM pragma_module_list WHERE name = 'rtree'"):
+            pytest.skip("this SQLite has no R-trees")
+        definition = "http://www.geopackage.org/spec130/#extension_rtree"
+        index = ("isochrones", "geometry", "gpkg_rtree_index", definition, "write-only")
+        assert rows("SELECT * FROM gpkg_extensions") == [index]
+        names = rows("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'isochrones'")
+        ends = ("insert", "update1", "update2", "update3", "update4", "delete")
+        assert {name for (name,) in names} == {f"rtree_isochrones_geometry_{end}" for end in ends}
+        columns = "id, minx, miny, maxx, maxy"
+        tree = np.array(rows(f"SELECT {columns} FROM rtree_isochrones_geometry ORDER BY id"))
+        bounds = shapely.bounds(shapely.from_wkb(across["geometry"].to_pylist()))
+        assert tree[:, 0].tolist() == [1, 2, 3, 4]
+        # SQLite keeps float32, rounded so that every area is inside.
+        assert (tree[:, 1:3] <= bounds[:, :2]).all()
+        assert (tree[:, 3:] >= bounds[:, 2:]).all()
+        assert (np.abs(tree[:, 1:] - bounds) <= np.abs(bounds) * 2**-22).all()
+        base.execute("DELETE FROM isochrones WHERE fid = 2")
+        assert rows("SELECT id FROM rtree_isochrones_geometry") == [(1,), (3,), (4,)]
+
+
+def test_a_geopackage_where_sqlite_has_no_r_trees(across, monkeypatch):
+    class WithoutModules(sqlite3.Connection):
+        def execute(self, query, *values):
+            return super().execute(query.replace("pragma_module_list", "(SELECT '' AS name)"), *values)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *given, **named: connect(*given, factory=WithoutModules, **named)
+    )
+    CliRunner().invoke(app, ["isochrones", "sea", "areas.gpkg", "--limits", "1.5,4"])
+    with contextlib.closing(connect("areas.gpkg")) as base:
+        assert base.execute("SELECT count(*) FROM isochrones").fetchone() == (4,)
+        assert base.execute("SELECT name FROM sqlite_master WHERE name LIKE '%rtree%'").fetchall() == []
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

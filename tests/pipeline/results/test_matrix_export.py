@@ -5,6 +5,7 @@ import gzip
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -20,6 +21,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
 from sssp_pipeline.pipeline.results import matrix_export
 from sssp_pipeline.pipeline.results.exports import omx_matrix, zarr_matrix
+from sssp_pipeline.pipeline.results.exports.matrix import Matrix
 from sssp_pipeline.pipeline.results.exports.zarr_matrix import write_zarr
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.storage import files
@@ -215,7 +217,7 @@ def test_what_an_open_matrix_refuses(of_module, tmp_path):
     with pytest.raises(
         InputError, match=r"a distance is 9223372036854775808, and an OMX file has whole numbers up"
     ):
-        omx_matrix.write_omx("m.omx", [large], (1, 1), np.dtype(np.uint64), None)
+        omx_matrix.write_omx("m.omx", Matrix([large], (1, 1), np.dtype(np.uint64), None))
     assert not list(tmp_path.iterdir())
 
 
@@ -276,10 +278,46 @@ def test_what_cannot_be_written_is_one_error_and_leaves_nothing(of_module, tmp_p
     assert (tmp_path / "taken.npy").read_text() == "mine"
 
 
-@pytest.mark.parametrize("distances", ["none", "reached"])
-def test_a_run_without_whole_rows_has_no_matrix(distances):
-    with pytest.raises(InputError, match="`run` holds no matrix of distances"):
-        stored(distances=distances).export("m.npy", unreached=UNREACHED)
+#: Outputs that are no matrix.
+TABLES = {
+    "reached": {"distances": "reached"},
+    "nearest": {"distances": "nearest", "nearest": {"k": 3}},
+    "reduced": {"distances": "reduced", "reduce": {"values": ["closeness"], "within": [5000]}},
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv.gz"])
+def test_a_run_without_a_matrix_is_written_as_its_rows(kind, name):
+    found = stored(**TABLES[kind])
+    found.export(name)
+    true = found.distances() if kind == "reached" else found.answers()
+    assert len(true) >= len(SOURCES)
+    if name.endswith(".parquet"):
+        assert pq.read_table(name).equals(true)
+        return
+    header, *rows = csv.reader(gzip.decompress(Path(name).read_bytes()).decode().splitlines())
+    assert header == true.column_names
+    values = [[None if cell == "" else float(cell) for cell in row] for row in rows]
+    assert values == [list(row.values()) for row in true.to_pylist()]
+
+
+def test_what_a_run_without_a_matrix_refuses():
+    found = stored(**TABLES["nearest"])
+    for options in ({"sparse": True}, {"unreached": 7}, {"columns": ("a", "b", "c")}):
+        with pytest.raises(
+            InputError, match="`columns`, `sparse` and `unreached` go with a matrix, and `run`"
+        ):
+            found.export("m.csv", **options)
+    with pytest.raises(
+        InputError, match=r"`m\.npy` names no format: it must end in \.parquet, \.csv or \.csv\.gz"
+    ):
+        found.export("m.npy")
+
+
+def test_a_run_with_metrics_only_has_nothing_to_export():
+    with pytest.raises(InputError, match=r"`run` holds metrics only, in `metrics\.parquet`"):
+        stored(distances="none").export("m.csv")
 
 
 def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path, recorded_anew):
@@ -315,7 +353,7 @@ def test_the_group_appears_when_everything_is_written(monkeypatch):
         files, "write_atomic", lambda url, content, **how: (written.append(url), write(url, content, **how))
     )
     ids, rows = pa.array([5, 6, 7]), np.arange(6, dtype=np.int64).reshape(2, 3)
-    write_zarr("m.zarr", [(ids[:2], ids, rows)], rows.shape, rows.dtype, None)
+    write_zarr("m.zarr", Matrix([(ids[:2], ids, rows)], rows.shape, rows.dtype, None))
     described = [url.endswith("zarr.json") for url in written]
     assert (described, sum(described)) == (sorted(described), 4)
     assert written[-1] == "m.zarr/zarr.json"
@@ -324,7 +362,7 @@ def test_the_group_appears_when_everything_is_written(monkeypatch):
 
 def test_a_group_may_be_in_an_object_store():
     ids, rows = pa.array(["a", "b"]), np.array([[0.5, np.inf], [1, 0]])
-    write_zarr("memory://zarr-test/m.zarr", [(ids, ids, rows)], rows.shape, rows.dtype, None)
+    write_zarr("memory://zarr-test/m.zarr", Matrix([(ids, ids, rows)], rows.shape, rows.dtype, None))
     fsspec.filesystem("memory").get("/zarr-test/m.zarr", "m.zarr", recursive=True)
     opened = xarray.open_zarr("m.zarr").load()
     np.testing.assert_array_equal(opened.distance.values, rows)
@@ -342,7 +380,7 @@ def test_what_fails_in_the_middle_leaves_nothing(tmp_path, monkeypatch, failure)
         raise failure
 
     with pytest.raises(failure):
-        write_zarr("m.zarr", blocks(), (4, 3), rows.dtype, None)
+        write_zarr("m.zarr", Matrix(blocks(), (4, 3), rows.dtype, None))
     assert not list(tmp_path.iterdir())
 
 

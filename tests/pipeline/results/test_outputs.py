@@ -56,5 +56,5 @@ def test_tasks_carry_no_targets_and_workers_read_them():
 
 def test_an_example_of_a_query_fits_the_kind():
     assert AllDistances(LONG).query("run").startswith("SELECT source, avg(distance)")
-    assert AllDistances(WIDE).query("run") == "SELECT * FROM 'run/distances/*.parquet' LIMIT 10"
+    assert AllDistances(WIDE).query("run") == "SELECT * FROM 'run/distances/*-00000.parquet' LIMIT 10"
     assert MetricsAlone(LONG).query("run").endswith("FROM 'run/metrics.parquet'")

@@ -36,8 +36,9 @@ from sssp_pipeline.parquet.page_writer import PageWriter
 from sssp_pipeline.parquet.pages import plain_chunk
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import ReachedPairs
-from sssp_pipeline.pipeline.results.layouts import long
+from sssp_pipeline.pipeline.results.layouts import long, wide
 from sssp_pipeline.pipeline.results.layouts.long import LongLayout
+from sssp_pipeline.pipeline.results.layouts.wide import WideLayout
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import SummedFile
 
@@ -126,6 +127,7 @@ def written(path, solution: Solution, ids: VertexIds, form: DistanceFormat) -> s
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader_reads_equal_values(tmp_path, monkeypatch, reader, layout, dtype):
     monkeypatch.setattr(long, "GROUP_ROWS", 3 * N)
+    monkeypatch.setattr(wide, "GROUP_ROWS", 32)
     monkeypatch.setattr(row_facts, "SEGMENT", 32)
     kinds = cycle(IDS.values())
     for (unreached, compression), ids in zip(product(PATTERNS.values(), COMPRESSIONS), kinds, strict=False):
@@ -329,10 +331,12 @@ def packed(distances: np.ndarray) -> Solution:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("dtype", ["uint32", "float64"])
-def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, dtype, compression):
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, layout, dtype, compression):
     monkeypatch.setattr(row_facts, "SEGMENT", 32)
     monkeypatch.setattr(long, "GROUP_ROWS", 3 * N)
-    ids, form = IDS["table"], DistanceFormat("long", None, compression, False)
+    monkeypatch.setattr(wide, "GROUP_ROWS", 64)
+    ids, form = IDS["table"], DistanceFormat(layout, None, compression, False)
     for pattern in PATTERNS.values():
         distances = distances_of(dtype, pattern)
         if dtype == "float64":
@@ -355,15 +359,19 @@ def test_packed_rows_of_any_shape_give_the_same_bytes(data):
     distances[rng.random(shape) < share] = unreached_distance(distances.dtype)
     vertices, form = np.arange(n_columns), DistanceFormat("long", None, "none", False)
     ids = VertexIds(IdMapping(kind="offset", type="int64", first_id=0), None, n_columns + n_sources)
-    contents, pairs = [], []
+    contents, columns, pairs = [], [], []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_facts, "SEGMENT", 32)
         patched.setattr(long, "GROUP_ROWS", 64)
+        patched.setattr(wide, "GROUP_ROWS", 64)
         for solution in (Solution(distances, None), packed(distances)):
             sink = io.BytesIO()
             LongLayout(form, vertices).write(sink, np.arange(n_sources), solution, ids)
             contents.append(sink.getvalue())
+            WideLayout(form, vertices).write(sink := io.BytesIO(), np.arange(n_sources), solution, ids)
+            columns.append(sink.getvalue())
             ReachedPairs(form).write(SummedFile(sink := io.BytesIO()), np.arange(n_sources), solution, ids)
             pairs.append(sink.getvalue())
     assert contents[0] == contents[1]
+    assert columns[0] == columns[1]
     assert pairs[0] == pairs[1]

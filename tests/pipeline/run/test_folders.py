@@ -117,7 +117,7 @@ def test_overwrite_removes_the_earlier_run_and_nothing_else(tmp_path):
     assert caught.value.hint == "choose another `output.path`, or replace that run with `--overwrite`"
     _, record = run(other, Quiet(), overwrite=True)
     assert record["sources"] == 1
-    ours = ["distances/wide-00000.parquet", "metrics.parquet", "report.html", "run.json"]
+    ours = ["distances/batch-00000.parquet", "metrics.parquet", "report.html", "run.json"]
     assert sorted(content(tmp_path / "run")) == sorted(foreign + ours)
     assert content(tmp_path / "graph") == store
 
@@ -254,19 +254,6 @@ def test_verify_finds_damage_and_the_run_that_its_hint_names_repairs_it(tmp_path
     assert "damaged" not in verify_run(folder.url, None, "certificate", Quiet())
 
 
-@pytest.mark.medium
-def test_a_damaged_wide_file_costs_all_batches(tmp_path, listener):
-    workflow = made(tmp_path, output={"layout": "wide"})
-    run(workflow, Quiet())
-    path = tmp_path / "run" / "distances" / "wide-00000.parquet"
-    before = path.read_bytes()
-    path.write_bytes(before[:-1])
-    heard = listener()
-    run(workflow, heard)
-    assert any(line.endswith("when it was written: all batches are solved again") for line in heard.lines)
-    assert path.read_bytes() == before
-
-
 def test_what_another_release_wrote_is_not_repaired(tmp_path, monkeypatch):
     run(made(tmp_path), Quiet())
     path = tmp_path / "run" / "distances" / "batch-00001.parquet"
@@ -363,8 +350,7 @@ def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeyp
     with monkeypatch.context() as patched, pytest.raises(SsspError):
         patched.setattr(worker_side, "_solved", fails_at_batch_2)
         run(workflow, Quiet())
-    name = "distances/batch-00001.parquet" if layout == "long" else "_run/batch-00001.tiles"
-    path = tmp_path / "run" / name
+    path = tmp_path / "run" / "distances" / "batch-00001.parquet"
     n_bytes = path.stat().st_size
     path.write_bytes(b"")  # as a machine leaves it that loses its power
     heard = listener()

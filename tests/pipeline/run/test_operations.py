@@ -288,10 +288,20 @@ def test_a_worker_counts_for_prometheus_what_it_does(at):
 
 
 def test_nothing_is_counted_where_prometheus_is_not_installed(monkeypatch):
+    registry = pytest.importorskip("prometheus_client").REGISTRY
+    importlib.import_module("distributed")  # only Dask workers count
+
+    def counts():
+        samples = [sample for family in registry.collect() for sample in family.samples]
+        return [sample for sample in samples if sample.name.startswith("sssp_")]
+
+    before = counts()
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     spec = importlib.util.spec_from_file_location("without", worker_metrics.__file__)
     without = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(without)
     done = TaskDone("dijkstra", (0,), "worker", 1, 0.0, 1.0, 0.5, n_sources=4, source_s=0.25, n_bytes=9)
-    with without.counted(1):
+    with pytest.raises(RuntimeError, match="it fails"), without.counted(2):
         without.add(done)
+        raise RuntimeError("it fails")
+    assert counts() == before

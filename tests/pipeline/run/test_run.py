@@ -28,6 +28,7 @@ from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
 from sssp_pipeline.pipeline.solving import solve_task as worker_side
+from sssp_pipeline.pipeline.solving import stage as solving_stage
 from sssp_pipeline.pipeline.solving import trials
 from sssp_pipeline.pipeline.solving.solve_task import solve_task
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
@@ -572,6 +573,18 @@ def test_a_solver_that_is_tried_and_has_no_memory_ends_no_run(
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
+def test_a_run_that_is_slower_than_planned_says_so_once(tmp_path, monkeypatch, listener):
+    monkeypatch.setattr(solving_stage, "_LATE_S", 0.0)
+    expect(monkeypatch, 10.0, dijkstra=1e-4)
+    heard, as_planned = listener(), listener()
+    run(made(tmp_path, solve={"solver": "dijkstra"}, verify="off"), heard)
+    (late,) = heard.named("late")
+    assert late["left_s"] > 2 * late["planned_s"]
+    expect(monkeypatch, 10.0)
+    run(made(tmp_path, name="run-2", solve={"solver": "dijkstra"}, verify="off"), as_planned)
+    assert not as_planned.named("late")
+
+
 @pytest.mark.gpu
 def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed, digests):
     expect(monkeypatch, 10.0, near_far=0.001, adds_lanes=0.002, adds=0.003)
@@ -630,7 +643,7 @@ def test_the_description_of_a_plan(tmp_path):
     facts = describe_plan(workflow, 2, Quiet())  # ingests, since nobody has
     assert not (tmp_path / "run").exists()
     run(workflow, Quiet())
-    timed = {"solve_s_per_source", "solve_core_s"}
+    timed = {"solve_s_per_source", "solve_core_s", "expected_s", "solver_reason", "measured"}
     again = describe_plan(workflow, 2, Quiet())
     assert {k: v for k, v in facts.items() if k not in timed} == {
         k: v for k, v in again.items() if k not in timed
@@ -640,6 +653,7 @@ def test_the_description_of_a_plan(tmp_path):
     assert facts["probed_sources"] == 2
     assert facts["solver"] in facts["solve_s_per_source"]
     assert facts["solve_core_s"] > 0
+    assert facts["measured"]["solver"] == "delta-stepping"
     assert "solve_core_s" not in describe_plan(workflow, 0, Quiet())
 
 

@@ -1,9 +1,11 @@
 """The solvers that may be the fastest are measured by the first calls of a run, and the fastest gets the rest."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import make_plan
@@ -154,3 +156,45 @@ def test_whatever_the_forecasts_are_wrong_by_little_is_lost(run_s, mean, most, t
         times.append((took_s - 0.03 * len(set(names))) / best_s)
     assert np.mean(times) < mean
     assert max(times) < most
+
+
+# ---- searches on the CPU, and a hierarchy ----
+
+CPU = Machine(2, None)
+#: Roads whose hierarchy is stored. A sweep is expected to take a tenth of the time of a search.
+STORED = replace(ROADS, hierarchy=HierarchyTraits(300_000, 900_000, 100, 5_000_000, 40_000_000, True, True))
+
+
+def test_a_hierarchy_that_turns_out_slow_is_left():
+    plan = planned(STORED, machine=CPU)
+    assert plan.solver == "phast"
+    names, _, trials = solved(plan, times_the_forecast(plan, phast=100.0))
+    assert trials.solver == names[-1] == "delta-stepping"
+    assert trials.reason.endswith(": delta-stepping takes the rest")
+    names, *_ = solved(plan, times_the_forecast(plan))
+    assert set(names) == {"phast"}
+
+
+def test_a_search_that_turns_out_slow_is_left_for_a_hierarchy():
+    plan = planned(STORED, machine=CPU)
+    plan = replace(plan, solver="delta-stepping", others=("phast", "dijkstra"))
+    names, *_ = solved(plan, times_the_forecast(plan, delta_stepping=3.0, dijkstra=3.0))
+    assert names[-1] == "phast"
+
+
+@pytest.mark.parametrize("times", [1 / 35, 35.0])
+def test_a_measured_search_corrects_the_forecasts_of_the_others(times):
+    plan = planned(ROADS, machine=CPU)
+    assert (plan.solver, plan.others[0]) == ("delta-stepping", "dijkstra")
+    names, _, trials = solved(plan, times_the_forecast(plan, delta_stepping=times, dijkstra=times))
+    # Against its own forecast, delta-stepping is 35 times as slow: dijkstra would seem far faster.
+    assert set(names) == {"delta-stepping"}
+    assert trials.left_s(10_000) == pytest.approx(times * Trials(plan, 1).left_s(10_000))
+
+
+def test_the_time_left_is_that_of_the_forecast_until_a_call_is_measured():
+    plan = planned(ROADS, machine=CPU)
+    trials = Trials(plan, plan.batches_per_call)
+    assert trials.left_s(plan.work.n_sources) == pytest.approx(plan.expected_s)
+    trials.learn("delta-stepping", 3 * expected_s("delta-stepping", plan, 10), 10)
+    assert trials.left_s(5000) == pytest.approx(1.5 * plan.expected_s)

@@ -35,9 +35,7 @@ def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
     for batch, sources in enumerate(BATCHES):
         solution = Dijkstra().solve(GRAPH, sources, SolveOptions(cutoff=cutoff))
         folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, AllDistances(form))
-        folder.sums |= {} if form.layout == "wide" else folder.commit(batch).files
-    if form.layout == "wide":
-        AllDistances(form).finish(folder, BATCHES, STORED, Quiet())
+        folder.sums |= folder.commit(batch).files
     return folder
 
 

@@ -400,6 +400,7 @@ def _names_text(names: Sequence[str]) -> str:
 def _requested_column(place: str, names: Sequence[str], asked: str, name: str) -> int | None:
     if asked == "auto":
         return None
+    shown = ", ".join(name or "``" for name in names)
     if asked in names:
         return names.index(asked)
     if asked.isdecimal() and len(asked) < 10:
@@ -409,9 +410,9 @@ def _requested_column(place: str, names: Sequence[str], asked: str, name: str) -
             Text(
                 f"{place} has {len(names)} columns, and ", key(f"graph.{name}"), f" asks for column {asked}"
             ),
-            hint="columns count from 1: " + ", ".join(names),
+            hint="columns count from 1: " + shown,
         )
     raise InputError(
         Text(f"{place}: unknown column `{asked}` in ", key(f"graph.{name}")),
-        hint=did_you_mean(asked, list(names)) + "Columns: " + ", ".join(names),
+        hint=did_you_mean(asked, list(names)) + "Columns: " + shown,
     )

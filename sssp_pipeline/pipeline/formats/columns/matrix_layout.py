@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.formats.columns.column_names import WEIGHT_WORDS, words
+from sssp_pipeline.pipeline.formats.columns.column_names import INDEX_NAMES, WEIGHT_WORDS, words
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
     may_name_both_ends,
     names_both_ends,
@@ -122,10 +122,12 @@ def refuse_matrix(
     if found.names is not None and not found.has_names and _may_name_edges(found.names):
         return
     edges = "if it is a list of edges, name its columns with `graph.columns` and `graph.weights.column`"
-    if not found.has_header:
+    names = [name for name in rows[0] if name not in INDEX_NAMES] if found.has_header else ["1", "2", "3"]
+    if len(names) == 3 and all(map(str.isdecimal, names)):
+        source, target, weight = names
         edges = (
             "if it is a list of edges, name its columns:\n"
-            "graph:\n  columns: {source: 1, target: 2}\n  weights: {column: 3}    # or none"
+            f"graph:\n  columns: {{source: {source}, target: {target}}}\n  weights: {{column: {weight}}}    # or none"
         )
     raise InputError(
         f"{place}: this looks like a {found.n} x {found.n} matrix of distances, not like a list of edges",

@@ -24,6 +24,13 @@ from isal import igzip, isal_zlib
 from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.streams.chunk_stream import ChunkStream, buffered
+from sssp_pipeline.pipeline.formats.streams.concatenated import (
+    READ_BYTES,
+    SCAN_BYTES,
+    SHOWN_BYTES,
+    ZSTD_MAGIC,
+    BytesAfterError,
+)
 
 #: The compressed bytes that one thread takes at a time.
 _BATCH_BYTES = 1 << 20
@@ -32,15 +39,12 @@ _BGZIP_BYTES, _ZSTD_BYTES = 1 << 16, 1 << 17
 #: A larger frame is decompressed by one thread.
 _MOST_ZSTD_BLOCKS = 256
 _BGZIP_HEADER = 18
-#: What one thread decompresses at a time.
-_READ_BYTES = 1 << 18
 _ISAL_ERROR: Any = isal_zlib.error
 _GZIP_MAGIC = b"\x1f\x8b"
-#: How many bytes that are not gzip a message shows, and how many bytes are read at a time to find them.
-_SHOWN_BYTES, _SCAN_BYTES = 20, 1 << 14
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 #: The last bytes of the magic number of a frame for other programs.
 _SKIPPED_MAGIC = b"\x2a\x4d\x18"
+#: What Zstandard says of bytes that begin no frame.
+_NO_FRAME = "Unknown frame descriptor"
 
 
 def open_gzip(stream: IO[bytes]) -> Any:
@@ -64,36 +68,28 @@ def _is_bgzip(header: bytes) -> bool:
 
 def _with(first: bytes, stream: IO[bytes]) -> Any:
     """Return a stream of `first` and then the bytes of `stream`."""
-    return buffered(ChunkStream(chain([first] if first else [], iter(lambda: stream.read(_READ_BYTES), b""))))
-
-
-class BytesAfterGzipError(Exception):
-    """Bytes that are not gzip follow the compressed data; the text shows the first of them."""
+    return buffered(ChunkStream(chain([first] if first else [], iter(lambda: stream.read(READ_BYTES), b""))))
 
 
 def _from_gzip(stream: IO[bytes]) -> Iterator[bytes]:
     start = stream.tell() if stream.seekable() else None
     first = stream.peek(2)[:2]  # type: ignore[attr-defined]
     if first.strip(b"\0") and not _is_gzip(first):  # a block of bgzip precedes it
-        raise BytesAfterGzipError(_shown(stream.read(_SHOWN_BYTES)))
+        raise BytesAfterError("gzip", stream.read(SHOWN_BYTES))
     content = igzip.IGzipFile(fileobj=stream, mode="rb")  # type: ignore[no-untyped-call]
     try:
-        yield from iter(lambda: content.read(_READ_BYTES), b"")
+        yield from iter(lambda: content.read(READ_BYTES), b"")
     except (EOFError, gzip.BadGzipFile):
         if start is not None:
             stream.seek(start)
             if others := _bytes_after_gzip(stream):
-                raise BytesAfterGzipError(_shown(others)) from None
+                raise BytesAfterError("gzip", others) from None
         raise
 
 
 def _is_gzip(beginning: bytes) -> bool:
     """Return whether a gzip member may begin with these bytes."""
     return _GZIP_MAGIC.startswith(beginning[:2])
-
-
-def _shown(content: bytes) -> str:
-    return content[:_SHOWN_BYTES].decode("latin-1").encode("unicode_escape").decode()
 
 
 def _bytes_after_gzip(stream: IO[bytes]) -> bytes:
@@ -104,18 +100,18 @@ def _bytes_after_gzip(stream: IO[bytes]) -> bytes:
     rest = b""
     while True:
         while not (rest := rest.lstrip(b"\0")):
-            if not (rest := stream.read(_SCAN_BYTES)):
+            if not (rest := stream.read(SCAN_BYTES)):
                 return b""
-        rest += stream.read(_SHOWN_BYTES)
+        rest += stream.read(SHOWN_BYTES)
         if not _is_gzip(rest):
             return rest
         member = isal_zlib.decompressobj(31)
         while not member.eof:
             try:
-                member.decompress(rest, _READ_BYTES)
+                member.decompress(rest, READ_BYTES)
             except _ISAL_ERROR:
                 return b""
-            rest = member.unused_data if member.eof else member.unconsumed_tail or stream.read(_SCAN_BYTES)
+            rest = member.unused_data if member.eof else member.unconsumed_tail or stream.read(SCAN_BYTES)
             if not rest and not member.eof:
                 return b""
 
@@ -191,8 +187,18 @@ def _from_zstd(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _from_large_zstd(stream: IO[bytes]) -> Iterator[bytes]:
+    first = stream.peek(4)[:4]  # type: ignore[attr-defined]
+    if not (
+        ZSTD_MAGIC.startswith(first) or (first[0] & 0xF0 == 0x50 and _SKIPPED_MAGIC.startswith(first[1:]))
+    ):
+        raise BytesAfterError("zstd", stream.read(SHOWN_BYTES))
     content = pa.CompressedInputStream(stream, "zstd")
-    yield from iter(lambda: content.read(_READ_BYTES), b"")
+    try:
+        yield from iter(lambda: content.read(READ_BYTES), b"")
+    except OSError as error:
+        if _NO_FRAME in str(error):
+            raise BytesAfterError("zstd") from error
+        raise
 
 
 def _zstd_content(frames: list[bytes]) -> bytes:
@@ -207,12 +213,12 @@ def _read_frame(stream: IO[bytes]) -> tuple[bytes, bool]:
     read = bytearray(stream.read(5))
     while len(read) == 5 and read[0] & 0xF0 == 0x50 and read[1:4] == _SKIPPED_MAGIC:
         left = int.from_bytes(read[4:] + stream.read(3), "little")
-        while left and (passed := len(stream.read(min(left, _READ_BYTES)))):
+        while left and (passed := len(stream.read(min(left, READ_BYTES)))):
             left -= passed
         if left:
             raise EOFError("a frame that is passed over does not end")
         read = bytearray(stream.read(5))
-    if len(read) < 5 or read[:4] != _ZSTD_MAGIC:
+    if len(read) < 5 or read[:4] != ZSTD_MAGIC:
         return bytes(read), False
     descriptor = read[4]
     in_one_segment = descriptor >> 5 & 1

@@ -12,26 +12,27 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any
 
-import pyarrow as pa
 from isal import isal_zlib
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.pipeline.formats.streams.chunk_stream import ChunkStream, buffered
-from sssp_pipeline.pipeline.formats.streams.compressed_blocks import BytesAfterGzipError, open_gzip, open_zstd
+from sssp_pipeline.pipeline.formats.streams.compressed_blocks import open_gzip, open_zstd
+from sssp_pipeline.pipeline.formats.streams.concatenated import (
+    BZIP2_MAGIC,
+    XZ_MAGIC,
+    ZSTD_MAGIC,
+    BytesAfterError,
+    open_bzip2,
+    open_xz,
+)
 from sssp_pipeline.storage import files as storage
-
-
-def _by_arrow(codec: str) -> Callable[[IO[bytes]], Any]:
-    """Return a function that opens a stream of Arrow's `codec`."""
-    return lambda raw: io.BufferedReader(pa.CompressedInputStream(raw, codec))
-
 
 #: The first bytes of a compressed file, and a function that opens it. All of them also read concatenated streams.
 _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": open_gzip,
-    b"BZh": _by_arrow("bz2"),
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": open_zstd,
+    BZIP2_MAGIC: open_bzip2,
+    XZ_MAGIC: open_xz,
+    ZSTD_MAGIC: open_zstd,
     b"\x50\x2a\x4d\x18": open_zstd,  # a frame that is passed over: `pzstd` begins with it
 }
 #: The first bytes of a zip file with members, and of one without.
@@ -113,7 +114,7 @@ _ISAL_ERROR: Any = isal_zlib.error
 _DAMAGES = (
     *(EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, _ISAL_ERROR, tarfile.TarError, OSError),
     NotImplementedError,
-    BytesAfterGzipError,
+    BytesAfterError,
 )
 
 
@@ -211,10 +212,10 @@ def _transcoded(url: str, stream: IO[bytes], encoding: str) -> Iterator[bytes]:
 
 def _damaged(url: str, error: Exception) -> InputError:
     hint = "fetch or compress it again"
-    if isinstance(error, BytesAfterGzipError):
+    if isinstance(error, BytesAfterError):
         return InputError(
-            f"`{storage.redacted(url)}` has bytes after its compressed data that are not gzip, `{error}`",
-            hint="fetch it again; if nothing is missing, `gzip -dc` unpacks it without these bytes",
+            f"`{storage.redacted(url)}` has bytes after its compressed data that are not {error.program}{error.shown}",
+            hint=f"fetch it again; if nothing is missing, `{error.program} -dc` unpacks it without these bytes",
         )
     if isinstance(error, EOFError) or "Truncated" in str(error) or "unexpected end" in str(error):
         return InputError(

@@ -317,10 +317,10 @@ def _uuid_texts(column: pa.Array) -> pa.Array:
     """
     n, storage = len(column), column.storage
     content = np.frombuffer(storage.buffers()[1] or b"", np.uint8)
-    content = content[16 * storage.offset : 16 * (storage.offset + n)].reshape(n, 16)
+    values = content[16 * storage.offset : 16 * (storage.offset + n)].reshape(n, 16)
     texts = np.full((n, 36), ord("-"), np.uint8)
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
-    texts[:, _UUID_DIGITS] = digits[np.stack([content >> 4, content & 15], axis=2).reshape(n, 32)]
+    texts[:, _UUID_DIGITS] = digits[np.stack([values >> 4, values & 15], axis=2).reshape(n, 32)]
     offsets = np.arange(n + 1) * 36
     return pa.LargeStringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(texts))
 

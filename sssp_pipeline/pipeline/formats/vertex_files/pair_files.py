@@ -19,6 +19,14 @@ from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile,
 _INTEGER = re.compile("[1-9][0-9]{0,18}|0")
 
 
+def columns_of_pairs(names: Sequence[str], wanted: tuple[str, str] | None = None) -> list[tuple[int, int]]:
+    """Return the places of the columns that can be source and target: those `wanted`, or those with usual names."""
+    pairs = PAIRS if wanted is None else [wanted]
+    if wanted is None:
+        names = [name.casefold() for name in names]
+    return [(i, j) for i, j in permutations(range(len(names)), 2) if (names[i], names[j]) in pairs]
+
+
 @dataclass(frozen=True)
 class PairFile(ColumnFile):
     """A file with a row for each pair, and what is known about it."""
@@ -53,18 +61,10 @@ class PairFile(ColumnFile):
         return sources, targets
 
     def _looks_like_header(self, cells: list[str]) -> bool:
-        return bool(self._found([cell.strip() for cell in cells]))
-
-    def _found(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        """Return the places of the columns that can be source and target."""
-        if self.columns is not None:
-            wanted = [self.columns]
-        else:
-            names, wanted = [name.casefold() for name in names], list(PAIRS)
-        return [(i, j) for i, j in permutations(range(len(names)), 2) if (names[i], names[j]) in wanted]
+        return bool(columns_of_pairs([cell.strip() for cell in cells], self.columns))
 
     def _chosen(self, names: Sequence[str]) -> tuple[int, int]:
-        found = self._found(names)
+        found = columns_of_pairs(names, self.columns)
         if len(found) == 1:
             return found[0]
         if self.columns is not None:
@@ -139,8 +139,13 @@ class PairFile(ColumnFile):
             if not word:
                 raise self._error(f" {place} has no id", "leave out the rows without an id")
             if pa.types.is_integer(kind) and not (_INTEGER.fullmatch(word) and int(word) < 2**63):
+                what, hint = "the run", "correct it"
+                if not pa.types.is_integer(self.id_types[0]):
+                    # The sources are points with names, and the run has no points as targets.
+                    what = "the graph"
+                    hint = "name a vertex of the graph, or run it with points as `output.targets`"
                 raise self._error(
-                    f" {place}: `{shortened(word)}` is no id of the run, whose ids are integers", "correct it"
+                    f" {place}: `{shortened(word)}` is no id of {what}, whose ids are integers", hint
                 )
             found.append(int(word) if pa.types.is_integer(kind) else word)
         return pa.array(found, kind)

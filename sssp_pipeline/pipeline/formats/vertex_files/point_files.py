@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +17,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.vertex_ids import listed, typed_ids
 from sssp_pipeline.pipeline.formats.geometry.geometry_metadata import other_crs, primary_geometry
+from sssp_pipeline.pipeline.formats.streams.decompressed import open_decompressed
 from sssp_pipeline.pipeline.formats.streams.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.vertex_files.column_files import ColumnFile, shortened
+from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.vertices import Points
 
 #: Names of columns that are taken without being named in the workflow.
 _NAMES = {"lon": ("lon", "lng", "longitude"), "lat": ("lat", "latitude"), "id": ("id",)}
+_LONGEST_HEADER = 1 << 12
 _LIMITS = {"lon": 180, "lat": 90}
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def points_hint(url: str, key: str) -> str:
+    """Return the hint for a file of points that was given as a file of ids at `key` of the workflow.
+
+    It is empty if the first line names no columns of longitudes and latitudes.
+    """
+    first = b""
+    with suppress(SsspError), open_decompressed(url) as stream:
+        first = stream.readline(_LONGEST_HEADER)
+    names = {name.strip('" \r\n') for name in re.split(r"[,;|\t]", first.decode(errors="replace").casefold())}
+    if names.isdisjoint(_NAMES["lon"]) or names.isdisjoint(_NAMES["lat"]):
+        return ""
+    return (
+        f"to take its rows as points, write `points:{files.redacted(url)}` after `--from` or `--to`, "
+        f"or set `{key}.points.file`"
+    )
 
 
 class Places(Sequence[str]):

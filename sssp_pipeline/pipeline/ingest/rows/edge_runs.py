@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import carray
 
-from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.base.numba_cache import carray, njit
 from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.kernels.host.numba_tools import pointer_to, read_file
 from sssp_pipeline.kernels.host.xxh64 import are_parts_whole, sums_of_parts

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from sssp_pipeline.base.errors import InputError, SsspError
+from sssp_pipeline.base.generators import is_generated
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import INGEST_FOLDER
 from sssp_pipeline.pipeline.ingest.damage import DamagedFileError
 from sssp_pipeline.pipeline.ingest.edges import ReadEdges

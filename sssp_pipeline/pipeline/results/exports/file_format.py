@@ -1,4 +1,4 @@
-"""What a list of formats has of each: the ends of its names, and its writer."""
+"""Formats of files: the ends of their names, and their writers."""
 
 from __future__ import annotations
 

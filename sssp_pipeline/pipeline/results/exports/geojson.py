@@ -22,7 +22,7 @@ def feature(geometry: str, properties: dict[str, Any]) -> str:
 
 
 def write_features(url: str, features: Iterable[str], about: dict[str, Any] | None = None) -> None:
-    """Write `features`, each the text of one, and members of the collection that are `about` all of them."""
+    """Write a collection of `features`, which are texts. `about` has more members of the collection."""
     members = "".join(f"{json.dumps(name)}: {json.dumps(value)}, " for name, value in (about or {}).items())
     with files.open_atomic(url, synced=True) as handle:
         handle.write(f'{{"type": "FeatureCollection", {members}"features": ['.encode())
@@ -34,9 +34,9 @@ def write_features(url: str, features: Iterable[str], about: dict[str, Any] | No
 def write_area_features(
     url: str, tables: Iterable[pa.Table], schema: pa.Schema, described: Described
 ) -> None:
-    """Write a Feature for each area. Its properties are the columns of `tables` but geometry and bounds.
+    """Write a Feature for each area. Its properties are the columns of `tables`, without geometry and bounds.
 
-    What the metadata of the schema say of the areas is a member of the collection.
+    The metadata of the schema become members of the collection.
     """
     del described
     about = {name.decode(): json.loads(value) for name, value in (schema.metadata or {}).items()}

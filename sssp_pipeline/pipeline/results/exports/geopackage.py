@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sssp_pipeline.pipeline.results.exports.geopackage_index import add_index
 from sssp_pipeline.pipeline.results.exports.geoparquet import BOUNDS, GEOMETRY, Described
 from sssp_pipeline.storage import files
 
@@ -22,7 +23,7 @@ from sssp_pipeline.storage import files
 _APPLICATION_ID, _VERSION = 0x47504B47, 10300
 #: The number of EPSG for WGS 84. A geometry in a GeoPackage has x before y whatever the CRS says.
 _WGS_84 = 4326
-_TABLE = "isochrones"
+_TABLE, _KEY = "isochrones", "fid"
 #: The table of features, and the tables that every GeoPackage has (requirements 10, 11, 13 and 21).
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION_ID};
@@ -46,7 +47,7 @@ CREATE TABLE gpkg_geometry_columns (
     CONSTRAINT fk_gc_srs FOREIGN KEY (srs_id) REFERENCES gpkg_spatial_ref_sys (srs_id)
 );
 CREATE TABLE {_TABLE} (
-    fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, {GEOMETRY} MULTIPOLYGON, source {{source}}, "limit" {{limit}}
+    {_KEY} INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, {GEOMETRY} MULTIPOLYGON, source {{source}}, "limit" {{limit}}
 );
 """
 _WKT = (
@@ -106,6 +107,7 @@ def write_geopackage(url: str, tables: Iterable[pa.Table], schema: pa.Schema, de
                     "INSERT INTO gpkg_geometry_columns VALUES (?, ?, 'MULTIPOLYGON', ?, 0, 0)",
                     [_TABLE, GEOMETRY, _WGS_84],
                 )
+                add_index(base, _TABLE, _KEY, GEOMETRY)
                 insert = f'INSERT INTO {_TABLE} ({GEOMETRY}, source, "limit") VALUES (?, ?, ?)'
                 for table in tables:
                     rows = table.to_pylist()

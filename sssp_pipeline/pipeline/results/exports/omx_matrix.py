@@ -13,7 +13,6 @@ https://github.com/osPlanning/omx/wiki/Specification
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.lazy import optional_package
+from sssp_pipeline.pipeline.results.exports.matrix import Matrix
 from sssp_pipeline.storage import files
 
 #: Numbers in a chunk before compression, which are 1 MiB.
@@ -32,14 +32,8 @@ _SOME_IDS = 2**16
 _CACHE_BYTES = 2**24
 
 
-def write_omx(
-    url: str,
-    blocks: Iterable[tuple[pa.Array, pa.Array, np.ndarray]],
-    shape: tuple[int, int],
-    dtype: np.dtype,
-    unreached: float | None,
-) -> None:
-    """Write a matrix; `zarr_matrix.write_zarr` describes the arguments.
+def write_omx(url: str, matrix: Matrix) -> None:
+    """Write a matrix.
 
     Integers are stored as int64 and floats as float64: the types that the validator of openmatrix accepts.
 
@@ -49,8 +43,7 @@ def write_omx(
         The package h5py is missing, `url` is not on this machine, or a distance is above 2^63 - 1.
     """
     h5py = optional_package("h5py", "an OMX file needs", "omx")
-    is_float, (n_sources, n_columns) = dtype.kind == "f", shape
-    no_path = np.inf if unreached is None and is_float else unreached
+    n_sources, n_columns = matrix.shape
     width = min(n_columns, _CHUNK_NUMBERS)
     with (
         files.atomic_path(url, "an OMX file") as path,
@@ -58,33 +51,30 @@ def write_omx(
         h5py.File(written, "w", rdcc_nbytes=_CACHE_BYTES) as file,
     ):
         file.attrs["OMX_VERSION"] = np.bytes_(b"0.2")
-        file.attrs["SHAPE"] = np.array(shape, np.int32)
-        matrix = file.create_dataset(
+        file.attrs["SHAPE"] = np.array(matrix.shape, np.int32)
+        distances = file.create_dataset(
             "data/distance",
-            shape,
-            np.float64 if is_float else np.int64,
+            matrix.shape,
+            np.float64 if matrix.dtype.kind == "f" else np.int64,
             chunks=(min(n_sources, _CHUNK_NUMBERS // width), width),
             compression="gzip",
             compression_opts=1,
             shuffle=True,
         )
-        if no_path is not None:
-            matrix.attrs["NA"] = matrix.dtype.type(no_path)
-        ids: dict[str, list[pa.Array]] = {"source": []}
+        if matrix.no_path is not None:
+            distances.attrs["NA"] = distances.dtype.type(matrix.no_path)
         done = 0
-        for sources, vertices, rows in blocks:
-            if dtype == np.uint64 and rows.size and rows.max() >= 2**63:
+        for rows in matrix.rows():
+            if matrix.dtype == np.uint64 and rows.size and rows.max() >= 2**63:
                 raise InputError(
                     f"a distance is {rows.max()}, and an OMX file has whole numbers up to 2^63 - 1",
                     hint="write a `.parquet` file",
                 )
-            matrix[done : done + len(rows)] = rows
+            distances[done : done + len(rows)] = rows
             written.check()
-            ids["source"].append(sources)
-            ids["vertex"] = [vertices]
             done += len(rows)
-        for axis, (name, parts) in enumerate(ids.items()):
-            _add_ids(file, name, pa.concat_arrays(parts), axis)
+        for axis, (name, ids) in enumerate(matrix.ids().items()):
+            _add_ids(file, name, ids, axis)
 
 
 class _WrittenFile(io.FileIO):

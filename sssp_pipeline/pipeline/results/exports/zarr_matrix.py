@@ -15,13 +15,13 @@ are written.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.lazy import optional_package
+from sssp_pipeline.pipeline.results.exports.matrix import Matrix
 from sssp_pipeline.storage import files
 
 #: Bytes of the rows that are held until they are written. One row may be larger.
@@ -33,63 +33,45 @@ _CHUNK_IDS = 2**20
 _GROUP = "zarr.json"
 
 
-def write_zarr(
-    url: str,
-    blocks: Iterable[tuple[pa.Array, pa.Array, np.ndarray]],
-    shape: tuple[int, int],
-    dtype: np.dtype,
-    unreached: float | None,
-) -> None:
+def write_zarr(url: str, matrix: Matrix) -> None:
     """Write a matrix as the group `url`, which must not exist.
-
-    Parameters
-    ----------
-    blocks
-        The ids of some sources (k,), the ids of all vertices (n,), and the distances (k, n); in the order of the rows.
-    shape
-        (S, n).
-    unreached
-        The number in `blocks` that stands for "no path"; None if there is none, or if it is infinity.
 
     Raises
     ------
     InputError
-        The package zarr is missing, or the place cannot be written. What was written is removed, as it is if `blocks`
-        raises.
+        The package zarr is missing, or the place cannot be written. What was written is removed, as it is if
+        `matrix.blocks` raises.
     """
     zarr = optional_package("zarr", "a Zarr file needs", "zarr")
     encoded: dict[str, Any] = {}
     group = zarr.create_group(zarr.storage.MemoryStore(encoded), zarr_format=3)
-    n_sources, n_columns = shape
+    (n_sources, n_columns), dtype = matrix.shape, matrix.dtype
     row_bytes = max(1, n_columns * dtype.itemsize)
     n_rows = max(1, min(n_sources, _ROWS_BYTES // row_bytes))
-    matrix = group.create_array(
+    distances = group.create_array(
         "distance",
-        shape=shape,
+        shape=matrix.shape,
         chunks=(n_rows, max(1, min(n_columns, _CHUNK_BYTES // (n_rows * dtype.itemsize)))),
         dtype=dtype,
         dimension_names=("source", "vertex"),
         # A chunk with nothing but this value is not written.
-        fill_value=np.inf if unreached is None and dtype.kind == "f" else unreached or 0,
-        attributes={} if unreached is None else {"unreached": dtype.type(unreached).item()},
+        fill_value=matrix.no_path or 0,
+        attributes={} if matrix.unreached is None else {"unreached": dtype.type(matrix.unreached).item()},
     )
     try:
         held, n_held, n_written = np.empty((n_rows, n_columns), dtype), 0, 0
-        ids: dict[str, list[pa.Array]] = {"source": []}
-        for sources, vertices, rows in blocks:
-            ids["source"].append(sources)
-            ids["vertex"] = [vertices]
+        for rows in matrix.rows():
             while len(rows):
                 taken = rows[: n_rows - n_held]
                 held[n_held : n_held + len(taken)] = taken
                 rows, n_held = rows[len(taken) :], n_held + len(taken)
                 if n_held == n_rows:
-                    matrix[n_written : n_written + n_held] = held
+                    distances[n_written : n_written + n_held] = held
                     n_written, n_held = n_written + n_held, 0
                     _move_chunks(encoded, url)
-        matrix[n_written:] = held[:n_held]
-        for name, parts in ids.items():
-            _add_ids(group, name, pa.concat_arrays(parts))
+        distances[n_written:] = held[:n_held]
+        for name, ids in matrix.ids().items():
+            _add_ids(group, name, ids)
         _move_chunks(encoded, url)
         with warnings.catch_warnings():
             # The extension of format 3 with which xarray reads one file in place of four.

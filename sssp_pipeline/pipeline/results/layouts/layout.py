@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.pipeline.results import run_files
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_files import WRITER
 from sssp_pipeline.storage.file_sums import StoredFile
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.kernels.contract.solver import Solution
-    from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-    from sssp_pipeline.pipeline.results.run_folder import RunFolder
 
 #: The id of a source, and what is stored of its row.
 StoredRow = tuple[int | str, Any]
@@ -61,10 +57,11 @@ class DistanceLayout(ABC):
 
     #: Stands in the identity of runs. Other bytes for the same distances need another value.
     writer: ClassVar[str]
-    #: Whether each file has all sources of the run. Otherwise it has the sources of a batch.
-    has_all_sources: ClassVar[bool] = False
-    #: An example of a query in SQL. `{}` stands for the files.
-    query: ClassVar[str] = "SELECT * FROM {} LIMIT 10"
+    #: Whether each source has a column, so that some sources of a file are read without the others.
+    has_columns: ClassVar[bool] = False
+    #: An example of a query in SQL, and the files that `{}` stands for.
+    query: ClassVar[str]
+    files: ClassVar[str] = "distances/*.parquet"
 
     def identity(self) -> dict[str, Any]:
         """Return what the identity of a run has of the format and of this layout."""
@@ -74,17 +71,13 @@ class DistanceLayout(ABC):
         """Return the ids of `vertices`, (n,)."""
         return ids.column() if self.vertices is None else ids.of_targets(self.vertices)
 
-    def batch_file(self, batch: int) -> str:
-        """Return the path, below the run folder, of what is stored of a batch."""
-        return run_files.batch_file(batch)
-
     @property
     def reads_facts(self) -> bool:
         """Whether `write` can use facts that a GPU finds, and packed rows (`kernels/contract/row_facts.py`)."""
-        return False
+        return self.form.unreached is None and self.form.scale is None
 
     @abstractmethod
-    def id_bytes(self, n_columns: int, n_sources: int, *, rising: bool) -> int:
+    def id_bytes(self, n_columns: int, n_sources: int, n_files: int, *, rising: bool) -> int:
         """Return about how many bytes the ids of vertices take in storage; `rising` ids are in order."""
 
     @abstractmethod
@@ -129,11 +122,6 @@ class DistanceLayout(ABC):
     @abstractmethod
     def blocks(self, files: Sequence[FilesOfSources], n_vertices: int, n_rows: int) -> Iterator[Block]:
         """Yield the matrix of all sources in blocks of up to `n_rows` rows, if it has `n_vertices` columns."""
-
-    def finish(  # noqa: B027
-        self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
-    ) -> None:
-        """Write the files that need all `batches` of sources; `stored` is the graph."""
 
 
 def groups_with(file: pq.ParquetFile, wanted: Mapping[str, pa.Array | None]) -> Iterator[int]:

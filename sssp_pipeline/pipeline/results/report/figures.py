@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.report.charts import (
     Axis,
     Chart,

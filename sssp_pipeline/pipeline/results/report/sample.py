@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.graph_store.loading import load_coordinates
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.stored import StoredResults
@@ -65,7 +65,7 @@ def read_sample(results: StoredResults, record: dict[str, Any], stored: StoredGr
 
     Notes
     -----
-    The sources are spread evenly over the files, or in the wide layout over the columns. What cannot be read is left
+    The sources are spread evenly over the files, or over the columns if each has one. What cannot be read is left
     out, and `SampledDistances.missing` says why: a run does not fail because of its report.
     """
     n_targets = record["targets"]
@@ -97,9 +97,9 @@ def _without(reason: str) -> SampledDistances:
 
 
 def _sampled_rows(results: StoredResults, n_sources: int) -> Iterator[tuple[Any, pa.ChunkedArray]]:
-    """Yield some sources and their distances: the first source of some files, or some of files with all sources."""
+    """Yield some sources and their distances: the first source of some files, or any if each has a column."""
     firsts = np.arange(len(results.sources))
-    if not results.output.layout.has_all_sources:
+    if not results.output.layout.has_columns:
         firsts = np.unique(results.metrics["batch"].to_numpy(), return_index=True)[1]
     spread = np.unique(np.linspace(0, len(firsts) - 1, min(len(firsts), n_sources)).astype(int))
     sources = results.sources.take(pa.array(firsts[spread]))

@@ -213,6 +213,6 @@ def _checked_memory(processes: int, threads: int, needs: Needs) -> int:
         raise InputError(
             f"{workers} would take {processes * needed / 2**30:.1f} GiB of memory, and this run may use "
             f"{usable / 2**30:.1f} GiB",
-            hint="lower `cluster.workers`, `cluster.threads_per_worker` or `solve.batch`",
+            hint="lower `cluster.workers`, `cluster.threads_per_worker`, or `solve.batch` or `output.columns_per_file`",
         )
     return needed

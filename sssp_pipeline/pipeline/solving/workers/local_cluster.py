@@ -87,7 +87,8 @@ def worker_limit(spec: Cluster, workers: int, threads: int, needed_bytes: int) -
         raise InputError(
             f"a worker of {plural(threads, 'thread')} has {limit} of memory, but needs "
             f"{limit.needed_mb(needed_bytes)}, of which it can use {limit.share:.0%}",
-            hint="raise `cluster.memory_limit`, or lower `workers` or `threads_per_worker` there, or `solve.batch`",
+            hint="raise `cluster.memory_limit`, or lower `workers` or `threads_per_worker` there, or `solve.batch` "
+            "or `output.columns_per_file`",
         )
     return limit.bytes
 

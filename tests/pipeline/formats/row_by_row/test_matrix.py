@@ -46,6 +46,16 @@ FORMS = {
 }
 
 
+def test_an_edge_list_of_a_data_frame_that_looks_like_a_matrix(write, read, refused):
+    name = write("e.csv", ",0,1,2\n0,1,2,4\n1,2,3,5\n2,7,9,1\n")
+    _, hint = refused(name)
+    assert hint.endswith(
+        "name its columns:\ngraph:\n  columns: {source: 0, target: 1}\n  weights: {column: 2}    # or none"
+    )
+    found = read(name, source_column="0", target_column="1", weight_column="2")
+    assert found.rows() == [(1, 2, 4), (2, 3, 5), (7, 9, 1)]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_matrix_is_recognised_and_read_when_asked(write, read, refused, form):
     content, edges, has_header = FORMS[form]

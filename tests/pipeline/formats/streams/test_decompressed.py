@@ -171,11 +171,44 @@ def test_damaged(write, refused, content, what):
 @pytest.mark.parametrize("after", [b"m", b"more\n", b"something else that is long"])
 def test_bytes_after_gzip(write, refused, after, is_bgzip):
     content = bgzip(ROWS) if is_bgzip else gzip.compress(ROWS)
-    shown = after.decode().replace("\n", "\\n")[:20]
-    assert refused(write("e", content + after)) == (
-        f"`e` has bytes after its compressed data that are not gzip, `{shown}`",
-        "fetch it again; if nothing is missing, `gzip -dc` unpacks it without these bytes",
+    assert refused(write("e", content + after)) == bytes_after("gzip", after[:20])
+
+
+def bytes_after(program, after):
+    shown = after.decode().replace("\n", "\\n").replace("\0", "\\x00")
+    return (
+        f"`e` has bytes after its compressed data that are not {program}, `{shown}`",
+        f"fetch it again; if nothing is missing, `{program} -dc` unpacks it without these bytes",
     )
+
+
+@pytest.mark.parametrize("n_streams", [1, 2])
+@pytest.mark.parametrize("after", [b"m", b"more\n", b"something else that is long", b"\0\0\0\0more"])
+@pytest.mark.parametrize("program", ["bzip2", "xz", "zstd"])
+def test_bytes_after_other_compressed_data(write, refused, program, after, n_streams):
+    kind = {"bzip2": "bz2", "xz": "xz", "zstd": "zst"}[program]
+    content = COMPRESSORS[kind](ROWS) * n_streams
+    shown = after if program == "zstd" else after.lstrip(b"\0")
+    assert refused(write("e", content + after)) == bytes_after(program, shown[:20])
+
+
+def test_bytes_after_a_large_frame(write, refused):
+    message, _ = refused(write("e", COMPRESSORS["zst"](LONG_ROWS * 12) + b"more\n"))
+    assert message == "`e` has bytes after its compressed data that are not zstd"
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_zeros_after_the_data_are_padding(write, read, kind):
+    content = COMPRESSORS[kind](ROWS)
+    assert len(read(write("e", content + bytes(4) + content + bytes(20_000))).rows()) == 10_000
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
+@pytest.mark.parametrize("n_bytes", [3, 30])
+def test_a_second_stream_that_is_cut_short(write, refused, kind, n_bytes):
+    content = COMPRESSORS[kind](ROWS)
+    message, _ = refused(write("e", content + content[:n_bytes]))
+    assert message.startswith("`e` is cut short: ")
 
 
 def bgzip(content: bytes, block_bytes: int = 1000, end: bool = True) -> bytes:

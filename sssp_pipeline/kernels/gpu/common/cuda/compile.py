@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.compile_notice import compilation_began
 from sssp_pipeline.base.csr import unreached_distance
 from sssp_pipeline.base.error_text import Either, Text
 from sssp_pipeline.base.errors import SsspError
-from sssp_pipeline.kernels.contract.compile_notice import compilation_began
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module as cupy_module
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import first_line
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing as gpu_missing

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+#: What users are told.
+COMPILING = "compiling, once: later runs find the compiled kernels"
+
+_log = logging.getLogger(__name__)
 _listeners: list[Callable[[], None]] = []
 _has_notified = False
 
@@ -17,6 +22,11 @@ def on_first_compilation(notify: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         _listeners.remove(notify)
+
+
+def log_compilation() -> None:
+    """Notify users of Python, who have no console."""
+    _log.warning(COMPILING)
 
 
 def compilation_began() -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sssp_pipeline.kernels.contract import compile_notice
+from sssp_pipeline.base import compile_notice
 from sssp_pipeline.kernels.gpu.common.cuda import compile as _compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit
 
@@ -42,6 +42,16 @@ def test_a_run_says_once_that_it_compiles_and_never_again(tmp_path):
             check=True,
         )
         assert done.stderr.splitlines().count(NOTICE) == times
+
+
+@pytest.mark.medium
+def test_a_call_from_python_says_once_that_it_compiles_and_never_again(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    solve = "sp.solve(numpy.ones((2, 2), numpy.uint32), 0, solver='dijkstra');"
+    for expected in (f"{NOTICE}\n", ""):
+        command = [sys.executable, "-c", f"import numpy, sssp_pipeline as sp; {solve} {solve}"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stderr == expected
 
 
 def test_the_first_kernel_is_notified_once(notified):

@@ -1,0 +1,124 @@
+"""The pace of searches on the CPU: some sources of a run are searched before it, and timed.
+
+Vertices and edges do not tell how many vertices a search reaches, how often it relaxes an edge, or what the caches of
+this machine hold. A few searches tell all of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.host_memory import free_memory_bytes
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.contract.forecast import CORES_EXPONENT
+from sssp_pipeline.kernels.contract.kept import Nothing
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.host.solver import Solver
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning import hierarchy
+from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.pipeline.planning.work import Work, solve_options
+from sssp_pipeline.workflow.models import Solve
+
+#: Measuring may take this share of a run. A run that is expected to be shorter than the second number measures nothing.
+_SHARE, _LONG_S = 0.03, 1.0
+#: More sources than these hardly change the mean.
+_MOST = 63
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What was measured."""
+
+    solver: str
+    #: How many sources were searched.
+    sources: int
+    #: `GraphTraits.pace`.
+    pace: float
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Searches of which some can be timed."""
+
+    #: Returns the graph.
+    graph: Callable[[], CsrGraph]
+    #: With the cutoff in the unit of the weights of the graph.
+    options: SolveOptions
+    #: The sources in some arrays, (n,) uint32 each.
+    sources: list[np.ndarray]
+
+    @classmethod
+    def of_run(cls, stored: StoredGraph, solve: Solve, batches: list[np.ndarray]) -> Searches:
+        """Return the searches of some batches of a run."""
+        return cls(stored.graph, solve_options(solve, scale=stored.manifest.weights.scale), batches)
+
+
+def pace_of_run(searches: Searches, solve: Solve, work: Work, machine: Machine) -> Pace | None:
+    """Return the pace if a run has to know it, or None: if `auto` may take a hierarchy for a long run on the CPU.
+
+    `work` is what is left of the run.
+    """
+    cores_times = machine.cores**CORES_EXPONENT
+    source_s = SOLVERS["delta-stepping"].forecast(work.traits, 1).source_s
+    run_s = work.n_sources * source_s / cores_times
+    is_open = solve.solver == "auto" and solve.hierarchy != "off" and machine.gpu_free_bytes is None
+    # A forecast does not know how far a search goes with a cutoff.
+    least_s = _LONG_S if searches.options.cutoff is None else hierarchy.LEAST_S
+    if not is_open or run_s < least_s or source_s > _SHARE * run_s:
+        return None
+    if hierarchy.why_never(work.traits, work.options, free_memory_bytes()) is not None:
+        return None
+    return measured_pace(searches, solve, work, machine)
+
+
+def measured_pace(
+    searches: Searches, solve: Solve, work: Work, machine: Machine, least_s: float = 0.0
+) -> Pace | None:
+    """Return the pace of the solver that `solve` names, or else of `delta-stepping`.
+
+    It is None if a GPU may solve, or if a search fails. Measuring takes at most a small share of the run, or about
+    `least_s` seconds, but at least one source. The time is processor time, so other programs on this machine hardly
+    change it.
+    """
+    solver = _timed(solve, machine)
+    if solver is None or not searches.sources or solver.supports(work.traits, work.options) is not None:
+        return None
+    options = replace(searches.options, kept=Nothing(), predecessors=False, into=None)
+    graph = searches.graph()
+    tried = np.random.default_rng(0).permutation(np.concatenate(searches.sources))[:_MOST]
+    n_done, spent_s = 0, 0.0
+    try:
+        solver.solve(graph, tried[:1], replace(options, cutoff=0.0))  # loads the compiled solver
+        while n_done < len(tried):
+            some = tried[n_done : 2 * n_done + 1]
+            began = time.thread_time()
+            solver.solve(graph, some, options)
+            spent_s += time.thread_time() - began
+            n_done += len(some)
+            run_s = work.n_sources * spent_s / n_done / machine.cores**CORES_EXPONENT
+            if 3 * spent_s > max(
+                least_s, _SHARE * run_s
+            ):  # the next searches take twice as long as those so far
+                break
+    except SsspError:
+        return None  # the run meets the same error, and names the input's own ids
+    expected_s = solver.forecast(work.traits, 1).source_s / work.traits.pace
+    return Pace(solver.name, n_done, spent_s / n_done / expected_s)
+
+
+def _timed(solve: Solve, machine: Machine) -> Solver | None:
+    """Return the solver whose searches are timed: one that uses one core and no hierarchy; None if a GPU may solve."""
+    if solve.solver == "auto":
+        return SOLVERS["delta-stepping"] if machine.gpu_free_bytes is None else None
+    named = solver_named(solve.solver, solve.options)
+    if named.device == "gpu":
+        return None
+    of_one_core = named.name != "parallel-delta-stepping" and not named.uses_hierarchy
+    return named if of_one_core else SOLVERS["delta-stepping"]
