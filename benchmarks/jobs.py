@@ -1,6 +1,19 @@
-"""Jobs that users of other programs found too slow: `sp.reduce` and `sp.nearest` beside these programs.
+"""Jobs for many programs: the questions that people ask of road networks, and jobs that users found too slow.
 
-    python benchmarks/jobs.py [--jobs all-sources,city,radii] [--with sssp-pipeline,scipy,…] [--seconds 20]
+    python benchmarks/jobs.py --data FOLDER [--jobs 'ny-*,city'] [--with sssp-pipeline,scipy,…] [--seconds 20]
+
+Three graphs have these jobs: `ny`, the roads of New York; `made`, generated roads; `web`, the links of cnr-2000. The
+last one has only `one`, `1k` and `nearest`, because a program without a hierarchy takes minutes for the others.
+
+| job | sources | answers |
+| --- | --- | --- |
+| one | 1 | the distances to every vertex |
+| 1k | 1,000 | the distances to 1,000 vertices |
+| 10k | 10,000 | the distances to 10,000 vertices |
+| nearest | 1,000 | the distances to the nearest 3 of 500 vertices |
+| nearest-all | every vertex | the same |
+
+Three jobs were reported. Their graphs are made at the reported sizes, because the reported graphs are not public:
 
 | job | reported | graph | answers |
 | --- | --- | --- | --- |
@@ -8,323 +21,342 @@
 | city | osmnx 153: 14 hours | generated roads, 90,000 vertices | closeness of every vertex |
 | radii | pandana 172: over 6 hours | generated roads, 1,324,602 vertices | vertices within 3 radii of 49,460 |
 
-The graphs are made at the reported sizes, because the reported graphs are not public. The radii are 10, 20 and 30
-minutes at 15 km/h. The user of pandana asked for the last one.
+The radii are 10, 20 and 30 minutes at 15 km/h. The user of pandana asked for the last one.
 
-Every program reads the same CSV file. It then solves sources in random order until `--seconds` have passed or all are
-done. `total_s` is the time to read plus the time for all sources at the measured rate. `is_extrapolated` says that not
-all were solved. Programs that give whole rows get the answers from NumPy. SciPy, igraph and NetworkX use one core;
-NetworKit and ours use all cores, or ours a GPU. Programs that are not installed are left out.
+Every program reads the same CSV files in a process of its own. The programs take `--rounds` turns. `read_s` is the
+time to read and prepare the graph, and `read_cpu_s` the time of all processors for it. A program then gets larger and
+larger parts of the job. The whole job is one call if that is expected to take less than `--seconds`. Otherwise the
+largest part counts, and `is_extrapolated` is true. `sssp-pipeline` always gets the whole job, because it decides by the
+number of sources whether it makes a hierarchy. `whole_cpu_s` is the time of all processors for the whole job, and
+`total_s` the wall time, `read_s` included. `peak_bytes` is the most memory that the process has had. `failed` says why
+there is no time: for example, a step took more than `--limit` seconds.
 
-Imports and compilation are not timed: each program solves a small graph first. Nor are the first two sources. If two
-programs have different answers for these, the run ends.
+Imports and compilation are not timed: each program solves a small graph first. If two programs have different
+distances for the first sources, the run ends. Programs that are not installed are left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.metadata
 import importlib.util
+import math
 import os
+import resource
 import sys
 import tempfile
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from itertools import groupby, product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from graphs import read
+from papers.cnr_2000 import adjacency_list
+from programs import PROGRAMS, Network, Program, Question, distribution_of, module_of
 from record import record
 
-import sssp_pipeline as sp
-from sssp_pipeline.base.generators import random_edges, road_like
+from sssp_pipeline.base.generators import GeneratedEdges, hashed_weights, random_edges, road_like
 
-#: Bytes of the rows that a program may return at once.
-ROWS_BYTES = 2**28
-#: Sources that each program solves before its time is taken.
-WARM_UP = 2
+#: The first sources, for which all programs must have the same answers.
+SAMPLE = 3
 #: The size of the first graph, which is not timed.
 SMALL = 0.01
+#: Calls that take less than this are repeated, and the median counts.
+SHORT_S = 0.5
 #: How far a vertex may be in the job `radii`, in metres: 10, 20 and 30 minutes at 15 km/h.
 RADII = (2500, 5000, 7500)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a user asked for: a graph, sources, and answers for each source."""
+    """What is asked of a graph: sources, targets, and answers for each source."""
 
-    #: Makes src, dst, weights and the number of vertices, for a share of the size.
-    edges: Callable[[float], tuple[np.ndarray, np.ndarray, np.ndarray, int]]
-    #: The number of sources; None for every vertex.
+    #: A name of `GRAPHS`.
+    graph: str
+    #: `distances`, `values`, `within` and `nearest` of the question.
+    asked: dict[str, Any]
+    #: The number of sources and of targets; None for every vertex.
     n_sources: int | None = None
-    values: tuple[str, ...] = ()
-    within: tuple[int, ...] = ()
-    #: k, and the number of vertices of which the k nearest are asked for.
-    nearest: tuple[int, int] | None = None
+    n_targets: int | None = None
 
-    @property
-    def cutoff(self) -> int | None:
-        """Beyond this distance nothing is asked for."""
-        return None if self.values or self.nearest else max(self.within)
-
-
-def random_graph(share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return uniformly random edges without self-loops and parallel edges, for which programs have different rules."""
-    n_vertices, n_edges = int(44_000 * share), int(1_000_000 * share)
-    made = random_edges(vertices=n_vertices, edge_factor=24)
-    pairs = made.src.astype(np.int64) * n_vertices + made.dst
-    _, first = np.unique(pairs, return_index=True)
-    chosen = np.sort(first[made.src[first] != made.dst[first]])[:n_edges]
-    return made.src[chosen], made.dst[chosen], made.weights[chosen], n_vertices
+    def question(self, n_vertices: int, share: float) -> Question:
+        random = np.random.default_rng(1)
+        sources, targets = random.permutation(n_vertices), random.permutation(n_vertices)
+        if self.n_sources is not None:
+            sources = sources[: math.ceil(self.n_sources * share)]
+        return Question(sources, None if self.n_targets is None else targets[: self.n_targets], **self.asked)
 
 
-def roads(vertices: int, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    made = road_like(vertices=int(vertices * share))
-    return made.src, made.dst, made.weights, made.n_vertices
+def random_graph(data: Path | None, share: float) -> GeneratedEdges:
+    return random_edges(vertices=int(44_000 * share), edge_factor=23)
 
 
-JOBS = {
-    "all-sources": Job(random_graph, values=("max_distance", "closeness"), nearest=(10, 500)),
-    "city": Job(lambda share: roads(90_000, share), values=("closeness",)),
-    "radii": Job(lambda share: roads(1_324_602, share), n_sources=49_460, within=RADII),
+def roads(vertices: int, seed: int, data: Path | None, share: float) -> GeneratedEdges:
+    return road_like(vertices=int(vertices * share), seed=seed)
+
+
+def new_york(data: Path | None, share: float) -> GeneratedEdges:
+    src, dst, weights, n_vertices = read(Path(data or "") / "USA-road-d.NY.gr.gz")
+    places = pd.read_csv(
+        Path(data or "") / "USA-road-d.NY.co.gz", sep=" ", skiprows=7, names=("v", "id", "x", "y")
+    )
+    return GeneratedEdges(
+        src, dst, weights, n_vertices, (places["x"].to_numpy() / 1e6, places["y"].to_numpy() / 1e6)
+    )
+
+
+def web(data: Path | None, share: float) -> GeneratedEdges:
+    src, dst, n_vertices = adjacency_list(Path(data or "") / "cnr-2000.graph-txt.gz")
+    return GeneratedEdges(src, dst, hashed_weights(src, dst, 100), n_vertices)
+
+
+#: Edges of a share of the size; real graphs are cut later.
+GRAPHS: dict[str, Callable[[Path | None, float], GeneratedEdges]] = {
+    "ny": new_york,
+    "made": lambda data, share: roads(150_000, 38, data, share),
+    "web": web,
+    "all-sources": random_graph,
+    "city": lambda data, share: roads(90_000, 7, data, share),
+    "radii": lambda data, share: roads(1_324_602, 7, data, share),
 }
+FROM_FILES = ("ny", "web")
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "one": {"asked": {"distances": True}, "n_sources": 1},
+    "1k": {"asked": {"distances": True}, "n_sources": 1_000, "n_targets": 1_000},
+    "10k": {"asked": {"distances": True}, "n_sources": 10_000, "n_targets": 10_000},
+    "nearest": {"asked": {"nearest": 3}, "n_sources": 1_000, "n_targets": 500},
+    "nearest-all": {"asked": {"nearest": 3}, "n_targets": 500},
+}
+JOBS = {
+    **{
+        f"{graph}-{name}": Job(graph, **QUESTIONS[name])
+        for graph, names in (("ny", QUESTIONS), ("made", QUESTIONS), ("web", ("one", "1k", "nearest")))
+        for name in names
+    },
+    "all-sources": Job("all-sources", {"values": ("max_distance", "closeness"), "nearest": 10}, None, 500),
+    "city": Job("city", {"values": ("closeness",)}),
+    "radii": Job("radii", {"within": RADII}, 49_460),
+}
+
+
+def simple(made: GeneratedEdges, share: float) -> GeneratedEdges:
+    """Return the graph of a share of the vertices, without the edges for which programs have different rules.
+
+    These are self-loops and parallel edges, of which the shortest stays. Vertices without edges are left out, and the
+    others numbered again.
+    """
+    most = int(made.n_vertices * share)
+    pairs = pd.DataFrame({"src": made.src, "dst": made.dst, "weight": made.weights}, dtype=np.int64)
+    pairs = pairs[(pairs["src"] != pairs["dst"]) & (pairs[["src", "dst"]].max(axis=1) < most)]
+    pairs = pairs.groupby(["src", "dst"], as_index=False).min()
+    left, ends = np.unique(pairs[["src", "dst"]].to_numpy(), return_inverse=True)
+    src, dst = ends.reshape(-1, 2).T
+    places = made.coordinates or tuple(np.random.default_rng(1).random((2, made.n_vertices)))
+    return GeneratedEdges(
+        src, dst, pairs["weight"].to_numpy(), len(left), tuple(axis[left] for axis in places)
+    )
+
+
+def network_of(name: str, made: GeneratedEdges, folder: Path) -> Network:
+    """Return the graph with its edges and places in `folder`."""
+    folder.mkdir()
+    edges, places = folder / "edges.csv", folder / "places.csv"
+    pd.DataFrame({"from": made.src, "to": made.dst, "weight": made.weights}).to_csv(edges, index=False)
+    # Two vertices at one place would be one for pandana.
+    apart = 1e-9 * np.arange(made.n_vertices)
+    assert made.coordinates is not None
+    pd.DataFrame({"x": made.coordinates[0] + apart, "y": made.coordinates[1]}).to_csv(places, index=False)
+    return Network(name, edges, places, made.n_vertices, len(made.src))
 
 
 @dataclass(frozen=True)
-class Task:
-    """A job at some size: its edges in a CSV file, and the vertices that it names."""
+class Spent:
+    """Seconds of wall time, and of the processors for all threads and children of the process."""
 
-    edges: Path
-    n_edges: int
-    n_vertices: int
-    sources: np.ndarray
-    targets: np.ndarray
+    wall_s: float
+    cpu_s: float
 
+    @classmethod
+    def now(cls) -> Spent:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return cls(time.perf_counter(), time.process_time() + children.ru_utime + children.ru_stime)
 
-def task_of(job: Job, share: float, folder: Path) -> Task:
-    """Return the job at a `share` of its size, with its edges in `folder`."""
-    *columns, n_vertices = job.edges(share)
-    folder.mkdir()
-    edges = folder / "edges.csv"
-    pd.DataFrame(dict(zip(("from", "to", "weight"), columns, strict=True))).to_csv(edges, index=False)
-    random = np.random.default_rng(1)
-    sources = random.permutation(n_vertices)[: job.n_sources and max(WARM_UP, int(job.n_sources * share))]
-    targets = random.permutation(n_vertices)[: job.nearest[1]] if job.nearest else sources[:0]
-    return Task(edges, len(columns[0]), n_vertices, sources, targets)
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(self.wall_s - other.wall_s, self.cpu_s - other.cpu_s)
 
 
-class Program(ABC):
-    """A program that solves a job: it reads a CSV file of edges, and then returns answers for sources."""
+@dataclass(frozen=True)
+class Answer:
+    """What a program tells of a job."""
 
-    def __init__(self, job: Job, task: Task) -> None:
-        self.job, self.n_vertices, self.targets = job, task.n_vertices, task.targets
-        self.graph = self.read(task.edges)
-
-    @abstractmethod
-    def read(self, edges: Path) -> Any:
-        """Return the graph of the file `edges`."""
-
-    @abstractmethod
-    def most_sources(self) -> int:
-        """Return how many sources a call may have."""
-
-    @abstractmethod
-    def answers(self, sources: np.ndarray) -> dict[str, np.ndarray]:
-        """Return an array for each answer, with a row for each source."""
+    job: str
+    read: Spent
+    #: The timed call, which had `done` of the `n_searches`.
+    solve: Spent
+    done: int
+    n_searches: int
+    peak_bytes: int
+    #: The answers for the first sources; infinity stands for "no path".
+    sample: dict[str, np.ndarray]
 
 
-class RowProgram(Program):
-    """A program that returns rows of distances, of which NumPy makes the answers."""
-
-    @abstractmethod
-    def rows(self, sources: np.ndarray) -> np.ndarray:
-        """Return distances (S, V) float64, infinity for unreached vertices."""
-
-    def most_sources(self) -> int:
-        return max(1, ROWS_BYTES // (8 * self.n_vertices))
-
-    def answers(self, sources: np.ndarray) -> dict[str, np.ndarray]:
-        rows, job = self.rows(sources), self.job
-        is_reached = np.isfinite(rows)
-        found = {}
-        if "max_distance" in job.values:
-            found["max_distance"] = np.where(is_reached, rows, 0).max(axis=1)
-        if "closeness" in job.values:
-            others, total = is_reached.sum(axis=1) - 1, np.where(is_reached, rows, 0).sum(axis=1)
-            found["closeness"] = others**2 / ((self.n_vertices - 1) * np.maximum(total, 1))
-        for radius in job.within:
-            found[f"within_{radius}"] = (rows <= radius).sum(axis=1)
-        if job.nearest is not None:
-            of_targets = np.partition(rows[:, self.targets], job.nearest[0] - 1, axis=1)
-            found["nearest"] = np.sort(of_targets[:, : job.nearest[0]], axis=1)
-        return found
+def answer(name: str, small: Network, network: Network, given: argparse.Namespace, pipe: Any) -> None:
+    """Send an `Answer` for each job that the program can do, or its error. It runs in a process of its own."""
+    os.dup2(2, 1)  # standard output is for the lines; pandana writes there
+    try:
+        for found in all_answers(PROGRAMS[name], small, network, given):
+            pipe.send(found)
+    except Exception as error:
+        pipe.send(str(error).partition("\n")[0])
+        raise
 
 
-class Ours(Program):
-    """`sp.ingest`, `sp.reduce` and `sp.nearest`: two searches for each source if both have answers."""
-
-    def read(self, edges: Path) -> Any:
-        store = sp.ingest(edges, edges.with_name("store"))
-        store.graph()
-        return store
-
-    def most_sources(self) -> int:
-        return 2**31
-
-    def answers(self, sources: np.ndarray) -> dict[str, np.ndarray]:
-        job, found = self.job, {}
-        table = sp.reduce(self.graph, sources, job.values, within=job.within, cutoff=job.cutoff)
-        found = {name: table[name].to_numpy() for name in table.column_names[1:]}
-        if job.nearest is not None:
-            nearest = sp.nearest(self.graph, sources, job.nearest[0], targets=self.targets)
-            distances = np.nan_to_num(nearest["distance"].to_numpy().astype(float), nan=np.inf)
-            found["nearest"] = distances.reshape(len(sources), -1)
-        return found
-
-
-class Scipy(RowProgram):
-    """`scipy.sparse.csgraph.dijkstra`; its `limit` ends a search early."""
-
-    def read(self, edges: Path) -> Any:
-        import scipy.sparse as ss
-
-        table = pd.read_csv(edges)
-        ends = table["from"].to_numpy(), table["to"].to_numpy()
-        return ss.csr_array((table["weight"].to_numpy(float), ends), shape=(self.n_vertices,) * 2)
-
-    def rows(self, sources: np.ndarray) -> np.ndarray:
-        from scipy.sparse import csgraph
-
-        limit = np.inf if self.job.cutoff is None else self.job.cutoff
-        return csgraph.dijkstra(self.graph, indices=sources, limit=limit)
-
-
-class NetworkX(RowProgram):
-    """`single_source_dijkstra_path_length`; its `cutoff` ends a search early."""
-
-    def read(self, edges: Path) -> Any:
-        import networkx as nx
-
-        graph = nx.DiGraph()
-        graph.add_nodes_from(range(self.n_vertices))
-        graph.add_weighted_edges_from(pd.read_csv(edges).itertuples(index=False, name=None))
-        return graph
-
-    def rows(self, sources: np.ndarray) -> np.ndarray:
-        import networkx as nx
-
-        rows = np.full((len(sources), self.n_vertices), np.inf)
-        for row, source in zip(rows, sources.tolist(), strict=True):
-            found = nx.single_source_dijkstra_path_length(
-                self.graph, source, self.job.cutoff, backend="networkx"
-            )
-            row[list(found)] = list(found.values())
-        return rows
-
-
-class Igraph(RowProgram):
-    """`Graph.distances`; it always searches the whole graph."""
-
-    def read(self, edges: Path) -> Any:
-        import igraph
-
-        table = pd.read_csv(edges)
-        graph = igraph.Graph(self.n_vertices, table[["from", "to"]].to_numpy(), directed=True)
-        graph.es["weight"] = table["weight"].to_numpy()
-        return graph
-
-    def rows(self, sources: np.ndarray) -> np.ndarray:
-        return np.array(self.graph.distances(source=sources.tolist(), weights="weight"))
-
-
-class Networkit(RowProgram):
-    """`SPSP`, whose searches run side by side; it always searches the whole graph."""
-
-    def read(self, edges: Path) -> Any:
-        import networkit
-
-        table = pd.read_csv(edges)
-        ends = table["from"].to_numpy(), table["to"].to_numpy()
-        coordinates = table["weight"].to_numpy(float), ends
-        return networkit.GraphFromCoo(coordinates, self.n_vertices, weighted=True, directed=True)
-
-    def rows(self, sources: np.ndarray) -> np.ndarray:
-        import networkit
-
-        search = networkit.distance.SPSP(self.graph, sources.tolist())
-        search.run()
-        rows = np.asarray(search.getDistances(asarray=True))
-        return np.where(rows == np.finfo(np.float64).max, np.inf, rows)
-
-
-PROGRAMS: dict[str, type[Program]] = {
-    "sssp-pipeline": Ours,
-    "networkit": Networkit,
-    "scipy": Scipy,
-    "igraph": Igraph,
-    "networkx": NetworkX,
-}
-
-
-def module_of(program: str) -> str:
-    return program.replace("-", "_")
-
-
-def measure(name: str, job: Job, given: argparse.Namespace) -> None:
-    """Record a line for each program; exits if two of them have different answers."""
-    expected: dict[str, np.ndarray] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        small = task_of(job, min(given.share, SMALL), Path(folder) / "small")
-        task = task_of(job, given.share, Path(folder) / "whole")
-        for program_name in given.programs:
-            PROGRAMS[program_name](job, small).answers(small.sources[:WARM_UP])
-            began = time.perf_counter()
-            program = PROGRAMS[program_name](job, task)
-            read_s = time.perf_counter() - began
-            found = program.answers(task.sources[:WARM_UP])
-            check_same(program_name, found, expected or found)
-            expected = expected or found
-            done, solve_s = solve(program, task.sources, given.seconds)
+def all_answers(
+    kind: type[Program], small: Network, network: Network, given: argparse.Namespace
+) -> Iterator[Answer]:
+    """Give an `Answer` for each job that the program can do."""
+    program, read = None, Spent(0, 0)
+    for job in given.names:
+        question = JOBS[job].question(network.n_vertices, given.share)
+        if not kind.can_answer(question):
+            continue
+        if program is None or kind.reads_again:
+            kind.warm_up(small, JOBS[job].question(small.n_vertices, given.share * SMALL))
             del program
-            record(
-                "jobs",
-                job=name,
-                program=program_name,
-                program_version=importlib.import_module(module_of(program_name)).__version__,
-                vertices=task.n_vertices,
-                edges=task.n_edges,
-                sources=len(task.sources),
-                solved=done,
-                read_s=round(read_s, 3),
-                solve_s=round(solve_s, 3),
-                sources_per_s=round(done / solve_s, 2),
-                total_s=round(read_s + solve_s * len(task.sources) / done, 1),
-                is_extrapolated=done < len(task.sources),
-                load=os.getloadavg()[0],
-            )
+            began = Spent.now()
+            program = kind(network)
+            read = Spent.now() - began
+        done, spent, found = solve(program, question, given.seconds)
+        if done < program.n_searches(question):
+            found = program.answers(replace(question, sources=question.sources[:SAMPLE]))
+        sample = {key: finite(values[:SAMPLE], program.unreached) for key, values in found.items()}
+        yield Answer(job, read, spent, done, program.n_searches(question), peak_bytes(), sample)
 
 
-def solve(program: Program, sources: np.ndarray, limit_s: float) -> tuple[int, float]:
-    """Return how many sources were solved in about `limit_s`, or all, and in how many seconds."""
-    done, spent_s, step = 0, 0.0, 1
-    while done < len(sources) and spent_s < limit_s:
-        part = sources[done : done + min(step, program.most_sources())]
-        began = time.perf_counter()
-        program.answers(part)
-        spent_s += time.perf_counter() - began
-        done += len(part)
-        # Small steps first, since the rate of a few sources may be too low; a long call cannot be stopped.
-        step = max(1, min(8 * len(part), int(done / spent_s * (limit_s - spent_s))))
-    return done, spent_s
+def peak_bytes() -> int:
+    """Return the most memory that this process has had."""
+    status = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return 1024 * int(status["VmHWM"].split()[0])
+
+
+def finite(values: np.ndarray, unreached: float) -> np.ndarray:
+    return np.where(values == unreached, np.inf, values.astype(float))
+
+
+def solve(program: Program, question: Question, limit_s: float) -> tuple[int, Spent, dict[str, np.ndarray]]:
+    """Return how many searches the timed call had, its time and its answers.
+
+    Small parts come first, since the rate of a few searches may be too low, and a long call cannot be stopped.
+    """
+    whole, left_s = program.n_searches(question), limit_s
+    step = 1 if program.takes_parts else whole
+    while True:
+        part = program.part(question, step)
+        spent, found = timed(program, part)
+        left_s -= spent.wall_s
+        if step == whole:
+            if spent.wall_s < SHORT_S:
+                again = [timed(program, part)[0] for _ in range(5)]
+                spent = sorted(again, key=lambda one: one.cpu_s)[2]
+            return step, spent, found
+        if spent.wall_s * whole / step <= limit_s:
+            step = whole
+        elif (larger := min(whole, 8 * step, int(left_s * step / spent.wall_s))) > step:
+            step = larger
+        else:
+            return step, spent, found
+
+
+def timed(program: Program, question: Question) -> tuple[Spent, dict[str, np.ndarray]]:
+    began = Spent.now()
+    found = program.answers(question)
+    return Spent.now() - began, found
+
+
+def answers_of_process(
+    name: str, small: Network, network: Network, given: argparse.Namespace
+) -> Iterator[Answer | str]:
+    """Give what `answer` sends, and at last why there is no more, if jobs are left."""
+    # Threads of OpenMP that wait keep a core busy; where other programs run too, that takes several times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    context = get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=answer, args=(name, small, network, given, sender))
+    process.start()
+    sender.close()
+    try:
+        while receiver.poll(given.limit):
+            yield (found := receiver.recv())
+            if isinstance(found, str):
+                return
+        yield f"more than {given.limit:g} s"
+    except EOFError:
+        process.join()
+        if process.exitcode:
+            yield f"ended with exit code {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
+
+
+def measure(graph: str, given: argparse.Namespace) -> None:
+    """Record a line for each job of a graph, program and round; exits if two programs have different answers."""
+    expected: dict[str, dict[str, np.ndarray]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        made = GRAPHS[graph](given.data, given.share)
+        cut = given.share if graph in FROM_FILES else 1.0
+        network = network_of(graph, simple(made, cut), Path(folder) / "whole")
+        small = network_of(graph, simple(made, cut * SMALL), Path(folder) / "small")
+        del made
+        for turn, name in product(range(given.rounds), given.programs):
+            line = {"graph": graph, "program": name, "round": turn}
+            line |= {"vertices": network.n_vertices, "edges": network.n_edges}
+            questions = {job: JOBS[job].question(network.n_vertices, given.share) for job in given.names}
+            left = [job for job, question in questions.items() if PROGRAMS[name].can_answer(question)]
+            if not left:
+                continue
+            for found in answers_of_process(name, small, network, given):
+                if isinstance(found, str):
+                    for job in left:
+                        record_line(line, job, failed=found)
+                else:
+                    left.remove(found.job)
+                    check_same(name, found.sample, expected.setdefault(found.job, found.sample))
+                    record_line(line, found.job, **measured(found))
+
+
+def measured(found: Answer) -> dict[str, Any]:
+    parts = found.n_searches / found.done
+    return {
+        "sources": found.n_searches,
+        "solved": found.done,
+        "read_s": round(found.read.wall_s, 3),
+        "read_cpu_s": round(found.read.cpu_s, 3),
+        "solve_s": round(found.solve.wall_s, 5),
+        "sources_per_s": round(found.done / found.solve.wall_s, 2),
+        "whole_cpu_s": round(found.solve.cpu_s * parts, 5),
+        "total_s": round(found.read.wall_s + found.solve.wall_s * parts, 3),
+        "is_extrapolated": found.done < found.n_searches,
+        "peak_bytes": found.peak_bytes,
+    }
+
+
+def record_line(line: dict[str, Any], job: str, **facts: Any) -> None:
+    version = importlib.metadata.version(distribution_of(line["program"]))
+    record("jobs", job=job, **line, program_version=version, **facts, load=os.getloadavg()[0])
 
 
 def check_same(program: str, found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     """Exit if `program` has found something else; only closeness is rounded, and nearly the same in each program."""
     for name, values in expected.items():
-        if not np.allclose(found[name], values, rtol=1e-12, atol=0):
+        rounding = 1e-12 if name == "closeness" else 0
+        if not np.allclose(found[name], values, rtol=rounding, atol=0):
             sys.exit(f"{program} finds another {name}: {found[name]}, expected {values}")
 
 
@@ -340,7 +372,7 @@ def chosen(parser: argparse.ArgumentParser, listed: str | None) -> Sequence[str]
         if name not in PROGRAMS:
             parser.error(f"unknown program `{name}`; programs: {', '.join(PROGRAMS)}")
         if name in missing:
-            parser.error(f"{name} is not installed: `pip install {name}`")
+            parser.error(f"{name} is not installed: `pip install {distribution_of(name)}`")
     return names
 
 
@@ -348,17 +380,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
+    parser.add_argument("--jobs", default="*", help="with commas; `ny-*` stands for all jobs of New York")
     parser.add_argument("--with", dest="programs", help="with commas; all that are installed by default")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0, help="of solving for each job and program")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a program is ended")
     parser.add_argument("--share", type=float, default=1.0, help="of the sizes, for a quick try")
     given = parser.parse_args()
     given.programs = chosen(parser, given.programs)
-    names = given.jobs.split(",")
-    if unknown := [name for name in names if name not in JOBS]:
+    patterns = given.jobs.split(",")
+    if unknown := [p for p in patterns if not any(fnmatch(name, p) for name in JOBS)]:
         parser.error(f"unknown job `{unknown[0]}`; jobs: {', '.join(JOBS)}")
-    for name in names:
-        measure(name, JOBS[name], given)
+    every = [name for name in JOBS if any(fnmatch(name, pattern) for pattern in patterns)]
+    graphs = {graph: list(names) for graph, names in groupby(every, lambda name: JOBS[name].graph)}
+    if given.data is None and (needed := set(graphs) & set(FROM_FILES)):
+        parser.error(f"graph `{needed.pop()}` is read from a file: set --data or SSSP_TEST_DATA")
+    for graph, given.names in graphs.items():
+        measure(graph, given)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from types import ModuleType
 import adds_page
 import auto_page
 import many_sources_page
+import other_tools_page
 import scaling_page
 from page_text import filled
 from papers import report
@@ -29,6 +30,7 @@ PAGES: dict[str, ModuleType] = {
     "adds": adds_page,
     "auto": auto_page,
     "many-sources": many_sources_page,
+    "other-tools": other_tools_page,
     "scaling": scaling_page,
 }
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
+from sssp_pipeline.base.generators import random_edges
 from sssp_pipeline.kernels import SOLVERS
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -46,34 +48,74 @@ def test_the_steps_of_an_ingest_are_timed(tmp_path):
 def test_every_program_of_jobs_finds_the_same(benchmark_module, monkeypatch, tmp_path):
     jobs, record = benchmark_module("jobs"), benchmark_module("record")
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    programs = "sssp-pipeline,scipy,igraph,networkx"
-    small = ["jobs.py", "--share", "0.01", "--seconds", "0.01", "--with", programs]
+    names = "sssp-pipeline,sssp-pipeline-prepared,scipy,igraph,networkx"
+    small = [
+        "jobs.py",
+        "--jobs",
+        "made-10k,made-nearest-all,radii",
+        "--share",
+        "0.01",
+        "--seconds",
+        "0.01",
+        "--with",
+        names,
+    ]
     monkeypatch.setattr(sys, "argv", small)
     jobs.main()
     lines = [json.loads(line) for line in (tmp_path / "jobs.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert len(lines) == 4 * len(jobs.JOBS)
+    assert [line.get("failed") for line in lines] == [None] * len(lines)
+    assert Counter(line["graph"] for line in lines) == {"made": 4 * 2, "radii": 4}
     for line in lines:
         assert line["is_extrapolated"] == (line["solved"] < line["sources"])
-        assert line["total_s"] >= 0
+        assert line["total_s"] >= line["read_s"] >= 0
+
+
+def test_jobs_compares_answers(benchmark_module):
     with pytest.raises(SystemExit, match="scipy finds another max_distance"):
-        jobs.check_same("scipy", {"max_distance": np.ones(2)}, {"max_distance": np.zeros(2)})
+        benchmark_module("jobs").check_same(
+            "scipy", {"max_distance": np.ones(2)}, {"max_distance": np.zeros(2)}
+        )
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (3, 7)])
+def test_programs_of_jobs_take_the_smaller_side(benchmark_module, tmp_path, shape):
+    """The answers are the same as those from whole rows, and a part of the question has fewer of the smaller side."""
+    jobs, programs = benchmark_module("jobs"), benchmark_module("programs")
+    network = jobs.network_of(
+        "small", jobs.simple(random_edges(vertices=50, edge_factor=2), 1.0), tmp_path / "edges"
+    )
+    sources, targets = (np.arange(n) for n in shape)
+    for name in ("scipy", "igraph"):
+        program = programs.PROGRAMS[name](network)
+        question = programs.Question(sources, targets, distances=True, nearest=2)
+        rows = program.answers(programs.Question(sources, distances=True))["distances"]
+        found = program.answers(question)
+        np.testing.assert_array_equal(found["distances"], rows[:, targets])
+        np.testing.assert_array_equal(found["nearest"], np.sort(rows[:, targets])[:, :2])
+        part = program.part(question, 2)
+        assert (len(part.sources), len(part.targets)) == tuple(2 if n == 3 else n for n in shape)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--with", "scippy"], "unknown program `scippy`; programs: sssp-pipeline, networkit"),
-        (["--jobs", "citty"], "unknown job `citty`; jobs: all-sources, city, radii"),
+        (["--with", "scippy"], "unknown program `scippy`; programs: sssp-pipeline, sssp-pipeline-prepared"),
+        (["--jobs", "citty"], "unknown job `citty`; jobs: ny-one, ny-1k"),
+        (
+            ["--jobs", "ny-one", "--with", "scipy"],
+            "graph `ny` is read from a file: set --data or SSSP_TEST_DATA",
+        ),
     ],
 )
 def test_jobs_names_what_it_does_not_know(benchmark_module, monkeypatch, capsys, arguments, message):
     monkeypatch.setattr(sys, "argv", ["jobs.py", *arguments])
+    monkeypatch.delenv("SSSP_TEST_DATA", raising=False)
     with pytest.raises(SystemExit):
         benchmark_module("jobs").main()
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["adds", "auto", "many-sources", "scaling"])
+@pytest.mark.parametrize("name", ["adds", "auto", "many-sources", "other-tools", "scaling"])
 def test_a_page_is_what_the_stored_lines_give(benchmark_module, name):
     pages = benchmark_module("pages")
     assert pages.PAGES[name].PAGE.read_text(encoding="utf-8") == pages.text(name)
