@@ -92,6 +92,14 @@ def test_a_search_serves_all_pairs_of_a_vertex():
         run.distances()
 
 
+def test_an_export_has_the_pairs_in_their_order(monkeypatch):
+    monkeypatch.setattr(pairs_output, "FILE_ROWS", 100)
+    pairs = write_pairs()
+    run_of()
+    sp.open_run("run").export("all.parquet")
+    assert pq.read_table("all.parquet").to_pylist() == expected(pairs)
+
+
 @pytest.mark.parametrize("name", ["pairs.txt", "pairs.parquet", "pairs.csv.gz", "other.csv"])
 def test_files_of_pairs(name):
     pairs = write_pairs()
