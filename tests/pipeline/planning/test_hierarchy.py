@@ -27,6 +27,7 @@ MEASURED = {
     "ny": (264_346, 733_846, 1.12, 143_945, 481_374, 516, 1_287_335, 9_147_037),
     "ne": (1_524_453, 3_868_020, 1.14, 601_678, 1_959_878, 417, 5_743_667, 39_262_613),
     "road-1m": (1_000_000, 2_503_436, 1.11, 398_430, 1_262_932, 8_903, 5_319_604, 197_802_666),
+    "road-150k": (150_000, 375_522, 1.11, 59_722, 189_284, 3_237, 660_468, 8_870_525),
     "delaunay": (262_144, 1_572_804, 1.05, 262_144, 1_572_804, 1_238, 7_157_086, 568_198_208),
     "grid-2048": (4_194_304, 10_063_336, 1.17, 1_385_128, 4_435_814, 829, 14_660_293, 339_736_540),
     "grid-1000": (1_000_000, 3_996_000, 1.0, 999_996, 3_995_992, 708, 38_000_000, 7_035_508_283),
@@ -71,7 +72,7 @@ def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
     [
         # Graphs with small separators: from some hundred sources on.
         *((name, n, UNKNOWN) for name in ("ny", "ne", "road-1m", "delaunay", "grid-2048") for n in (1, 16, 64)),
-        *((name, n, STORED) for name in ("ny", "ne", "road-1m", "grid-2048") for n in (512, 1024, 16_384)),
+        *((name, n, STORED) for name in ("ny", "ne", "road-1m", "road-150k", "grid-2048") for n in (512, 1024, 16_384)),
         *(("delaunay", n, STORED) for n in (1024, 16_384)),
         # Others: at most a look at the core, and only in a run that takes long.
         *((name, 1, UNKNOWN) for name in MEASURED),
@@ -97,6 +98,14 @@ def test_a_hierarchy_that_is_not_made_costs_little(name, n_sources):
     spent_s = {UNKNOWN: 0.0, CORE: costs.core_s(of_graph), ORDERED: costs.order_s(of_graph)}[step]
     run_s = n_sources * 8e-9 * (of_graph.n_vertices + of_graph.n_edges) / 2**0.8
     assert spent_s <= 0.026 * run_s
+
+
+def test_a_random_graph_with_few_edges_is_not_taken_for_roads():
+    core = HierarchyTraits(299_996, 900_000, 60_216)
+    cubic = GraphTraits(300_000, 900_000, np.dtype("uint32"), 1.0, 1000.0, 500.0, 1.0, core)
+    assert why_not(work(cubic, 256), TWO_CORES, MUCH).startswith(
+        "the graph does not look as if it had small separators"
+    )
 
 
 def test_the_reason_has_the_sources_and_the_times():
