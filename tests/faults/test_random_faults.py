@@ -66,10 +66,12 @@ def test_a_power_loss_costs_work_and_nothing_else(tmp_path, benchmark_module):
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("name", ["long", "by tasks", "newer version"])
-def test_each_command_ends_with_the_same_bytes_after_a_power_loss(name, tmp_path, benchmark_module):
-    found = benchmark_module("power_loss").lose_power(tmp_path, 8, SEED, [name])
-    assert found["outcomes"] == {f"{name}: same": 8}
+@pytest.mark.parametrize(
+    ("name", "count"), [("long", 8), ("by tasks", 8), ("newer version", 8), ("cut batch", 40)]
+)
+def test_each_command_ends_with_the_same_bytes_after_a_power_loss(name, count, tmp_path, benchmark_module):
+    found = benchmark_module("power_loss").lose_power(tmp_path, count, SEED, [name])
+    assert found["outcomes"] == {f"{name}: same": count}
 
 
 @pytest.mark.medium

@@ -1,8 +1,8 @@
 """Damage of a finished run: `verify` finds it, and `run` repairs it.
 
 `verify` reads every file and compares its checksum. It lists damaged files in run.json under "damaged". `run` compares
-lengths, and solves the batches of damaged files again. run.json stays meanwhile. So a repair that is killed is
-repeated.
+lengths, and solves the batches of damaged files again. run.json stays meanwhile and lists these files. So a repair that
+is killed or loses its power is repeated.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ def noted_damage(folder: RunFolder, record: dict[str, Any]) -> InputError | None
     """
     folder.check_no_strays(record["files"])
     faults = damage_of(folder.url, record, content=True)
-    before = record.pop("damaged", None)
     if not faults:
+        record.pop("damaged", None)
         return None
-    record["damaged"] = list(faults)
-    if record["damaged"] != before:
-        folder.finish(record)
+    _note(folder, record, faults)
     return _error(folder, faults, AGAIN)
 
 
@@ -87,6 +85,7 @@ def is_whole(
     if is_all:
         folder.reopen()
         return False
+    _note(folder, record, faults)
     if batches:
         folder.write_identity()
         solve(sorted(batches))
@@ -102,6 +101,13 @@ def is_whole(
     record.pop("damaged", None)
     record["verify"] = None
     return True
+
+
+def _note(folder: RunFolder, record: dict[str, Any], faults: dict[str, str]) -> None:
+    """List damaged files in run.json. A power loss may leave a rewritten file with the right length and lost pages."""
+    if record.get("damaged") != list(faults):
+        record["damaged"] = list(faults)
+        folder.finish(record)
 
 
 def _error(folder: RunFolder, faults: dict[str, str], hint: str) -> InputError:
