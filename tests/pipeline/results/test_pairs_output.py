@@ -245,6 +245,15 @@ def test_wrong_files(content, message, hint):
     assert not Path("run").exists()
 
 
+def test_names_of_columns_are_in_a_header():
+    """Without them the first line may be a pair, because `v02` stands again."""
+    Path("pairs.csv").write_text("v02,v01\nv01,v02\nv02,v03\n")
+    run_of()
+    assert rows_of() == expected([("v02", "v01"), ("v01", "v02"), ("v02", "v03")])
+    run_of("output.pairs={file: pairs.csv, source: v01, target: v02}", overwrite=True)
+    assert rows_of() == expected([("v02", "v01"), ("v03", "v02")])
+
+
 def test_a_missing_file_is_found_before_ingest():
     with pytest.raises(InputError, match=r"`pairs\.csv`"):
         run_of()
