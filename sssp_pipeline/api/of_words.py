@@ -11,7 +11,8 @@ from sssp_pipeline.api.paths import Path
 from sssp_pipeline.api.stored_run import StoredRun
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import typed_ids
-from sssp_pipeline.pipeline.formats.vertex_files.pair_files import PairFile
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import PairReading, typed_pairs
 from sssp_pipeline.pipeline.results.isochrones import Isochrones
 
 
@@ -52,14 +53,21 @@ def paths_of_words(run: StoredRun, pairs: str, columns: str | None, store: str |
     InputError
         The file cannot be read, or it is not clear which columns hold the pairs; or as `StoredRun.paths`.
     """
-    names = None if columns is None else columns.split(",")
-    if names is not None and len(set(names)) != 2:
+    names = ["auto", "auto"] if columns is None else columns.split(",")
+    if columns is not None and len(set(names)) != 2:
         raise InputError(
             f"`--columns {columns}` does not name two columns",
             hint="name the columns of source and target: `--columns origin,destination`",
         )
-    chosen = None if names is None else (names[0], names[1])
-    sources, targets = PairFile(pairs, chosen, (run.sources.type, run.vertex_type)).read()
+    reading = PairReading(
+        pairs,
+        "string",
+        columns=(names[0], names[1]),
+        naming="name two of them: `--columns origin,destination`",
+        has_header="if it names the columns, name two of them: `--columns origin,destination`; "
+        "if it is a pair, write the line `source,target` above it",
+    )
+    sources, targets = typed_pairs(reading, (run.sources.type, run.vertex_type), usable_cores())
     return run.paths_to_write(sources, targets, store)
 
 

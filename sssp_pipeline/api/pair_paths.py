@@ -11,6 +11,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from sssp_pipeline.api.paths import drawn
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.path_walks import paths_to
-from sssp_pipeline.pipeline.formats.vertex_files.pair_files import columns_of_pairs
+from sssp_pipeline.pipeline.formats.columns.column_names import PAIRS
+from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import PairReading, typed_pairs
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit, scaled_limit
@@ -203,6 +206,19 @@ def search_graph(stored: StoredGraph, cutoff: float | None, starts: np.ndarray, 
     named.solve(starts, SolveOptions(cutoff=limit, predecessors=True, metrics=False), "auto", take_part)
 
 
+def ends_in_run(pairs: Any, types: tuple[pa.DataType, pa.DataType]) -> tuple[Any, Any]:
+    """Return the sources and the targets of pairs, or of the pairs in a file, whose ids get `types`.
+
+    Raises
+    ------
+    InputError
+        As `typed_pairs` for a file, and as `ends_of`.
+    """
+    if isinstance(pairs, str | os.PathLike):
+        return typed_pairs(PairReading(os.fspath(pairs), "string"), types, usable_cores())
+    return ends_of(pairs)
+
+
 def ends_of(pairs: Any) -> tuple[Any, Any]:
     """Return the sources and the targets of pairs that a caller gave.
 
@@ -219,11 +235,6 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
     if hasattr(pairs, "__arrow_c_stream__"):
         source, target = table_columns(pa.table(pairs))
         return source.to_pylist(), target.to_pylist()
-    if isinstance(pairs, str | os.PathLike):
-        raise InputError(
-            f"`{os.fspath(pairs)}` is a name, not pairs",
-            hint="read the file, for example with pandas; `sssp-pipeline paths` takes its name",
-        )
     rows: Sequence[Any] = pairs.tolist() if hasattr(pairs, "tolist") else list(pairs)
     for row in rows:
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 2:
@@ -233,10 +244,10 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
 
 def table_columns(table: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Return the columns of a table of pairs that are source and target; raise `InputError` if it lacks them."""
-    found = columns_of_pairs(table.column_names)
+    names = [name.casefold() for name in table.column_names]
+    found = [(i, j) for i, j in permutations(range(len(names)), 2) if (names[i], names[j]) in PAIRS]
     if len(found) == 1:
-        source, target = (table.column(i) for i in found[0])
-        return source, target
+        return table.column(found[0][0]), table.column(found[0][1])
     raise InputError(
         f"the table of pairs has the columns {', '.join(table.column_names)}",
         hint="it needs the columns `source` and `target`",

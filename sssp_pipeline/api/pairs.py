@@ -145,7 +145,7 @@ def _written(distances: np.ndarray, scale: int | None) -> tuple[np.ndarray, np.n
 
 def _pairs_of(pairs: Any, ids: Ids, *, skip: bool) -> PairList:
     """Return the vertices of the pairs that a caller gave."""
-    place, chunks = "", _chunks(pairs, ids)
+    reading, chunks = None, _chunks(pairs, ids)
     if isinstance(pairs, str | os.PathLike):
         url = os.fspath(pairs)
         if not isinstance(ids, VertexIds):
@@ -154,8 +154,8 @@ def _pairs_of(pairs: Any, ids: Ids, *, skip: bool) -> PairList:
                 hint="give the pairs as a sequence of (source, target)",
             )
         reading = PairReading(url, ids.mapping.type)
-        place, chunks = reading.place, read_pairs(reading, usable_cores())
-    return find_pairs(chunks, ids, skip=skip, place=place, skip_hint='`unknown="skip"`')
+        chunks = read_pairs(reading, usable_cores())
+    return find_pairs(chunks, ids, skip=skip, skip_hint='`unknown="skip"`', reading=reading)
 
 
 def _chunks(pairs: Any, ids: Ids) -> Iterator[Ends]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sssp_pipeline.api.argument_names import naming, of_solve
-from sssp_pipeline.api.pair_paths import PairPaths, Take, ends_of, search_graph
+from sssp_pipeline.api.pair_paths import PairPaths, Take, ends_in_run, search_graph
 from sssp_pipeline.api.paths import Path, PathTree, Store
 from sssp_pipeline.api.solving import solve
 from sssp_pipeline.base.errors import InputError
@@ -188,8 +188,8 @@ class StoredRun:
         Parameters
         ----------
         pairs
-            A table with the columns `source` and `target` (of Arrow, pandas, Polars, …), or a sequence of
-            (source, target). The ids are those that `path` takes.
+            A table with the columns `source` and `target` (of Arrow, pandas, Polars, …), a sequence of (source,
+            target), or the path or URL of a file, as for `distances_of_pairs`. The ids are those that `path` takes.
         store
             As for `path`.
 
@@ -204,7 +204,8 @@ class StoredRun:
         InputError
             As `path`; or `pairs` are no pairs.
         """
-        return self.paths_to_write(*ends_of(pairs), store).table()
+        ends = ends_in_run(pairs, (self.sources.type, self.vertex_type))
+        return self.paths_to_write(*ends, store).table()
 
     @naming(str)
     def paths_to_write(self, sources: Any, targets: Any, store: Store | None) -> PairPaths:

@@ -270,7 +270,7 @@ def paths(
         str,
         typer.Argument(
             metavar="PAIRS",
-            help="CSV (with a header), Parquet or Arrow file with a column of sources and one of targets. "
+            help="CSV, text, Parquet or Arrow file with a column of sources and one of targets. "
             "`-` is standard input.",
         ),
     ],
@@ -281,7 +281,9 @@ def paths(
     columns: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B", help="Columns of PAIRS. Default: source and target, from and to, or the like."
+            metavar="A,B",
+            help="Columns of PAIRS. Default: source and target, from and to, or the like; without a "
+            "header the first two.",
         ),
     ] = None,
     store: MovedStore = None,

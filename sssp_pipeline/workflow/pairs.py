@@ -27,7 +27,8 @@ class Pairs(Section):
     columns."""
 
     header: bool | None = None
-    """Whether the first line of a text or CSV file names the columns. `null` looks at that line."""
+    """Whether the first line of a text or CSV file names the columns. `null` looks at that line, unless `source` or
+    `target` is a name: then it does."""
 
     direction: Literal["auto", "forward", "backward"] = "auto"
     """`forward` searches from the sources. `backward` searches from the targets, along reversed edges: it needs integer

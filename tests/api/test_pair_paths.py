@@ -131,6 +131,31 @@ def test_a_file_of_pairs_becomes_one_file(run, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "begin", "columns"),
+    [
+        ("pairs.csv", "# from a survey\n\nsource,target\n", None),
+        ("pairs.csv.gz", "source,target\n", None),
+        ("pairs.txt", "from_stop to_stop\n", None),
+        ("pairs.csv", "", None),
+        ("pairs.csv", "Source Id,Target Id\n", None),
+        ("pairs.csv", "home,work\n", "home,work"),
+        ("pairs.csv", "c,a\n", "c,a"),
+    ],
+)
+def test_spellings_of_a_file(run, tmp_path, name, begin, columns):
+    rows = PAIRS.partition("\n")[2].replace(",", " " if name.endswith("txt") else ",")
+    text = (begin + rows).encode()
+    pairs = tmp_path / name
+    pairs.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    options = ["--columns", columns] if columns else []
+    done = invoke("paths", "run", str(pairs), f"{tmp_path}/p.parquet", *options)
+    assert done.exit_code == 0, done.stderr
+    assert rows_of(pq.read_table(tmp_path / "p.parquet")) == PATHS
+    if not columns:
+        assert rows_of(run.paths(pairs)) == rows_of(run.paths(str(pairs))) == PATHS
+
+
 def test_geojson(run, tmp_path):
     done = invoke("paths", "run", "pairs.csv", f"{tmp_path}/p.geojson")
     assert done.exit_code == 0
@@ -193,6 +218,25 @@ def test_points_have_their_own_ids(made, tmp_path, monkeypatch, predecessors):
     assert json.loads(invoke("path", "run", "--from", "h2", "--to", str(d), "--json").stdout) == facts
 
 
+@pytest.mark.parametrize(
+    "write", [lambda t, url: t.to_csv(url, index=False), lambda t, url: t.to_parquet(url)]
+)
+def test_integers_in_a_file(tmp_path, monkeypatch, write):
+    """They may stand as texts in Parquet. An id that is no integer is named with its place."""
+    monkeypatch.chdir(tmp_path)
+    Path("roads.csv").write_text("from,to,minutes\n1,2,2\n2,9223372036854775807,3\n")
+    found = make_run("roads.csv", {"ids": [1, 2]})
+    pairs = pd.DataFrame({"source": ["2", "1"], "target": ["9223372036854775807", "2"]})
+    write(pairs, "pairs")
+    assert rows_of(found.paths("pairs")) == [(2, 2**63 - 1, 3, [2, 2**63 - 1]), (1, 2, 2, [1, 2])]
+    for wrong in ("x", "02", "-2", "9223372036854775808", "1.0"):
+        write(pd.DataFrame({"source": ["2", "1"], "target": ["1", wrong]}), "pairs")
+        with pytest.raises(
+            InputError, match=rf"`pairs` (line 3|row 2): `{wrong}` is no id of the run, whose ids"
+        ):
+            found.paths("pairs")
+
+
 def test_named_points_to_vertices_that_are_integers(tmp_path, monkeypatch):
     """The targets of a run without points as targets are vertices. The hint says how to name them otherwise."""
     monkeypatch.chdir(tmp_path)
@@ -227,8 +271,8 @@ FIRST_TEN = ", ".join(f"`{name}`" for name in LONG[:10])
         (["ab"], "`ab` is no pair"),
         ([("a", "b", "c")], r"`\('a', 'b', 'c'\)` is no pair"),
         (pa.table({"a": ["a"], "b": ["b"]}), "the table of pairs has the columns a, b"),
-        ("pairs.csv", r"`pairs\.csv` is a name, not pairs"),
-        (Path("pairs.csv"), r"`pairs\.csv` is a name, not pairs"),
+        ("none.csv", r"`none\.csv` does not exist"),
+        (Path("roads.csv"), "source `b` is not in the run `run`"),
     ],
 )
 def test_wrong_pairs_in_python(run, pairs, message):
@@ -240,22 +284,35 @@ def test_wrong_pairs_in_python(run, pairs, message):
     ("pairs", "words", "message"),
     [
         (
-            "a,d\nc,a\n",
+            "foo,bar,baz\na,d,2\n",
             "",
-            "`bad.csv` has no pair of columns that can be source and target: its columns are `a`, `d`",
+            "`bad.csv` line 1: of the columns `foo`, `bar`, `baz` none is known as source and target of a pair\n\n"
+            "hint: name two of them: `--columns origin,destination`",
         ),
         (
-            "source,target,from,to\na,d,a,d\n",
+            "home,work\na,d\n",
             "",
-            "`bad.csv` has more than one pair of columns that can be source",
+            "`bad.csv` line 1: `home,work` may be a header or a pair\n\n"
+            "hint: if it names the columns, name two of them: `--columns origin,destination`; if it is a pair, "
+            "write the line `source,target` above it",
         ),
-        ("source,target\n", "", "`bad.csv` has no pair"),
-        ("", "", "`bad.csv` has no pair"),
-        ("source,target\na,d\na\n", "", "`bad.csv` line 3 has 1 columns, the first line has 2"),
-        ("source,target\na,d\na,\n", "", "`bad.csv` line 3 has no id"),
+        (
+            "source,target,from,to,n\na,d,a,d,1\n",
+            "",
+            "`bad.csv` line 1: of the columns `source`, `target`, `from`, `to`, `n` more than one pair could be source",
+        ),
+        ("source,target\n", "", "`bad.csv` holds no pairs: `bad.csv` line 1 is its header"),
+        ("", "", "`bad.csv` is empty"),
+        ("source,target\na,d\na\n", "", "`bad.csv` line 3 has 1 column, wanted 2"),
+        ("source,target\na,d\na,\n", "", "`bad.csv` line 3: a vertex id is empty"),
         ("source,target\nx,d\n", "", "source `x` is not in the run `run`"),
         ("source,target\na,x\n", "", "target `x` is not in the graph"),
-        (PAIRS, "--columns a,b", "`bad.csv` has no two columns `a`, `b`: its columns are `source`, `target`"),
+        (
+            PAIRS,
+            "--columns source,targte",
+            "`bad.csv` line 1: unknown column `targte`\n\nhint: did you mean `target`? Columns: source, target",
+        ),
+        (PAIRS, "--columns 1,3", "`bad.csv` line 1 has 2 columns, and the target is to be in column 3"),
         (PAIRS, "--columns a", "`--columns a` does not name two columns"),
         (PAIRS, "--coordinates degrees", "`--coordinates` goes with a `.geojson` file"),
         (PAIRS, "--store nowhere", "`nowhere` is not a graph store"),
@@ -309,11 +366,15 @@ def test_pairs_in_parquet_and_arrow(run, tmp_path, write):
     assert invoke("paths", "run", str(pairs), f"{tmp_path}/p.parquet").exit_code == 0
     assert rows_of(pq.read_table(tmp_path / "p.parquet")) == PATHS
     done = invoke("paths", "run", str(pairs), f"{tmp_path}/q.parquet", "--columns", "Origin,weight")
-    assert "column `weight` has type int64, and the ids are" in done.stderr
+    assert "target `1` is not in the graph" in done.stderr
     with_null = pa.table({"source": ["a", None], "target": ["b", "c"]})
     pq.write_table(with_null, pairs)
     done = invoke("paths", "run", str(pairs), f"{tmp_path}/q.parquet")
-    assert "row 2: `source` is null" in done.stderr
+    assert "row 2: column `source` is null" in done.stderr
+    pq.write_table(pa.table({"source": [1.0], "target": [2.0]}), pairs)
+    done = invoke("paths", "run", str(pairs), f"{tmp_path}/q.parquet")
+    assert "column `source` has type double, ids are integers, strings or UUIDs" in done.stderr
+    assert "hint: store the ids as integers or as strings\n" in done.stderr
 
 
 def test_a_full_disk_for_temporary_files_is_one_error(run, monkeypatch):

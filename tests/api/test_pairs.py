@@ -13,6 +13,7 @@ import scipy.sparse as ss
 import sssp_pipeline as sp
 from sssp_pipeline.api import calls
 from sssp_pipeline.api import pairs as pairs_module
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.host import grouped_pairs
 from sssp_pipeline.pipeline.planning import direction
 
@@ -154,7 +155,11 @@ def test_a_million_pairs_that_stand_again_are_one_search(searches):
         ("7,9\n7,x\n", "`pairs.csv` line 2: `x` is not a vertex id", "the ids of the graph are integers"),
         ("foo,bar,baz\n7,9,9\n", "none is known as source and target of a pair", "name the columns"),
         ("p sp 9 1\na 7 9 2\n", "`pairs.csv` is a graph (dimacs)", "a row has the ids"),
-        ("7,9\n8,9\n8,10\n", "`pairs.csv`: 2 of 3 pairs have an id that is not in the graph: `8`, `10`",
+        ("# of trips\nsource;target\n7;9\n\n7;9\n7;8\n",
+         "1 of 3 pairs has an id that is not in the graph: `8` (the first in line 6)", "run from 7 to 11"),
+        ("source target\n7 9\n# of trips\n7 8\n", "`8` (the first in line 4)", "run from 7 to 11"),
+        ("7,9\n8,9\n8,10\n",
+         "`pairs.csv`: 2 of 3 pairs have an id that is not in the graph: `8`, `10` (the first in line 2)",
          "the 3 ids of the graph run from 7 to 11; `unknown=\"skip\"` leaves out such pairs"),
     ],
 )  # fmt: skip
@@ -204,3 +209,7 @@ def test_pairs_of_a_file_in_many_row_groups_keep_their_order(tmp_path):
     url = tmp_path / "pairs.parquet"
     pq.write_table(pa.table({"source": pairs[:, 0], "target": pairs[:, 1]}), url, row_group_size=17)
     assert sp.distances_of_pairs(graph, url) == expected(graph, pairs)
+    pairs[[4000, 4001], [0, 1]] = 1000
+    pq.write_table(pa.table({"source": pairs[:, 0], "target": pairs[:, 1]}), url, row_group_size=17)
+    with pytest.raises(InputError, match=r"not in the graph: `1000` \(the first in row 4001\)"):
+        sp.distances_of_pairs(graph, url)

@@ -37,8 +37,8 @@ def chosen_pairs(spec: Pairs, ids: VertexIds, skipped: Skipped) -> PairList:
         read_pairs(reading, usable_cores()),
         ids,
         skip=spec.unknown == "skip",
-        place=reading.place,
         skip_hint=f"`{_KEY}.unknown: skip`",
+        reading=reading,
     )
     if found.n_unknown:
         skipped.pairs = found.n_unknown

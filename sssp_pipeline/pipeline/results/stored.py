@@ -116,6 +116,8 @@ class StoredResults:
 
     def typed(self, given: Any, kind: pa.DataType) -> pa.Array:
         """Return `given`, one id or a sequence, as ids of a type; an id of another type is an `InputError`."""
+        if isinstance(given, pa.Array) and given.type == kind:
+            return given
         if isinstance(given, str | int | np.integer):
             given = [given]
         listable = given.tolist() if hasattr(given, "tolist") else list(given)

@@ -232,7 +232,7 @@ def test_verify_finds_a_wrong_distance_and_a_wrong_pair(directed, recorded_anew)
         ("foo,bar,baz\nv01,v02,v03\n", "`pairs.csv` line 1: `foo,bar,baz` may be a header or a pair",
          "`output.pairs.header: true` says that the first line names the columns"),
         ("foo,bar\nv01,v02\n", "`pairs.csv` line 1: `foo,bar` may be a header or a pair", "`output.pairs.header"),
-        ("v01,v02\nv01,w\nx,v01\n", "`pairs.csv`: 2 of 3 pairs have an id that is not in the graph: `w`, `x`",
+        ("v01,v02\nv01,w\nx,v01\n", "`pairs.csv`: 2 of 3 pairs have an id that is not in the graph: `w`, `x` (the first in line 2)",
          "`output.pairs.unknown: skip` leaves out such pairs"),
     ],
 )  # fmt: skip
@@ -243,6 +243,15 @@ def test_wrong_files(content, message, hint):
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert not Path("run").exists()
+
+
+def test_names_of_columns_are_in_a_header():
+    """Without them the first line may be a pair, because `v02` stands again."""
+    Path("pairs.csv").write_text("v02,v01\nv01,v02\nv02,v03\n")
+    run_of()
+    assert rows_of() == expected([("v02", "v01"), ("v01", "v02"), ("v02", "v03")])
+    run_of("output.pairs={file: pairs.csv, source: v01, target: v02}", overwrite=True)
+    assert rows_of() == expected([("v02", "v01"), ("v03", "v02")])
 
 
 def test_a_missing_file_is_found_before_ingest():

@@ -1,12 +1,14 @@
 """Lists of pairs of vertices: each chunk of ids becomes vertex numbers at once, so a list takes 8 bytes for each pair.
 
-A file of pairs is read like an edge list without weights: in chunks, by threads, and in the same spellings.
+A file of pairs is read like an edge list without weights: in chunks, by threads, and in the same spellings. A run whose
+points have ids of their own takes the ids as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +17,9 @@ import pyarrow as pa
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.arrow_compute import pc
+from sssp_pipeline.pipeline.formats.columns.layout import rows_of
+from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.storage import files
 
@@ -24,6 +28,7 @@ _WANTED = (
     "`source,target`; write CSV, text, Parquet or Arrow"
 )
 _FORMATS = ("csv", "text", "parquet")
+_INTEGER, _LARGEST = "^(0|[1-9][0-9]{0,18})$", str(2**63 - 1)
 
 #: The ids of the sources and of the targets of some pairs: Arrow arrays of the type of the ids, or lists of objects.
 Ends = tuple[Any, Any]
@@ -59,17 +64,64 @@ class PairList:
         return 0 if self.is_known is None else len(self.is_known) - len(self.sources)
 
 
-def find_pairs(chunks: Iterator[Ends], ids: Findable, *, skip: bool, place: str, skip_hint: str) -> PairList:
+@dataclass(frozen=True)
+class PairReading:
+    """A file of pairs, and how to read it."""
+
+    url: str
+    #: "int64" or "string".
+    id_type: str
+    #: The columns of the sources and of the targets: names, or numbers from 1; "auto" for those whose names mean that.
+    columns: tuple[str, str] = ("auto", "auto")
+    #: Whether the first line of a text names the columns, or "auto": it does if `columns` are names, else see the file.
+    header: str | bool = "auto"
+    #: How the user says which columns these are, and that the first line names them, for hints.
+    naming: str = "name the columns `source` and `target`"
+    has_header: str = "name the columns in the first line: `source` and `target`"
+
+    @property
+    def place(self) -> str:
+        """What messages about the pairs begin with."""
+        return f"`{files.redacted(self.url)}`: "
+
+    @property
+    def options(self) -> ReadOptions:
+        """How to read the file as an edge list."""
+        source, target = self.columns
+        header = self.header
+        if header == "auto" and not all(column == "auto" or column.isdecimal() for column in self.columns):
+            header = "auto" if detect_format(self.url) == "parquet" else True
+        return ReadOptions(
+            source_column=source,
+            target_column=target,
+            weight_column="none",
+            header=header,
+            ids="string" if self.id_type == "string" else "integer",
+        )
+
+    def place_of(self, n_before: int) -> str:
+        """Return "line 3" for the pair after `n_before` others, "row 2" in a table; a text is read again for it."""
+        found = open_edge_list([self.url], self.options).reading
+        line = None
+        if found.format != "parquet":
+            rows = rows_of(self.url, self.options, comments_anywhere=found.format == "text")
+            line = next((row[0] for row in islice(rows, n_before + bool(found.header), None)), None)
+        return f"row {n_before + 1}" if line is None else f"line {line}"
+
+
+def find_pairs(
+    chunks: Iterator[Ends], ids: Findable, *, skip: bool, skip_hint: str, reading: PairReading | None = None
+) -> PairList:
     """Return the pairs whose ids `chunks` gives.
 
     Parameters
     ----------
     skip
         Whether pairs with an unknown id are left out.
-    place
-        What messages begin with: empty, or the file.
     skip_hint
         How the user leaves such pairs out.
+    reading
+        The file of the pairs, for messages; None if they are in memory.
 
     Raises
     ------
@@ -80,19 +132,22 @@ def find_pairs(chunks: Iterator[Ends], ids: Findable, *, skip: bool, place: str,
     #: Which pairs of each chunk are known; only their number if they all are.
     known: list[np.ndarray | int] = []
     unknown: dict[int | str, None] = {}
+    n_given = first_unknown = 0
     for chunk in chunks:
         ends = [ids.find_column(column) for column in chunk]
         is_known = (ends[0] >= 0) & (ends[1] >= 0)
         known.append(len(is_known) if is_known.all() else is_known)
         if not is_known.all():
             rows = np.flatnonzero(~is_known)[:MAX_LISTED].tolist()
+            first_unknown = first_unknown if unknown else n_given + rows[0]
             missing = (
                 (column[row], found[row]) for row in rows for column, found in zip(chunk, ends, strict=True)
             )
             unknown |= {_value(given): None for given, vertex in missing if vertex < 0}
             ends = [found[is_known] for found in ends]
         parts.append((ends[0].astype(np.uint32), ends[1].astype(np.uint32)))
-    n_given = sum(some if isinstance(some, int) else len(some) for some in known)
+        n_given += len(is_known)
+    place = "" if reading is None else reading.place
     none = np.empty(0, np.uint32)
     sources = np.concatenate([none, *(part[0] for part in parts)])
     parts = [(none, part[1]) for part in parts]
@@ -107,31 +162,12 @@ def find_pairs(chunks: Iterator[Ends], ids: Findable, *, skip: bool, place: str,
             f"{place}{n_unknown:,} of {plural(n_given, 'pair')} {'have' if n_unknown > 1 else 'has'} "
             f"an id that is not in the graph: {first}"
         )
+        if reading is not None:
+            message += f" (the first in {reading.place_of(first_unknown)})"
         hint = ids.range_hint() + ("" if skip else f"; {skip_hint} leaves out such pairs")
         raise InputError(message, hint=hint)
     masks = [np.ones(some, bool) if isinstance(some, int) else some for some in known]
     return PairList(sources, targets, np.concatenate(masks), tuple(unknown)[:MAX_LISTED])
-
-
-@dataclass(frozen=True)
-class PairReading:
-    """A file of pairs, and how to read it."""
-
-    url: str
-    #: "int64" or "string".
-    id_type: str
-    #: The columns of the sources and of the targets: names, or numbers from 1; "auto" for those whose names mean that.
-    columns: tuple[str, str] = ("auto", "auto")
-    #: Whether the first line of a text names the columns, or "auto".
-    header: str | bool = "auto"
-    #: How the user says which columns these are, and that the first line names them, for hints.
-    naming: str = "name the columns `source` and `target`"
-    has_header: str = "name the columns in the first line: `source` and `target`"
-
-    @property
-    def place(self) -> str:
-        """What messages about the pairs begin with."""
-        return f"`{files.redacted(self.url)}`: "
 
 
 def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
@@ -142,16 +178,8 @@ def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
     InputError
         The file is missing, empty or damaged, is no table of pairs, or has a row without two ids of the type.
     """
-    source, target = reading.columns
-    options = ReadOptions(
-        source_column=source,
-        target_column=target,
-        weight_column="none",
-        header=reading.header,
-        ids="string" if reading.id_type == "string" else "integer",
-    )
     try:
-        edge_list = open_edge_list([reading.url], options)
+        edge_list = open_edge_list([reading.url], reading.options)
         if (form := edge_list.reading.format) not in _FORMATS:
             raise InputError(f"`{files.redacted(reading.url)}` is a graph ({form})", hint=_WANTED)
         for chunk in edge_list.chunks(n_threads):
@@ -160,15 +188,63 @@ def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
         raise _in_words_of_pairs(error, reading) from error
 
 
+def typed_pairs(
+    reading: PairReading, types: Sequence[pa.DataType], n_threads: int
+) -> tuple[pa.Array, pa.Array]:
+    """Return the ids of the pairs in a file, (n,) each, in its order: points may have names, and vertices numbers.
+
+    Parameters
+    ----------
+    reading
+        It reads strings.
+    types
+        The types of the ids of sources and of targets.
+
+    Raises
+    ------
+    InputError
+        As `read_pairs`; or an id is no integer where ids are integers.
+    """
+    found: tuple[list[pa.Array], list[pa.Array]] = [], []
+    n_before = 0
+    for chunk in read_pairs(reading, n_threads):
+        for ids, type_, parts in zip(chunk, types, found, strict=True):
+            if pa.types.is_integer(type_) and (row := _first_of_text(ids)) >= 0:
+                word = listed([ids[row].as_py()])
+                what, hint = "run", "correct it"
+                if not pa.types.is_integer(types[0]):  # sources are points with names, and targets no points
+                    what = "graph"
+                    hint = "name a vertex of the graph, or run it with points as `output.targets`"
+                raise InputError(
+                    f"`{files.redacted(reading.url)}` {reading.place_of(n_before + row)}: {word} is no id "
+                    f"of the {what}, whose ids are integers",
+                    hint=hint,
+                )
+            parts.append(ids.cast(type_))
+        n_before += len(chunk[0])
+    return pa.concat_arrays(found[0]), pa.concat_arrays(found[1])
+
+
+def _first_of_text(ids: pa.Array) -> int:
+    """Return the place of the first of `ids` (n,) that is not written as an integer of 63 bits; -1 if all are."""
+    fits = pc.or_(pc.less(pc.binary_length(ids), len(_LARGEST)), pc.less_equal(ids, _LARGEST))
+    return int(pc.and_(pc.match_substring_regex(ids, _INTEGER), fits).index(False).as_py())
+
+
 def _in_words_of_pairs(error: InputError, reading: PairReading) -> InputError:
     """Return an error on an edge list as one on a file of pairs, whose hint names no key of a graph."""
     message, hint = error.message, error.hint or ""
+    for end in ("source", "target"):
+        message = message.replace(f" in `graph.columns.{end}`", "")
+        message = message.replace(f"`graph.columns.{end}` asks for", f"the {end} is to be in")
     if "`graph." in message:  # an option that only tables take
         message = f"`{files.redacted(reading.url)}` is no table of pairs"
     parts = message.split("`")
     # The texts between backticks are of the user.
     parts[::2] = [part.replace("an edge", "a pair").replace("edge", "pair") for part in parts[::2]]
-    if "graph.columns" in hint or "columns:" in hint:
+    if "ids are integers, strings or UUIDs" in message:
+        hint = "store the ids as integers or as strings"
+    elif "graph.columns" in hint or "columns:" in hint:
         hint = reading.naming
     elif "may be a header" in message:
         hint = reading.has_header
