@@ -232,7 +232,8 @@ def test_verify_finds_a_wrong_distance_and_a_wrong_pair(directed, recorded_anew)
         ("foo,bar,baz\nv01,v02,v03\n", "`pairs.csv` line 1: `foo,bar,baz` may be a header or a pair",
          "`output.pairs.header: true` says that the first line names the columns"),
         ("foo,bar\nv01,v02\n", "`pairs.csv` line 1: `foo,bar` may be a header or a pair", "`output.pairs.header"),
-        ("v01,v02\nv01,w\nx,v01\n", "`pairs.csv`: 2 of 3 pairs have an id that is not in the graph: `w`, `x` (the first in line 2)",
+        ("v01,v02\nv01,w\nx,v01\n",
+         "`pairs.csv`: 2 of 3 pairs have an id that is not in the graph: `w`, `x` (the first in line 2)",
          "`output.pairs.unknown: skip` leaves out such pairs"),
     ],
 )  # fmt: skip
