@@ -100,7 +100,7 @@ def test_an_export_has_the_pairs_in_their_order(monkeypatch):
     assert pq.read_table("all.parquet").to_pylist() == expected(pairs)
 
 
-@pytest.mark.parametrize("name", ["pairs.txt", "pairs.parquet", "pairs.csv.gz", "other.csv"])
+@pytest.mark.parametrize("name", ["pairs.txt", "pairs.parquet", "pairs.csv.gz", "other.csv", "numbered.csv"])
 def test_files_of_pairs(name):
     pairs = write_pairs()
     frame, section = pd.DataFrame(pairs, columns=["source", "target"]), {"file": name}
@@ -113,6 +113,9 @@ def test_files_of_pairs(name):
             name
         )
         section |= {"source": "y", "target": "x"}
+    elif name == "numbered.csv":
+        frame.set_axis([0, 1], axis=1).to_csv(name)
+        section |= {"source": 0, "target": 1}
     else:
         frame.to_csv(name, index=False)
     run_of(f"output.pairs={json.dumps(section)}")
