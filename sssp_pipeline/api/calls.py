@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 #: A call that is expected to take less runs in the thread of the caller. Starting threads takes about 0.1 ms.
 _DIRECT_S = 0.002
-#: A call that is expected to take less is not turned. To compare both directions takes some milliseconds.
+#: A call that is expected to take less searches from the sources. To compare both directions takes some milliseconds.
 _TURNED_S = 0.05
 #: The expected seconds of a part on a CPU. After Ctrl-C, parts under way go on for about this long.
 _PART_S = 0.25
@@ -99,7 +99,7 @@ def solve_sources(
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
     work, machine = Work(traits_of(graph), options, max(len(sources), n_expected, 1), batch), _machine()
     chosen, work = _choose(graph, stored, sources, solver, work, machine)
-    searched = reversed_of(graph, stored) if is_backward else graph
+    searched = kept_reversed(graph, is_symmetric=_is_symmetric(stored)) if is_backward else graph
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
     if chosen.device == "cpu":
@@ -186,8 +186,7 @@ def goes_backward(
     if expected_s(chosen, forward, machine) < _TURNED_S:
         return False
     backward = turned(forward, sources, len(targets))
-    is_reversed = stored is not None and stored.manifest.symmetric
-    if not gains(solver, forward, backward, machine, is_reversed=is_reversed):
+    if not gains(solver, forward, backward, machine, is_reversed=_is_symmetric(stored)):
         return False
     if fits_every_path(graph, options):
         return True
@@ -196,9 +195,9 @@ def goes_backward(
     return has_hierarchy(backward.traits) and fits_every_path(graph, options)
 
 
-def reversed_of(graph: CsrGraph, stored: StoredGraph | None) -> CsrGraph:
-    """Return `graph` with all edges in the other direction; raises `InputError` if the memory is too small."""
-    return kept_reversed(graph, is_symmetric=stored is not None and stored.manifest.symmetric)
+def _is_symmetric(stored: StoredGraph | None) -> bool:
+    """Return whether a store says that every edge has its reverse."""
+    return stored is not None and stored.manifest.symmetric
 
 
 class _Logged(Progress):
