@@ -63,7 +63,7 @@ def kept_reversed(graph: CsrGraph, *, is_symmetric: bool = False) -> CsrGraph:
             if needed > free:
                 raise InputError(
                     f"reversing the graph takes {in_bytes(needed)}, and {in_bytes(free)} of memory are free",
-                    hint='leave out `direction="backward"`',
+                    hint="search from the sources: the direction `forward` needs no reversed graph",
                 )
             found = reversed_graph(graph)
             _reversed[graph] = None if _is_same(found, graph) else found

@@ -15,6 +15,7 @@ from named_graph import NAMES, run_of, verdict_of, write_edges
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError, SsspError
 from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.pipeline.planning import direction
 from sssp_pipeline.pipeline.results import pairs_output
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
@@ -296,11 +297,11 @@ def load_text(text):
 def test_a_direction_can_be_asked_for():
     pairs = write_pairs()
     found = {}
-    for direction in ("forward", "backward"):
-        _, record = run_of(f"output.pairs={{file: pairs.csv, direction: {direction}}}", overwrite=True)
-        assert record["identity"]["pairs"]["direction"] == direction
+    for way in ("forward", "backward"):
+        _, record = run_of(f"output.pairs={{file: pairs.csv, direction: {way}}}", overwrite=True)
+        assert record["identity"]["pairs"]["direction"] == way
         assert record["verify"]["refuted"] is None
-        found[direction] = Path("run/distances/pairs-00000.parquet").read_bytes()
+        found[way] = Path("run/distances/pairs-00000.parquet").read_bytes()
         assert rows_of() == expected(pairs)
     assert found["forward"] == found["backward"]
     write_edges(1.1**30)
@@ -312,6 +313,14 @@ def test_a_direction_can_be_asked_for():
         )
     assert caught.value.message == "`output.pairs.direction` is `backward`, and the graph has float64"
     assert caught.value.hint == "searches backward need integer weights of zero or more: remove `direction`"
+
+
+def test_without_the_memory_to_reverse_the_graph_the_hint_is_about_a_run(monkeypatch):
+    write_pairs()
+    monkeypatch.setattr(direction, "free_memory_bytes", lambda: 1000)
+    with pytest.raises(SsspError, match="reversing the graph takes") as caught:
+        run_of("output.pairs={file: pairs.csv, direction: backward}")
+    assert caught.value.hint == "search from the sources: the direction `forward` needs no reversed graph"
 
 
 def test_a_hierarchy_serves_both_directions():
