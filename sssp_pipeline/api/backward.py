@@ -48,8 +48,9 @@ def is_backward(
     Raises
     ------
     InputError
-        The direction is unknown, or it is "backward" and an argument or the graph makes that impossible; or as
-        `choose_solver`.
+        The direction is unknown, or it is "backward" and an argument or the graph makes that impossible.
+    InputError, SsspError
+        As `goes_backward`.
     """
     if direction not in get_args(Direction):
         known = list(get_args(Direction))

@@ -92,9 +92,9 @@ def solve_sources(
     Raises
     ------
     InputError
-        The solver is unknown, cannot solve this, or there is none that can; or as `Solver.solve`.
-    SsspError
-        As `Solver.solve`.
+        The solver is unknown, cannot solve this, or there is none that can.
+    InputError, SsspError
+        As `Solver.solve`, `prepare_call` and `kept_reversed`.
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
     work, machine = Work(traits_of(graph), options, max(len(sources), n_expected, 1), batch), _machine()
