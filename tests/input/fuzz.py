@@ -153,6 +153,7 @@ MODULES = [
     "sssp_pipeline.pipeline.ingest.edges",
     "sssp_pipeline.pipeline.ingest.reading",
     "sssp_pipeline.pipeline.ingest.into_store",
+    "sssp_pipeline.pipeline.ingest.new_graph",
     "sssp_pipeline.pipeline.ingest.rows.reverses",
     "sssp_pipeline.pipeline.ingest.ids.id_mapping",
     "sssp_pipeline.pipeline.ingest.ids.id_runs",

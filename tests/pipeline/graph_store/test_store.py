@@ -472,13 +472,13 @@ def test_leavings_of_a_killed_first_ingest_are_no_other_files(store, ingested):
 INGEST = """
 import sys, time
 from pathlib import Path
-from sssp_pipeline.pipeline.ingest import into_store as module
-real = module._ingest_into
+from sssp_pipeline.pipeline.ingest import new_graph as module
+real = module.ingest_into
 def waits(*args):
     while not Path("gate").exists():
         time.sleep(0.01)
     return real(*args)
-module._ingest_into = waits
+module.ingest_into = waits
 from sssp_pipeline.cli import main
 sys.argv = ["sssp-pipeline", "ingest", sys.argv[1]]
 main()
