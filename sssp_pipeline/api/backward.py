@@ -1,4 +1,4 @@
-"""Calls that search from the targets, along reversed edges, because these are fewer than the sources."""
+"""Calls that search from the targets, along reversed edges, because there are fewer targets than sources."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import get_args
 
 import numpy as np
 
-from sssp_pipeline.api.calls import goes_backward
+from sssp_pipeline.api.calls import Take, goes_backward
 from sssp_pipeline.api.graphs import NamedGraph
 from sssp_pipeline.base.errors import InputError, UnsolvableError, did_you_mean
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow, merge_nearest, no_nearest, words_of
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.planning.direction import Direction, turned_options
 
-#: What only searches from the sources give, by argument.
+#: Why only searches from the sources give what an argument of a call asks for.
 _FORWARD_ONLY = {
     "predecessors": "predecessors are found from the sources",
     "metrics": "metrics count what a source reaches",
@@ -39,7 +39,7 @@ def is_backward(
     named, sources, targets
         The graph, the sources (S,) and the targets (T,); None means every vertex.
     options, solver
-        Of searches from the sources.
+        As for searches from the sources.
     direction
         As for `solve`.
     asked
@@ -48,8 +48,9 @@ def is_backward(
     Raises
     ------
     InputError
-        The direction is unknown, or it is "backward" and an argument or the graph makes that impossible; or as
-        `choose_solver`.
+        The direction is unknown, or it is "backward" and an argument or the graph makes that impossible.
+    InputError, SsspError
+        As `goes_backward`.
     """
     if direction not in get_args(Direction):
         known = list(get_args(Direction))
@@ -77,8 +78,7 @@ def distances_backward(
 ) -> np.ndarray | None:
     """Return the distances (S, T) from `sources` to `targets`, found by searches from the targets.
 
-    None means that a target is reached by a path that is too long, or from a negative cycle. Only searches from the
-    sources tell whether a source has such a path. It raises the other errors of `NamedGraph.solve`.
+    None means as for `_search_from`, and the errors are the same.
     """
     different, places = np.unique(targets, return_inverse=True)
     found = np.empty((len(sources), len(different)), named.graph.weight_dtype)
@@ -86,10 +86,7 @@ def distances_backward(
     def take(first: int, solution: Solution) -> None:
         found[:, first : first + len(solution.distances)] = solution.distances.T
 
-    turned = turned_options(options, sources, named.graph.n_vertices)
-    try:
-        named.solve(different, turned, solver, take, is_backward=True)
-    except UnsolvableError:
+    if not _search_from(named, different, sources, options, solver, take):
         return None
     return found if np.array_equal(places, np.arange(len(different))) else found[:, places]
 
@@ -99,7 +96,7 @@ def nearest_backward(
 ) -> np.ndarray | None:
     """Return what `kept` keeps of the rows of `sources`, (S, 2k) words, found by searches from its targets.
 
-    None and errors are as of `distances_backward`.
+    None means as for `_search_from`, and the errors are the same.
     """
     assert kept.targets is not None
     distances, vertices = no_nearest(len(sources), kept.k, named.graph.weight_dtype)
@@ -111,9 +108,26 @@ def nearest_backward(
         with merging:
             merge_nearest(rows, targets[first : first + len(rows)], distances, vertices)
 
+    is_found = _search_from(named, targets, sources, options, solver, take)
+    return words_of(distances, vertices) if is_found else None
+
+
+def _search_from(
+    named: NamedGraph,
+    targets: np.ndarray,
+    sources: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    take: Take,
+) -> bool:
+    """Search from `targets` (T,) and give `take` the distances to `sources` (S,). Return whether that is possible.
+
+    It is not if a path to a target is too long for the type, or a negative cycle leads to one. Only searches from the
+    sources tell whether a source has such a path. It raises the other errors of `NamedGraph.solve`.
+    """
     turned = turned_options(options, sources, named.graph.n_vertices)
     try:
         named.solve(targets, turned, solver, take, is_backward=True)
     except UnsolvableError:
-        return None
-    return words_of(distances, vertices)
+        return False
+    return True

@@ -24,7 +24,8 @@ from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Level, Progress, in_bytes, plural
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
-from sssp_pipeline.kernels.hierarchy.shared import known_traits
+from sssp_pipeline.kernels.hierarchy.shared import traits_of
+from sssp_pipeline.kernels.host.grouped_pairs import may_go_backward
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -46,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 #: A call that is expected to take less runs in the thread of the caller. Starting threads takes about 0.1 ms.
 _DIRECT_S = 0.002
-#: A call that is expected to take less is not turned. To compare both directions takes some milliseconds.
+#: A call that is expected to take less searches from the sources. To compare both directions takes some milliseconds.
 _TURNED_S = 0.05
 #: The expected seconds of a part on a CPU. After Ctrl-C, parts under way go on for about this long.
 _PART_S = 0.25
@@ -91,20 +92,14 @@ def solve_sources(
     Raises
     ------
     InputError
-        The solver is unknown, cannot solve this, or there is none that can; or as `Solver.solve`.
-    SsspError
-        As `Solver.solve`.
+        The solver is unknown, cannot solve this, or there is none that can.
+    InputError, SsspError
+        As `Solver.solve`, `prepare_call` and `kept_reversed`.
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
-    traits = replace(graph.traits, hierarchy=known_traits(graph))
-    work, machine = Work(traits, options, max(len(sources), n_expected, 1), batch), _machine()
-    chosen, *_ = choose_solver(solver, work, machine)
-    if _may_gain(chosen, solver, work, machine):
-        wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
-        traits, _ = prepare_call(graph, stored, sources, wanted, work, machine, _LOGGED)
-        work = replace(work, traits=traits)
-        chosen, *_ = choose_solver(solver, work, machine)
-    searched = reversed_of(graph, stored) if is_backward else graph
+    work, machine = Work(traits_of(graph), options, max(len(sources), n_expected, 1), batch), _machine()
+    chosen, work = _choose(graph, stored, sources, solver, work, machine)
+    searched = kept_reversed(graph, is_symmetric=_is_symmetric(stored)) if is_backward else graph
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
     if chosen.device == "cpu":
@@ -136,13 +131,30 @@ def solve_sources(
 
 
 def make_hierarchy_of(graph: CsrGraph, stored: StoredGraph | None) -> None:
-    """Make the hierarchy of `graph` if it has none; the parameters are those of `solve_sources`.
-
-    It raises the errors of `prepare_call`.
-    """
-    traits = replace(graph.traits, hierarchy=known_traits(graph))
-    work = Work(traits, SolveOptions(), n_sources=1, batch=1)
+    """Make the hierarchy of `graph` if it has none; `stored` as in `solve_sources`. It raises as `prepare_call`."""
+    work = Work(traits_of(graph), SolveOptions(), n_sources=1, batch=1)
     prepare_call(graph, stored, np.empty(0, np.uint32), Solve(hierarchy="build"), work, _machine(), _LOGGED)
+
+
+def _choose(
+    graph: CsrGraph,
+    stored: StoredGraph | None,
+    sources: np.ndarray,
+    solver: str,
+    work: Work,
+    machine: Machine,
+) -> tuple[Solver, Work]:
+    """Return the solver for `work`, and the work with the hierarchy of the graph, which is made if the call gains.
+
+    The other parameters are as in `solve_sources`. It raises the errors of `choose_solver` and `prepare_call`.
+    """
+    chosen, *_ = choose_solver(solver, work, machine)
+    if _may_gain(chosen, solver, work, machine):
+        wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
+        traits, _ = prepare_call(graph, stored, sources, wanted, work, machine, _LOGGED)
+        work = replace(work, traits=traits)
+        chosen, *_ = choose_solver(solver, work, machine)
+    return chosen, work
 
 
 def _may_gain(chosen: Solver, asked: str, work: Work, machine: Machine) -> bool:
@@ -160,37 +172,32 @@ def goes_backward(
     solver: str,
     stored: StoredGraph | None,
 ) -> bool:
-    """Return whether searches from `targets` (T,) are expected to take half of the time of those from `sources` (S,).
+    """Return whether `auto` searches from `targets` (T,): in at most half of the time, and with the same answers.
 
-    `targets` are different vertices. The other parameters are those of `solve_sources`. It raises `InputError` as
-    `solve_sources`.
+    `targets` are different vertices. The other parameters are as in `solve_sources`. A hierarchy is made if the way
+    backward needs it. It raises the errors of `choose_solver` and `prepare_call`.
     """
-    if LEAST_GAIN * len(targets) > len(sources) or not len(targets) or graph.traits.min_weight < 0:
+    if LEAST_GAIN * len(targets) > len(sources) or not len(targets) or not may_go_backward(graph.traits):
         return False
-    machine, traits = _machine(), replace(graph.traits, hierarchy=known_traits(graph))
-    forward = Work(
-        traits, options, len(sources), batch_size(traits, len(sources), _default_solve(), options.kept)
-    )
+    machine, traits = _machine(), traits_of(graph)
+    batch = batch_size(traits, len(sources), _default_solve(), options.kept)
+    forward = Work(traits, options, len(sources), batch)
     chosen, *_ = choose_solver(solver, forward, machine)
     if expected_s(chosen, forward, machine) < _TURNED_S:
         return False
     backward = turned(forward, sources, len(targets))
-    is_reversed = stored is not None and stored.manifest.symmetric
-    if not gains(solver, forward, backward, machine, is_reversed=is_reversed):
+    if not gains(solver, forward, backward, machine, is_reversed=_is_symmetric(stored)):
         return False
     if fits_every_path(graph, options):
         return True
-    chosen, *_ = choose_solver(solver, backward, machine)
-    if not _may_gain(chosen, solver, backward, machine):
-        return False
-    wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
-    prepare_call(graph, stored, targets, wanted, backward, machine, _LOGGED)  # it tells how long paths are
-    return fits_every_path(graph, options)
+    _, backward = _choose(graph, stored, targets, solver, backward, machine)
+    # The hierarchy tells how long paths are.
+    return has_hierarchy(backward.traits) and fits_every_path(graph, options)
 
 
-def reversed_of(graph: CsrGraph, stored: StoredGraph | None) -> CsrGraph:
-    """Return `graph` with all edges in the other direction; raises `InputError` if the memory is too small."""
-    return kept_reversed(graph, is_symmetric=stored is not None and stored.manifest.symmetric)
+def _is_symmetric(stored: StoredGraph | None) -> bool:
+    """Return whether a store says that every edge has its reverse."""
+    return stored is not None and stored.manifest.symmetric
 
 
 class _Logged(Progress):

@@ -43,8 +43,8 @@ NO_PREDECESSORS = "no predecessors were asked for"
 class Distances:
     """Distances from S sources to V vertices, or to T targets, in host memory or in the memory of a GPU.
 
-    Of a call with a cutoff and without targets, host memory holds the distances to reached vertices only, unless most
-    are reached.
+    After a call with a cutoff and without targets, host memory holds only the distances to reached vertices, unless
+    most vertices are reached.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import callers_graph
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
-from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy.shared import traits_of
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.tables.parquet import table_of, to_chunk
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
@@ -79,13 +79,10 @@ class PreparedGraph:
         self._is_on_device = is_on_device
 
     def __repr__(self) -> str:
-        traits = self._named.graph.traits
-        known = shared.known_traits(self._named.graph)
-        has_one = known is not None and has_hierarchy(replace(traits, hierarchy=known))
-        size = (
-            f"{plural(traits.n_vertices, 'vertex')}, {plural(traits.n_edges, 'edge')}, {traits.weight_dtype}"
-        )
-        return f"<PreparedGraph: {size}, {'with' if has_one else 'without'} a hierarchy>"
+        traits = traits_of(self._named.graph)
+        size = f"{plural(traits.n_vertices, 'vertex')}, {plural(traits.n_edges, 'edge')}"
+        has_one = "with" if has_hierarchy(traits) else "without"
+        return f"<PreparedGraph: {size}, {traits.weight_dtype}, {has_one} a hierarchy>"
 
 
 def prepare(
@@ -97,9 +94,10 @@ def prepare(
     dtype: npt.DTypeLike | None = None,
     hierarchy: bool = False,
 ) -> PreparedGraph:
-    """Return `graph` read once for many calls of `solve`, `reduce`, `reduce_per_vertex` and `nearest`.
+    """Return `graph` read once for many calls. They take the result as a graph.
 
-    They take it as a graph. It keeps the edges, and the hierarchy that a call makes or finds.
+    It keeps the edges, and the hierarchy that a call makes or finds. `solve`, `reduce`, `reduce_per_vertex`, `nearest`
+    and `distances_of_pairs` take it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows of which only the values of reached vertices are held: a short cutoff reaches few.
+"""Rows in memory that have only the values of reached vertices: a short cutoff reaches few.
 
 A solver fills whole rows. As soon as a part of the sources is solved, `ReachedParts` takes the reached values out of
 its rows, and the rows are freed. So memory holds the rows of the parts under way and the values that were reached.
@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit
 
 #: The most values of a group of rows, unless one row has more.
 _GROUP = 1 << 20
-#: The free memory is looked at again when so many bytes were added.
+#: The free memory is looked at again each time that this many bytes were added.
 _LOOK_BYTES = 1 << 26
 #: What to do if whole rows are too large.
 WITHOUT_ROWS = "use `.to_scipy()` or `.to_arrow(reached_only=True)`, which hold reached vertices only"
@@ -32,7 +32,7 @@ WITHOUT_ROWS = "use `.to_scipy()` or `.to_arrow(reached_only=True)`, which hold 
 
 @dataclass(frozen=True, eq=False)
 class ReachedRows:
-    """Rows (S, V) in host memory, of which only the values of reached vertices are held, as in a CSR matrix.
+    """Rows (S, V) in host memory that have only the values of reached vertices, as a CSR matrix.
 
     Iterating yields one whole row (V,) after the other, as for an array.
     """
@@ -80,7 +80,7 @@ class ReachedRows:
         return values[np.searchsorted(columns, column)]
 
     def get(self) -> np.ndarray:
-        """Return whole rows (S, V), as the method of CuPy's arrays. Raise `InputError` if they are too large."""
+        """Return whole rows (S, V), like `get` of CuPy's arrays. Raise `InputError` if they are too large."""
         check_memory(*self.shape, self.dtype.itemsize, WITHOUT_ROWS)
         rows = np.full(self.shape, self.missing, self.dtype)
         for places, held in self.groups():
@@ -88,7 +88,7 @@ class ReachedRows:
         return rows
 
     def groups(self) -> Iterator[tuple[np.ndarray, slice]]:
-        """Yield the row of each value (n,), and the places of these values, for some rows after the others."""
+        """Yield some rows at a time: the row of each value (n,), and the places of these values."""
         first, last = 0, len(self.offsets) - 1
         while first < last:
             end = int(np.searchsorted(self.offsets, self.offsets[first] + _GROUP, "right")) - 1

@@ -128,41 +128,57 @@ def solve(
         asked = {"predecessors": predecessors, "metrics": bool(metrics), "on_device": bool(stays)}
         metrics = of_targets is None if metrics is None else metrics
         options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
-        goes_back = is_backward(named, of_sources, of_targets, options, solver, direction, asked)
         shape = len(of_sources), wanted.n_columns(csr.n_vertices)
-        into: Any = None
-        if not goes_back and _stays_on_device(on_device, graph, named, solver, predecessors):
-            into = rows_on_device(csr, shape, csr.weight_dtype)
-        if goes_back and of_targets is not None:
+        if is_backward(named, of_sources, of_targets, options, solver, direction, asked):
+            assert of_targets is not None, "there is no way backward without targets"
             check_memory(*shape, csr.weight_dtype.itemsize, _FEWER)
             turned = distances_backward(named, of_sources, of_targets, options, solver)
             if turned is not None:
                 solution = Solution(turned, None, [])
                 return Distances(named, of_sources, of_targets, solution, [], cutoff, "backward")
-        if into is None and of_targets is None and cutoff is not None and cutoff < np.inf:
-            parts = ReachedParts(len(of_sources), csr.n_vertices, csr.weight_dtype, predecessors)
-            of_each = named.solve(of_sources, options, solver, parts.take)
-            solution = Solution(*parts.joined(), of_each if metrics else [])
-            return Distances(named, of_sources, None, solution, cutoff=cutoff)
-        if into is None:
-            check_memory(*shape, csr.weight_dtype.itemsize + 4 * predecessors, _FEWER)
-        options = replace(options, into=into)
-        rows = np.empty(shape, csr.weight_dtype) if into is None else into
-        before = np.empty(shape, np.uint32) if predecessors else None
-        cuts = predecessors and of_targets is not None
-        trees: Any = [None] * len(of_sources) if cuts else []
-        cut: Any = of_targets if cuts else slice(None)
-        take = filling(
-            (rows if into is None else None, lambda part: part.distances[:, cut]),
-            (before, lambda part: part.predecessors[:, cut]),
-            (
-                trees if cuts else None,
-                lambda part: [PathTree.to_targets(row, cut) for row in part.predecessors],
-            ),
-        )
-        of_each = named.solve(of_sources, options, solver, take)
-        solution = Solution(rows, before, of_each if metrics else [])
+        elif _stays_on_device(on_device, graph, named, solver, predecessors):
+            options = replace(options, into=rows_on_device(csr, shape, csr.weight_dtype))
+        trees: list[PathTree] = []
+        if options.into is None and of_targets is None and cutoff is not None and cutoff < np.inf:
+            solution = _reached(named, of_sources, options, solver)
+        else:
+            solution, trees = _whole_rows(named, of_sources, of_targets, options, solver, shape)
         return Distances(named, of_sources, of_targets, solution, trees, cutoff)
+
+
+def _reached(named: NamedGraph, sources: np.ndarray, options: SolveOptions, solver: str) -> Solution:
+    """Return the distances from `sources` (S,) to what they reach."""
+    csr = named.graph
+    parts = ReachedParts(len(sources), csr.n_vertices, csr.weight_dtype, options.predecessors)
+    of_each = named.solve(sources, options, solver, parts.take)
+    return Solution(*parts.joined(), of_each if options.metrics else [])
+
+
+def _whole_rows(
+    named: NamedGraph,
+    sources: np.ndarray,
+    targets: np.ndarray | None,
+    options: SolveOptions,
+    solver: str,
+    shape: tuple[int, int],
+) -> tuple[Solution, list[PathTree]]:
+    """Return the distances in rows of this `shape`, (S, V) or (S, T), and the paths from each source to targets."""
+    predecessors, into = options.predecessors, options.into
+    dtype = named.graph.weight_dtype
+    if into is None:
+        check_memory(*shape, dtype.itemsize + 4 * predecessors, _FEWER)
+    rows = np.empty(shape, dtype) if into is None else into
+    before = np.empty(shape, np.uint32) if predecessors else None
+    cuts = predecessors and targets is not None
+    trees: Any = [None] * len(sources) if cuts else []
+    cut: Any = targets if cuts else slice(None)
+    take = filling(
+        (rows if into is None else None, lambda part: part.distances[:, cut]),
+        (before, lambda part: part.predecessors[:, cut]),
+        (trees if cuts else None, lambda part: [PathTree.to_targets(row, cut) for row in part.predecessors]),
+    )
+    of_each = named.solve(sources, options, solver, take)
+    return Solution(rows, before, of_each if options.metrics else []), trees
 
 
 def _stays_on_device(

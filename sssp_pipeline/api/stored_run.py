@@ -94,7 +94,7 @@ class StoredRun:
 
     @property
     def vertex_type(self) -> pa.DataType:
-        """The type of the ids of vertices. It may differ from that of `sources` if sources or targets are points."""
+        """The type of the ids of vertices. It may differ from the type of `sources` if the run has points."""
         return self._results.vertex_type
 
     @naming(str)

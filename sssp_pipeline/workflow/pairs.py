@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from sssp_pipeline.workflow.section import Contradiction, OwnKeys, Plain, Positive, Section, Text
+from sssp_pipeline.workflow.section import ColumnKey, Contradiction, OwnKeys, Plain, Section, Text
 
 #: The value of `output.distances` whose sources are in the file of pairs.
 PAIRS = "pairs"
@@ -18,11 +18,11 @@ class Pairs(Section):
     """URL of the file: CSV, text, Parquet or Arrow, with a row for each pair. A pair may stand twice. `-` is standard
     input."""
 
-    source: Positive | Text | None = None
+    source: ColumnKey | None = None
     """Column of the sources: its name, or its number from 1. `null` takes the one whose name means it, such as `source`
     or `from`, or the first of two columns."""
 
-    target: Positive | Text | None = None
+    target: ColumnKey | None = None
     """Column of the targets. `null` takes the one whose name means it, such as `target` or `to`, or the second of two
     columns."""
 

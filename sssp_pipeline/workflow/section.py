@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 Auto = Literal["auto"]
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(gt=0)]
-#: A column of edges or positions: its name, which may be a number such as 0, or else its number from 1.
+#: A column of edges, positions or pairs: its name, which may be a number such as 0, or else its number from 1.
 ColumnKey = Annotated[int, Field(ge=0)] | Text
 
 #: The values of a section as a file has them. They may have any fault.

@@ -238,7 +238,7 @@ def test_without_the_memory_to_reverse_the_graph(matrix, monkeypatch, error_of, 
     assert sp.solve(matrix, MANY, targets=TARGETS).direction == "forward"
     error = error_of(sp.solve, matrix, MANY, targets=TARGETS, direction="backward")
     assert error.message == "reversing the graph takes 0.2 MB, and 0.0 MB of memory are free"
-    assert error.hint == 'leave out `direction="backward"`'
+    assert error.hint == "search from the sources: the direction `forward` needs no reversed graph"
 
 
 def test_distances_to_targets_have_metrics_if_they_are_asked_for(matrix, error_of):

@@ -1,8 +1,8 @@
 """Compiles what follows the completion, in a process of its own, while this one makes the completion.
 
-numba compiles one kernel at a time in a process, and half of the kernels of a hierarchy are those of customization and
-sweeps. A child compiles them for a graph of one edge, and leaves the machine code in numba's cache. The completion of
-that graph is given below, so the child needs no kernel that makes one.
+numba compiles one kernel at a time in a process, and half of the kernels of a hierarchy belong to customization and
+sweeps. A child compiles these for a graph of one edge, and leaves the machine code in numba's cache. The completion of
+this graph is written below, so the child needs no kernel that makes one.
 
     python -P -m sssp_pipeline.kernels.hierarchy.compile_ahead DTYPE
 

@@ -36,7 +36,7 @@ _ROAD_ARCS, _ROAD_TRIANGLES = 5, 35
 #: be planar, and its width tells about the separators.
 ROAD_DEGREE, PLANAR_DEGREE = 3.5, 7.5
 #: The core of a road network is wider than its separators, and still has at most this share of its vertices. Made roads
-#: have 6 %, random graphs with three edges a vertex 20 %.
+#: have 6 %, and random graphs with three edges for each vertex 20 %.
 _ROAD_WIDTH = 0.1
 #: For planar graphs: triangles, divided by the vertices and the width of the core. The width is at most the square root
 #: of the vertices, since levels of a search may be wider than separators.

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, HierarchyTraits
 from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, completion_of
@@ -110,6 +110,11 @@ def known_traits(graph: CsrGraph) -> HierarchyTraits | None:
         )
 
 
+def traits_of(graph: CsrGraph) -> GraphTraits:
+    """Return the traits of `graph`, with its hierarchy as `known_traits` returns it."""
+    return replace(graph.traits, hierarchy=known_traits(graph))
+
+
 def note_traits(graph: CsrGraph, known: HierarchyTraits | None) -> None:
     """Have `known_traits` return what became known of the hierarchy of `graph`."""
     with _lock:
@@ -139,7 +144,10 @@ def offer(graph: CsrGraph, offered: Offer) -> None:
 
 
 def share_reversed(graph: CsrGraph, backwards: CsrGraph) -> None:
-    """Have `backwards`, the reversed `graph`, take the hierarchy of `graph`: what leads up there leads down here."""
+    """Have `backwards`, the reversed `graph`, take the hierarchy of `graph`.
+
+    An arc that leads up in one of them leads down in the other.
+    """
     whole, known = weakref.ref(graph), known_traits(graph)  # an offer must not keep the graph
 
     def completion() -> Completion | None:

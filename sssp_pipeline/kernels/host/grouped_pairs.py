@@ -92,7 +92,7 @@ class GroupedPairs:
         return EveryVertex() if self.columns is None else Targets(self.columns)
 
     def pick(self, first: int, rows: np.ndarray, into: np.ndarray) -> None:
-        """Write the distances of the pairs of some searched vertices, the first of which is at the place `first`.
+        """Write the distances of the pairs of some searched vertices. `first` is the place of the first of these.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, EdgeRuns, limi
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight
 from sssp_pipeline.storage import files
 
-#: Of so many edges, those of the first vertices, the rows are made once more to see whether one has its reverse.
+#: The first rows, up to this many edges, are made once more to see whether one of these edges has its reverse.
 _MOST_LISTED = 1 << 20
 
 

@@ -41,9 +41,9 @@ def input_files(spec: Graph, *, whole: bool = False) -> tuple[list[str], list[di
     urls = storage.expand(spec.inputs)
     read = [*urls, spec.positions.file] if spec.positions else urls
     found = [storage.fingerprint(url) for url in read]
-    return urls, [
-        one | {"sha256": _sha256(url)} for url, one in zip(read, found, strict=True)
-    ] if whole else found
+    if whole:
+        found = [one | {"sha256": _sha256(url)} for url, one in zip(read, found, strict=True)]
+    return urls, found
 
 
 def _sha256(url: str) -> str:

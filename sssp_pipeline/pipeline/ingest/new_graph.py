@@ -15,9 +15,7 @@ from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.manifest import FORMAT, VERSION, Manifest, StoreManifest, WeightFacts
-from sssp_pipeline.pipeline.graph_store.store import (
-    SKIPPED,
-)
+from sssp_pipeline.pipeline.graph_store.store import SKIPPED
 from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import WantedParts, WrittenEdges
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
@@ -50,7 +48,7 @@ def check_inputs(given: dict[str | None, Given]) -> None:
             other = seen.setdefault((*one.urls, read.column), name)
             if other != name:
                 raise InputError(
-                    f"its column `{read.column}` is that of the weight `{other}` too",
+                    f"its column `{read.column}` is also the column of the weight `{other}`",
                     hint="remove one of them, or name another column: `graph.weights.column`",
                 )
 

@@ -2,11 +2,12 @@
 
 `auto` goes backward if that is expected to take at most half of the time. The distances are the same integers. Floats
 stay forward: backward, sums are rounded in another order. So do graphs where a path might be too long for the type of
-the weights: forward, that is an error beside the targets too, and backward would not see it.
+the weights. A search from a source finds such a path, wherever it leads. A search from a target may not meet it.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from dataclasses import replace
@@ -14,18 +15,17 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance
+from sssp_pipeline.base.csr import CsrGraph, largest_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import in_bytes
-from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.region import no_distance_above
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversal_bytes, reversed_graph
 from sssp_pipeline.pipeline.planning import hierarchy
-from sssp_pipeline.pipeline.planning.choice import expected_s, has_hierarchy, refusals
+from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, has_hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.workflow.models import Solve
@@ -63,7 +63,7 @@ def kept_reversed(graph: CsrGraph, *, is_symmetric: bool = False) -> CsrGraph:
             if needed > free:
                 raise InputError(
                     f"reversing the graph takes {in_bytes(needed)}, and {in_bytes(free)} of memory are free",
-                    hint='leave out `direction="backward"`',
+                    hint="search from the sources: the direction `forward` needs no reversed graph",
                 )
             found = reversed_graph(graph)
             _reversed[graph] = None if _is_same(found, graph) else found
@@ -79,16 +79,16 @@ def _is_same(one: CsrGraph, other: CsrGraph) -> bool:
 
 
 def turned_options(options: SolveOptions, sources: np.ndarray, n_vertices: int) -> SolveOptions:
-    """Return the options of searches from targets, of which the distances to `sources` (S,) are kept."""
+    """Return the options of searches from targets, which keep the distances to `sources` (S,)."""
     is_every = len(sources) == n_vertices and np.array_equal(sources, np.arange(n_vertices))
     return replace(options, kept=EveryVertex() if is_every else Targets(sources), metrics=False)
 
 
 def turned(work: Work, sources: np.ndarray, n_targets: int) -> Work:
-    """Return the work of the searches from `n_targets` targets, of which the distances to `sources` are kept."""
+    """Return the work of searches from `n_targets` targets, which keep the distances to `sources` (S,)."""
     options = turned_options(work.options, sources, work.traits.n_vertices)
     batch = batch_size(work.traits, n_targets, Solve(), options.kept)
-    return Work(work.traits, options, n_targets, batch, work.no_hierarchy)
+    return replace(work, options=options, n_sources=n_targets, batch=batch)
 
 
 def gains(solver: str, forward: Work, backward: Work, machine: Machine, *, is_reversed: bool) -> bool:
@@ -107,14 +107,14 @@ def gains(solver: str, forward: Work, backward: Work, machine: Machine, *, is_re
 
 
 def _least_s(solver: str, work: Work, machine: Machine, free_bytes: int) -> float:
-    """Return about how many seconds `work` takes with `solver`, or with the best one of all."""
-    refused = refusals(work, machine)
-    able = [s for s in SOLVERS.values() if s.name not in refused and (s.name == solver or not s.is_exhibit)]
-    if solver != "auto":
-        able = [s for s in able if s.name == solver]
-    elif not has_hierarchy(work.traits) and hierarchy.why_not(work, machine, free_bytes) is not None:
-        able = [s for s in able if not s.uses_hierarchy]
-    return min((expected_s(s, work, machine) for s in able), default=0.0)
+    """Return about how many seconds `work` takes with the solver of this name; infinity if none can do it."""
+    if solver == "auto" and not has_hierarchy(work.traits):
+        work = replace(work, no_hierarchy=hierarchy.why_not(work, machine, free_bytes))
+    try:
+        chosen, *_ = choose_solver(solver, work, machine)
+    except InputError:
+        return math.inf
+    return expected_s(chosen, work, machine)
 
 
 def fits_every_path(graph: CsrGraph, options: SolveOptions) -> bool:
@@ -124,7 +124,7 @@ def fits_every_path(graph: CsrGraph, options: SolveOptions) -> bool:
         return True
     if graph not in _fits:
         fits = _heaviest_path(graph) < largest / 2
-        if not fits and not _has_one(graph):
+        if not fits and not has_hierarchy(shared.traits_of(graph)):
             return False
         _fits[graph] = fits or no_distance_above(shared.shared_hierarchy(graph)) <= largest
     return _fits[graph]
@@ -134,8 +134,3 @@ def _heaviest_path(graph: CsrGraph) -> float:
     """Return a bound of all distances: a shortest path leaves no vertex twice."""
     starts = graph.row_offsets[:-1][np.diff(graph.row_offsets) > 0]
     return float(np.maximum.reduceat(graph.weights, starts).sum(dtype=np.float64))
-
-
-def _has_one(graph: CsrGraph) -> bool:
-    traits: GraphTraits = replace(graph.traits, hierarchy=shared.known_traits(graph))
-    return has_hierarchy(traits)

@@ -28,7 +28,10 @@ def chosen_pairs(spec: Pairs, ids: VertexIds, skipped: Skipped) -> PairList:
     reading = PairReading(
         spec.file,
         ids.mapping.type,
-        columns=(str(spec.source or "auto"), str(spec.target or "auto")),
+        columns=(
+            "auto" if spec.source is None else str(spec.source),
+            "auto" if spec.target is None else str(spec.target),
+        ),
         header="auto" if spec.header is None else spec.header,
         naming=f"name them: `{_KEY}: {{file: {files.redacted(spec.file)}, source: NAME, target: NAME}}`",
         has_header=f"`{_KEY}.header: true` says that the first line names the columns, `false` that it is a pair",

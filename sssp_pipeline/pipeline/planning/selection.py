@@ -41,10 +41,6 @@ class _Chooser(VertexSelection):
     traits: GraphTraits = field(kw_only=True)
     is_symmetric: bool = field(kw_only=True)
 
-    @property
-    def weight_dtype(self) -> np.dtype:
-        return self.traits.weight_dtype
-
     def pairs(self, spec: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Return the sources and the targets of pairs; as `chosen_pairs`."""
         from sssp_pipeline.pipeline.planning.pairs import chosen_pairs

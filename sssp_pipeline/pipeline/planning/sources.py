@@ -151,16 +151,12 @@ class VertexSelection:
                 is_undecided = spec.file is not None and ids.mapping.type == "string"
                 may_be_header = is_undecided and isinstance(spec, Vertices) and spec.header is None
                 header = f"if the first line names the column, write `{key}.header: true`; "
-                of_points = ""
+                hint = f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}"
                 if isinstance(spec, Vertices) and spec.file is not None:
                     from sssp_pipeline.pipeline.formats.vertex_files.point_files import points_hint
 
-                    of_points = points_hint(spec.file, key)
-                raise InputError(
-                    error.message,
-                    hint=of_points
-                    or f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}",
-                )
+                    hint = points_hint(spec.file, key) or hint
+                raise InputError(error.message, hint=hint)
             if len(unknown) == len(named):
                 raise InputError(
                     f"{place}none of the {plural(len(named), what)} is in the graph: {listed(unknown)}",

@@ -42,8 +42,13 @@ class Chooser(Protocol):
     """Finds on the graph of a run what `output` of its workflow names."""
 
     @property
-    def weight_dtype(self) -> np.dtype:
-        """The type of the weights."""
+    def traits(self) -> GraphTraits:
+        """The properties of the graph."""
+        ...
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether every edge of the graph has its reverse, with the same weight."""
         ...
 
     def vertices(self, spec: Vertices, key: str) -> np.ndarray:
@@ -52,16 +57,6 @@ class Chooser(Protocol):
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts of the vertices that `spec` names."""
-        ...
-
-    @property
-    def traits(self) -> GraphTraits:
-        """The properties of the graph."""
-        ...
-
-    @property
-    def is_symmetric(self) -> bool:
-        """Whether every edge of the graph has its reverse, with the same weight."""
         ...
 
     def pairs(self, spec: Pairs) -> tuple[np.ndarray, np.ndarray]:

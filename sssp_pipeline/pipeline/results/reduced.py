@@ -54,7 +54,7 @@ class Reduced(TableOutput):
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
         asked = spec.own["reduce"]
         assert asked is not None, "checked as a contradiction"
-        output = cls(form, weights=choose.weight_dtype.name, values=asked.values, within=asked.within)
+        output = cls(form, weights=choose.traits.weight_dtype.name, values=asked.values, within=asked.within)
         output = replace(output, histogram=asked.histogram or (), quantiles=asked.quantiles or ())
         if (over := asked.per_vertex) is not None:
             # A source has a row in any case, and `verify` compares what is in it.

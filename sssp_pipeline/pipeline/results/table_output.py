@@ -108,7 +108,7 @@ class NearestVertices(TableOutput):
         if asked.of is not None:
             words = np.unique(choose.vertices(asked.of, "output.nearest.of"))
         digest = None if words is None else vertex_ids.digest_of(words)
-        return cls(form, digest, words, choose.weight_dtype.name, asked.k)
+        return cls(form, digest, words, choose.traits.weight_dtype.name, asked.k)
 
     @classmethod
     def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:

@@ -15,6 +15,7 @@ from named_graph import NAMES, run_of, verdict_of, write_edges
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError, SsspError
 from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.pipeline.planning import direction
 from sssp_pipeline.pipeline.results import pairs_output
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
@@ -100,7 +101,7 @@ def test_an_export_has_the_pairs_in_their_order(monkeypatch):
     assert pq.read_table("all.parquet").to_pylist() == expected(pairs)
 
 
-@pytest.mark.parametrize("name", ["pairs.txt", "pairs.parquet", "pairs.csv.gz", "other.csv"])
+@pytest.mark.parametrize("name", ["pairs.txt", "pairs.parquet", "pairs.csv.gz", "other.csv", "numbered.csv"])
 def test_files_of_pairs(name):
     pairs = write_pairs()
     frame, section = pd.DataFrame(pairs, columns=["source", "target"]), {"file": name}
@@ -113,6 +114,9 @@ def test_files_of_pairs(name):
             name
         )
         section |= {"source": "y", "target": "x"}
+    elif name == "numbered.csv":
+        frame.set_axis([0, 1], axis=1).to_csv(name)
+        section |= {"source": 0, "target": 1}
     else:
         frame.to_csv(name, index=False)
     run_of(f"output.pairs={json.dumps(section)}")
@@ -303,11 +307,11 @@ def load_text(text):
 def test_a_direction_can_be_asked_for():
     pairs = write_pairs()
     found = {}
-    for direction in ("forward", "backward"):
-        _, record = run_of(f"output.pairs={{file: pairs.csv, direction: {direction}}}", overwrite=True)
-        assert record["identity"]["pairs"]["direction"] == direction
+    for way in ("forward", "backward"):
+        _, record = run_of(f"output.pairs={{file: pairs.csv, direction: {way}}}", overwrite=True)
+        assert record["identity"]["pairs"]["direction"] == way
         assert record["verify"]["refuted"] is None
-        found[direction] = Path("run/distances/pairs-00000.parquet").read_bytes()
+        found[way] = Path("run/distances/pairs-00000.parquet").read_bytes()
         assert rows_of() == expected(pairs)
     assert found["forward"] == found["backward"]
     write_edges(1.1**30)
@@ -319,6 +323,14 @@ def test_a_direction_can_be_asked_for():
         )
     assert caught.value.message == "`output.pairs.direction` is `backward`, and the graph has float64"
     assert caught.value.hint == "searches backward need integer weights of zero or more: remove `direction`"
+
+
+def test_without_the_memory_to_reverse_the_graph_the_hint_is_about_a_run(monkeypatch):
+    write_pairs()
+    monkeypatch.setattr(direction, "free_memory_bytes", lambda: 1000)
+    with pytest.raises(SsspError, match="reversing the graph takes") as caught:
+        run_of("output.pairs={file: pairs.csv, direction: backward}")
+    assert caught.value.hint == "search from the sources: the direction `forward` needs no reversed graph"
 
 
 def test_a_hierarchy_serves_both_directions():

@@ -569,7 +569,7 @@ AM, PM = {"name": "am"}, {"name": "pm", "column": "evening"}
         ([AM, {"name": "nope"}], {}, "weight `nope`: `roads.csv` line 1: unknown column `nope`"),
         ([AM, AM], {}, "workflow: two weights are called `am`"),
         ([AM, {"name": "x", "column": "am"}], {}, "workflow: the weights `am` and `x` are the same column `am`"),
-        ([AM, {"name": "x", "column": 3}], {}, "weight `x`: its column `am` is that of the weight `am` too"),
+        ([AM, {"name": "x", "column": 3}], {}, "weight `x`: its column `am` is also the column of the weight `am`"),
         ([AM, {"name": "a b"}], {}, "workflow: `graph.weights.several[1].name` is `a b`, wanted text such as `time`"),
         ([AM, {"name": ".."}], {}, "workflow: `graph.weights.several[1].name` is `..`, wanted text such as `time`"),
         ([], {}, "workflow: `graph.weights.several` is an empty list, wanted a list that is not empty or `null`"),

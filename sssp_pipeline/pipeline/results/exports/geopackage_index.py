@@ -1,8 +1,8 @@
 """The R-tree of a GeoPackage, with which programs of maps find the areas in a window.
 
 It is the extension `gpkg_rtree_index`: a virtual table of bounds, a row in `gpkg_extensions`, and triggers that keep
-the bounds right. The triggers call functions such as `ST_MinX`, which SQLite has not. A program that writes to the
-table must have them.
+the bounds right. The triggers call functions such as `ST_MinX`, which SQLite does not have. A program that writes to
+the table must have them.
 
 https://www.geopackage.org/spec130/#extension_rtree
 """

@@ -25,8 +25,8 @@ class Rows:
     facts: RowFacts
 
     @staticmethod
-    def of(values: np.ndarray, form: DistanceFormat, facts: RowFacts | None = None) -> Rows:
-        """Return the rows `values` (S, n) as they were solved, with the `facts` that a GPU found."""
+    def of(values: np.ndarray, form: DistanceFormat, facts: RowFacts | None) -> Rows:
+        """Return the rows `values` (S, n) as they were solved, with the `facts` that a GPU found, if it did."""
         if facts is not None:
             return Rows(values, form, facts)
         values = form.as_written(values)
