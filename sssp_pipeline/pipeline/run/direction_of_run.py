@@ -113,9 +113,8 @@ def _begun(folder: RunFolder, forward: dict[str, Any], backward: dict[str, Any])
     elif (found := folder.stored_identity()) is not None:
         stored = found
     else:  # the file is damaged, and any commit tells which run it is
-        return next(
-            (found for batch in committed if (found := _of_commit(folder, batch, forward, backward))), None
-        )
+        directions = (_of_commit(folder, batch, forward, backward) for batch in committed)
+        return next(filter(None, directions), None)
     if any(stored.get(key) != forward[key] for key in _SAME):
         return None
     return stored.get(DIRECTION, FORWARD)
