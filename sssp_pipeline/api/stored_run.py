@@ -71,7 +71,9 @@ class StoredRun:
 
     @property
     def metrics(self) -> pa.Table:
-        """A row for each source; `docs/guides/results.md` lists the columns.
+        """A row for each search: for each source, or each target of a run that searched from its targets.
+
+        `docs/guides/results.md` lists the columns.
 
         Raises `InputError` if the file is gone or damaged.
         """

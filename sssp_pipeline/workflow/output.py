@@ -59,6 +59,7 @@ def output_contradictions(output: Plain, solve: Plain, verify: Any) -> Iterator[
     targets, distances = output.get("targets"), output.get("distances", "full")
     if isinstance(distances, str) and distances in OUTPUTS:
         yield from _keys_of_kind(output, distances)
+    yield from _direction_contradictions(output, solve)
     if output.get("layout") == "wide" and solve.get("predecessors") is True:
         hint = f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}"
         yield Contradiction(("output", "layout"), "layout `wide` has no place for predecessors", hint)
@@ -75,6 +76,26 @@ def output_contradictions(output: Plain, solve: Plain, verify: Any) -> Iterator[
     if verify == "certificate":
         text = f"`certificate` needs the distances to every vertex, which {cause} does not write"
         yield Contradiction(("verify",), text, f"set `verify: sample`, or {remedy}")
+
+
+def _direction_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:
+    """Yield what contradicts `solve.direction: backward`."""
+    path = "solve", "direction"
+    if solve.get("direction") != "backward":
+        return
+    distances = output.get("distances", "full")
+    if distances != "full":
+        text = f"`solve.direction: backward` goes with `output.distances: full`, not with `{distances}`"
+        remedy = "remove `solve.direction`"
+        if distances == "pairs":
+            remedy = "set `output.pairs.direction: backward`, and remove `solve.direction`"
+        yield Contradiction(path, text, remedy)
+    elif output.get("targets") is None:
+        text = "`solve.direction: backward` searches from the targets, and none are named"
+        yield Contradiction(path, text, "name `output.targets`, or remove `solve.direction`")
+    if solve.get("predecessors") is True:
+        text = "`solve.direction: backward` finds no predecessors"
+        yield Contradiction(path, text, f"remove `solve.direction`, or {_WITHOUT_PREDECESSORS}")
 
 
 def _columns_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:

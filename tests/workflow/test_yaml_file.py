@@ -106,8 +106,8 @@ verify: of
     assert "line 3: set it, or give a default: `${ROAD:-value}`" in hints
     assert "line 12: did you mean `address`?" in hints
     assert hints[0] == (
-        "`--set solve.detla`: did you mean `delta`? Keys: weights, solver, hierarchy, options, delta, batch, "
-        "cutoff, predecessors, trace_every_us, deadline_s, retries"
+        "`--set solve.detla`: did you mean `delta`? Keys: weights, solver, hierarchy, options, direction, "
+        "delta, batch, cutoff, predecessors, trace_every_us, deadline_s, retries"
     )
 
 

@@ -91,10 +91,18 @@ def turned(work: Work, sources: np.ndarray, n_targets: int) -> Work:
     return replace(work, options=options, n_sources=n_targets, batch=batch)
 
 
-def gains(solver: str, forward: Work, backward: Work, machine: Machine, *, is_reversed: bool) -> bool:
+def gains(
+    solver: str,
+    forward: Work,
+    backward: Work,
+    machine: Machine,
+    *,
+    is_reversed: bool,
+    more_s: float = 0.0,
+) -> bool:
     """Return whether `backward` is expected to take at most half of the time of `forward`.
 
-    `is_reversed` says that the reversed graph is there.
+    `is_reversed` says that the reversed graph is there. `more_s` are seconds that only the way backward takes.
     """
     if LEAST_GAIN * backward.n_sources > forward.n_sources:
         return False
@@ -103,7 +111,7 @@ def gains(solver: str, forward: Work, backward: Work, machine: Machine, *, is_re
     if not is_reversed and reversal_bytes(traits) > free_bytes:
         return False
     forward_s, backward_s = (_least_s(solver, work, machine, free_bytes) for work in (forward, backward))
-    return LEAST_GAIN * (backward_s + reverse_s) <= forward_s
+    return LEAST_GAIN * (backward_s + reverse_s + more_s) <= forward_s
 
 
 def _least_s(solver: str, work: Work, machine: Machine, free_bytes: int) -> float:

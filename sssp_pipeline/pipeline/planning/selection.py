@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,15 @@ from sssp_pipeline.workflow.pairs import Pairs
 from sssp_pipeline.workflow.reduce import Amounts
 
 
+class Searched(NamedTuple):
+    """What a run solves."""
+
+    #: The vertices (n,) uint32 of each batch to search from.
+    batches: list[np.ndarray]
+    #: What a batch stores.
+    output: RowOutput
+
+
 @dataclass(frozen=True, eq=False)
 class Selected:
     """What a workflow names on the graph of a run."""
@@ -32,6 +42,13 @@ class Selected:
     skipped: Skipped
     #: Has the vertices of points.
     snapper: Snapper
+    #: The searches from the targets that take the place of those from the sources, if the run goes backward.
+    turned: Searched | None = None
+
+    @property
+    def searched(self) -> Searched:
+        """What is solved: the sources, or the targets of a run backward."""
+        return Searched(self.batches, self.output) if self.turned is None else self.turned
 
 
 @dataclass(frozen=True, eq=False)

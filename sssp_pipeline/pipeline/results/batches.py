@@ -193,7 +193,9 @@ class RunBatches:
             found = zip(numbers, readers.map(fault, numbers), strict=True)
             return {number: what for number, what in found if what is not None}
 
-    def finish_metrics(self, n_batches: int, ids: VertexIds, scale: int | None) -> pa.Table:
+    def finish_metrics(
+        self, n_batches: int, ids: VertexIds, scale: int | None, column: str = "source"
+    ) -> pa.Table:
         """Write `metrics.parquet` from the commits of all batches and return it.
 
         Parameters
@@ -202,6 +204,8 @@ class RunBatches:
             Of the graph.
         scale
             As in `DistanceFormat`.
+        column
+            The name of the column with the ids from which was searched.
         """
 
         def read(batch: int) -> tuple[pa.Table, dict[str, FileSum]]:
@@ -222,7 +226,7 @@ class RunBatches:
                 for of_batch in sums:
                     self.sums |= {n: s for n, s in of_batch.items() if not n.startswith(f"{UNFINISHED}/")}
         table = pa.concat_tables(tables)
-        table = table.set_column(0, "source", ids.of_sources(table["source"].to_numpy()))
+        table = table.set_column(0, column, ids.of_sources(table["source"].to_numpy()))
         self.write_table(METRICS_FILE, table)
         return table
 

@@ -158,6 +158,11 @@ class RowOutput(ABC):
         return False
 
     @property
+    def searched(self) -> str:
+        """What a row of `metrics.parquet` is of, and the column with its id: "source" or "target"."""
+        return "source"
+
+    @property
     def searches(self) -> np.ndarray | None:
         """The vertices (S,) uint32 to search from, if this output names them in place of `sources` of the workflow."""
         return None

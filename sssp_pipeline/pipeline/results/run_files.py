@@ -5,13 +5,15 @@
 <run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
 <run>/distances/wide-*.parquet       only of earlier releases, in the wide layout (`layouts/wide.py`)
 <run>/distances/pairs-*.parquet      of a run of pairs, written when all batches are there (`pairs_output.py`)
-<run>/metrics.parquet                one row for each source
+<run>/metrics.parquet                one row for each search: for each source, or each target of a run backward
+<run>/sources.parquet                one row for each source, of a run backward (`turned_output.py`)
 <run>/snapped.parquet                one row for each point that stands for a source or a target
 <run>/vertices.parquet               one row for each vertex, of a run that has numbers over all sources
 <run>/report.html
 <run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
 <run>/_run/                          only while the run is unfinished: its identity, its starts, its targets, a
-                                     commit for each batch, and what the batches have of each vertex
+                                     commit for each batch, and what the batches have of each vertex, of pairs, or of
+                                     a target
 <run>/_lease/                        only in an object store: names the process that is writing to the folder
 ```
 
@@ -30,9 +32,12 @@ AGAIN = "`sssp-pipeline run WORKFLOW` solves what is damaged again"
 REPAIR = "`sssp-pipeline verify RUN` finds all damage, then `sssp-pipeline run WORKFLOW` solves it again"
 #: The key of an identity that says how files are written (`DistanceLayout.writer`).
 WRITER = "writer"
+#: The key of the identity and of run.json that says from which end was searched. Identities of runs forward lack it.
+DIRECTION, FORWARD, BACKWARD = "direction", "forward", "backward"
 RUN_FILE = "run.json"
 REPORT_FILE = "report.html"
 METRICS_FILE = "metrics.parquet"
+SOURCES_FILE = "sources.parquet"
 SNAPPED_FILE = "snapped.parquet"
 VERTICES_FILE = "vertices.parquet"
 #: The folder of what only an unfinished run needs.
@@ -50,8 +55,8 @@ WIDE = re.compile(r"wide-\d{5,}\.parquet")
 OF_PAIRS = re.compile(r"distances/pairs-\d{5,}\.parquet")
 #: Every path below the folder that a run may write; earlier releases wrote `merged.json` and tiles.
 OURS = re.compile(
-    rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_INPUT)}"
-    rf"|distances/({BATCH.pattern}|{WIDE.pattern})|{OF_PAIRS.pattern}|_run/pairs-\d{{5,}}\.bin"
+    rf"run\.json|(metrics|sources|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_INPUT)}"
+    rf"|distances/({BATCH.pattern}|{WIDE.pattern})|{OF_PAIRS.pattern}|_run/(pairs|turned)-\d{{5,}}\.bin"
     rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|batch-\d{{5,}}\.tiles|vertices-\d{{5,}}\.u64)"
     rf"|((distances|_run)/)?{re.escape(TEMP_PREFIX)}.*"
 )
@@ -70,6 +75,11 @@ def part_file(batch: int) -> str:
 def pairs_part(batch: int) -> str:
     """Return the path, below the run folder, of the distances of the pairs of a batch until `pairs_file` has them."""
     return f"_run/pairs-{batch:05d}.bin"
+
+
+def turned_part(batch: int) -> str:
+    """Return the path, below the run folder, of the distances to a batch of targets until `batch_file` has them."""
+    return f"_run/turned-{batch:05d}.bin"
 
 
 def pairs_file(number: int) -> str:

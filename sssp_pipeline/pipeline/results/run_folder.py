@@ -28,6 +28,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     REPAIR,
     RUN_FILE,
     SNAPPED_FILE,
+    SOURCES_FILE,
     STARTED,
     TARGETS,
     UNFINISHED,
@@ -304,12 +305,22 @@ class RunFolder(RunBatches):
         files.remove_if_empty(self.path(UNFINISHED))
 
     def read_metrics(self) -> pa.Table:
-        """Return the metrics of a run, one row for each source; raises `InputError` if they are gone or damaged."""
-        url = files.redacted(self.path(METRICS_FILE))
-        if (content := files.read_if_there(self.path(METRICS_FILE))) is None:
+        """Return the metrics of a run, one row for each search; raises `InputError` if they are gone or damaged."""
+        return self._checked_table(METRICS_FILE)
+
+    def read_sources(self) -> pa.Table:
+        """Return a row for each source, in the order of the run, with the columns `source` and `batch`.
+
+        Raises as `read_metrics`.
+        """
+        return self._checked_table(SOURCES_FILE if SOURCES_FILE in self.sums else METRICS_FILE)
+
+    def _checked_table(self, name: str) -> pa.Table:
+        url = files.redacted(self.path(name))
+        if (content := files.read_if_there(self.path(name))) is None:
             raise InputError(f"`{url}` is gone", hint=REPAIR)
         found = FileSum(len(content), file_sums.crc32_of([content]))
-        if (fault := file_sums.fault_of(found, self.stored(METRICS_FILE).sum)) is not None:
+        if (fault := file_sums.fault_of(found, self.stored(name).sum)) is not None:
             raise InputError(f"`{url}` {fault}", hint=REPAIR)
         try:
             # No threads: one that outlives this process's Python aborts it when it drops `content`.

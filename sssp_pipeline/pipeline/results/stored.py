@@ -19,7 +19,7 @@ from sssp_pipeline.pipeline.results import snapped
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.layouts.layout import Block, FilesOfSources, StoredRow
 from sssp_pipeline.pipeline.results.outputs import recorded_output
-from sssp_pipeline.pipeline.results.run_files import REPAIR, VERTICES_FILE
+from sssp_pipeline.pipeline.results.run_files import REPAIR, SOURCES_FILE, VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.storage import files
 
@@ -46,13 +46,24 @@ class StoredResults:
 
     @cached_property
     def metrics(self) -> pa.Table:
-        """A row for each source. Raises `InputError` if the file is missing or damaged."""
+        """A row for each search. Raises `InputError` if the file is missing or damaged."""
         return self.folder.read_metrics()
 
     @property
     def sources(self) -> pa.Array:
         """The ids of the sources, (S,), in the order of the run."""
-        return self.metrics["source"].combine_chunks()
+        return self._of_sources["source"].combine_chunks()
+
+    @property
+    def batches(self) -> np.ndarray:
+        """The number of the file or files of each source, (S,) int64, ascending."""
+        found: np.ndarray = self._of_sources["batch"].to_numpy()
+        return found
+
+    @cached_property
+    def _of_sources(self) -> pa.Table:
+        """As `RunFolder.read_sources` returns it."""
+        return self.folder.read_sources() if SOURCES_FILE in self.folder.sums else self.metrics
 
     @property
     def _weight_dtype(self) -> np.dtype:
@@ -264,7 +275,7 @@ class StoredResults:
 
     def _files_with(self, wanted: pa.Array | None) -> Iterator[FilesOfSources]:
         """Yield the files that hold some of the `wanted` sources, in the order of the run; None means all sources."""
-        sources, batch = self.sources, self.metrics["batch"].to_numpy()
+        sources, batch = self.sources, self.batches
         if self.folder.wide_names():
             batch = np.zeros(len(batch), np.int64)
         for number in np.unique(batch if wanted is None else batch[_is_in(sources, wanted)]).tolist():

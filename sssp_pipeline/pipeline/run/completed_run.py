@@ -18,7 +18,7 @@ from sssp_pipeline.pipeline.graph_store.stores import in_use
 from sssp_pipeline.pipeline.results.graph_of_run import graph_of_run
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
-from sssp_pipeline.pipeline.results.run_files import AGAIN, METRICS_FILE, OVERWRITE, REPORT_FILE
+from sssp_pipeline.pipeline.results.run_files import AGAIN, METRICS_FILE, OVERWRITE, REPORT_FILE, SOURCES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.repair import noted_damage
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
@@ -97,14 +97,15 @@ def _verdict_on(
     """Return the verdict of the workers of `source` on a finished run. Raises the errors of `verify_on`."""
     from sssp_pipeline.pipeline.verification.stage import Verifying
 
-    output, metrics = recorded_output(record), folder.read_metrics()
+    output, metrics, of_sources = recorded_output(record), folder.read_metrics(), folder.read_sources()
     if (points := folder.named_ids(stored.ids, record["identity"]).source_points) is not None:
         sources = points.vertices
     else:
-        place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
-        sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
-    # The metrics have a row for each source, in the order of the batches.
-    batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
+        name = SOURCES_FILE if SOURCES_FILE in folder.sums else METRICS_FILE
+        place = f"`{files.redacted(folder.path(name))}`: source"
+        sources = stored.ids.vertices(of_sources["source"].to_pylist(), place)
+    # There is a row for each source, in the order of the batches.
+    batches = np.split(sources, np.searchsorted(of_sources["batch"].to_numpy(), range(1, record["batches"])))
     retries = record["workflow"]["solve"]["retries"]
     verifying = Verifying(stored, batches, output, folder, record["identity"], retries, progress, mode)
     verdict = verifying.verify_on(source)

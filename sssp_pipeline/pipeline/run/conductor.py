@@ -30,6 +30,7 @@ from sssp_pipeline.pipeline.planning.selection import select
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
 from sssp_pipeline.pipeline.run.completed_run import finish_run
+from sssp_pipeline.pipeline.run.direction_of_run import in_direction
 from sssp_pipeline.pipeline.run.graphs import Graphs
 from sssp_pipeline.pipeline.run.ingest_workflow import compile_notice
 from sssp_pipeline.pipeline.run.one_run import OneRun
@@ -204,6 +205,9 @@ class _Stages:
                 folder.check_ours()
                 folder.check_no_strays(None)
                 folder.remove()
+            selected = in_direction(
+                self.workflow, stored, selected, folder, lambda: self.cluster.source().machine
+            )
             verify = self.workflow.verify if self.finish else "off"
             run = OneRun(
                 self.workflow,

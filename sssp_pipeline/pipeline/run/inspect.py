@@ -141,6 +141,7 @@ _RUN_KEYS = (
     "solver_reason",
     "sources",
     "targets",
+    "direction",
     "batches",
     "overall",
     "graph",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Level, Progress, StartUp, plural
-from sssp_pipeline.base.vertex_ids import digest_of
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.machine import hardware, versions
 from sssp_pipeline.pipeline.planning.plan import make_plan
@@ -18,8 +17,9 @@ from sssp_pipeline.pipeline.planning.work import work_of
 from sssp_pipeline.pipeline.results.damage import recorded_files
 from sssp_pipeline.pipeline.results.graph_of_run import STORE_FROM_RUN, store_from_run
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
-from sssp_pipeline.pipeline.results.run_files import SNAPPED_FILE
+from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD, SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
+from sssp_pipeline.pipeline.run.direction_of_run import identity_of
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
 from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
 from sssp_pipeline.pipeline.run.repair import is_whole
@@ -53,35 +53,19 @@ class OneRun:
     progress: Progress
 
     def __post_init__(self) -> None:
+        #: What the run holds in the end, and what is solved for that.
         self._batches, self._output = self.selected.batches, self.selected.output
-        digest = self.selected.snapper.digest
-        #: Everything that the bytes of the distances depend on. Another identity is another run.
-        self._identity = {
-            "graph": self.stored.manifest.content_id,
-            "sources": digest_of(*self._batches),
-            **self._output.identity(),
-            "batch": len(self._batches[0]) if self._batches else 0,
-            "cutoff": self.workflow.solve.cutoff,
-            **self._output.layout.identity(),
-            **({} if digest is None else {"snapped": digest}),
-        }
-        #: The values of a `TaskStage`.
-        self._of_stages = (
-            self.stored,
-            self._batches,
-            self._output,
-            self.folder,
-            self._identity,
-            self.workflow.solve.retries,
-            self.progress,
-        )
+        self._searched = self.selected.searched
+        self._identity = identity_of(self.workflow, self.stored, self.selected)
+        #: The values of a `TaskStage` after the first three.
+        self._of_stages = self.folder, self._identity, self.workflow.solve.retries, self.progress
 
     @cached_property
     def _verifying(self) -> Verifying:
         # Not at the top: a run that is not verified does not need it.
         from sssp_pipeline.pipeline.verification.stage import Verifying
 
-        return Verifying(*self._of_stages, self.verify)
+        return Verifying(self.stored, self._batches, self._output, *self._of_stages, self.verify)
 
     def finished_record(self) -> dict[str, Any] | None:
         """Return the content of run.json if the run was finished before. Damaged files are written again.
@@ -101,18 +85,19 @@ class OneRun:
 
     def solve_missing(self) -> Solved:
         """Solve and commit the batches that are missing or damaged."""
-        damaged = self.folder.damaged_batches(len(self._batches))
+        total = len(self._searched.batches)
+        damaged = self.folder.damaged_batches(total)
         for name, fault in damaged.values():
             url = files.redacted(self.folder.path(name))
             self.progress.say(f"`{url}` {fault}: its batch is solved again", "damaged", level="warning")
         committed = self.folder.committed() - damaged.keys()
-        missing = [number for number in range(len(self._batches)) if number not in committed]
+        missing = [number for number in range(total) if number not in committed]
         if committed:
             self.progress.say(
-                f"going on: {len(committed)} of {len(self._batches)} batches are committed already",
+                f"going on: {len(committed)} of {total} batches are committed already",
                 "going_on",
                 done=len(committed),
-                total=len(self._batches),
+                total=total,
             )
         start = self.folder.read_start()
         if not missing and "solver" in start:
@@ -133,44 +118,48 @@ class OneRun:
         self.start_up.end("plan")
         self._write_points()
         source = self.cluster.source()
-        solve, machine, kept = self.workflow.solve, source.machine, self._output.kept
-        left = [self._batches[number] for number in missing]
-        work = work_of(self.stored.manifest.traits, left, solve, kept)
+        solve, machine, (batches, output) = self.workflow.solve, source.machine, self._searched
+        left = [batches[number] for number in missing]
+        work = work_of(self.stored.manifest.traits, left, solve, output.kept)
         if (pace := pace_of_run(Searches.of_run(self.stored, solve, left), solve, work, machine)) is not None:
             work = work.at_pace(pace.pace)
         traits, no_hierarchy = prepare(self.stored, solve, work, machine, self.progress)
-        plan = make_plan(traits, self._batches, solve, self._output, machine, no_hierarchy)
+        plan = make_plan(traits, batches, solve, output, machine, no_hierarchy)
         why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
-        line, total = f"solver: {plan.solver} ({why})", len(self._batches)
+        line, total = f"solver: {plan.solver} ({why})", len(batches)
         self.progress.say(line, "solver", solver=plan.solver, total=total)
         self.progress.say(
-            f"{plan.solver}: {plan.solver_reason}; {plural(len(self._batches), 'batch')}",
+            f"{plan.solver}: {plan.solver_reason}; {plural(len(batches), 'batch')}",
             "solver_reason",
             level="detail",
         )
-        if self._output.layout.has_columns and total > 1:
+        if self.selected.turned is not None:
+            n_targets = sum(map(len, batches))
+            line = f"direction: backward, from {plural(n_targets, 'target')}; the metrics have a row for each"
+            self.progress.say(f"{line} (`solve.direction`)", DIRECTION, direction=BACKWARD, targets=n_targets)
+        if self._output.layout.has_columns and (total := len(self._batches)) > 1:
             most = len(self._batches[0])
             line = f"{total:,} files with up to {plural(most, 'source')} as columns: join them by `vertex`"
             self.progress.say(line, "columns", files=total, columns=most)
         least_bytes = 0 if self.verify == "off" else self._verifying.task_bytes
-        stage = Solving(
-            *self._of_stages, self.workflow, missing, plan, self.still_ours, self.start_up, least_bytes
-        )
+        of_stage = self.stored, *self._searched, *self._of_stages
+        stage = Solving(*of_stage, self.workflow, missing, plan, self.still_ours, self.start_up, least_bytes)
         return stage.solve_on(source)
 
     def combined(self, solved: Solved) -> dict[str, Any]:
         """Return the content of run.json, after files of all batches are made of the files of each batch."""
         self.still_ours()
         self.folder.clean()  # a dead worker may have left a half-written file
-        output, traits = self._output, self.stored.manifest.traits
-        ids = self.folder.named_ids(self.stored.ids, self._identity)
-        metrics = self.folder.finish_metrics(len(self._batches), ids, output.form.scale)
-        overall = overall_numbers(self.folder, metrics, output, self._batches, traits)
+        (batches, output), ids = self._searched, self.stored.ids
+        if self.selected.turned is None:
+            ids = self.folder.named_ids(ids, self._identity)
+        metrics = self.folder.finish_metrics(len(batches), ids, output.form.scale, output.searched)
+        overall = overall_numbers(self.folder, metrics, output, batches, self.stored.manifest.traits)
         if facts := list(overall_facts(overall, self.stored.manifest.weights.unit)):
             line = "; ".join(f"{name} {text}" for name, text in facts)
             level: Level = "info" if output.shows_overall else "detail"
             self.progress.say(line, "overall", level=level, **overall)
-        output.finish(self.folder, self._batches, self.stored, self.progress)
+        output.finish(self.folder, batches, self.stored, self.progress)
         self._write_inputs()
         self.folder.check_no_strays(self.folder.sums)
         return {**self._record(solved), "overall": overall}
@@ -200,6 +189,7 @@ class OneRun:
             "graph": self.stored.manifest.model_dump(mode="json", include=_GRAPH_FACTS),
             "sources": sum(len(b) for b in self._batches),
             "targets": self._output.n_targets,
+            DIRECTION: BACKWARD if self._searched.output.follows_reversed else FORWARD,
             "skipped": asdict(self.selected.skipped),
             "batches": len(self._batches),
             "solver": solved.solver,

@@ -18,7 +18,10 @@ from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
 from sssp_pipeline.pipeline.planning.selection import select
 from sssp_pipeline.pipeline.planning.work import Work, solve_options, work_of
+from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
+from sssp_pipeline.pipeline.run.direction_of_run import in_direction
 from sssp_pipeline.pipeline.run.graphs import Graphs
 from sssp_pipeline.pipeline.run.hierarchy_stage import planned
 from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run
@@ -65,8 +68,10 @@ def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[st
 
 def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progress) -> dict[str, Any]:
     """Return the facts about the run of one weight."""
-    selected = select(workflow, stored, progress)
-    batches, output, solve, machine = selected.batches, selected.output, workflow.solve, this_machine()
+    selected, machine = select(workflow, stored, progress), this_machine()
+    folder = RunFolder(workflow.output.path)
+    selected = in_direction(workflow, stored, selected, folder, lambda: machine)
+    (batches, output), solve = selected.searched, workflow.solve
     work = work_of(stored.manifest.traits, batches, solve, output.kept)
     pace = _pace(stored, solve, work, machine, batches, probe)
     work = work if pace is None else work.at_pace(pace.pace)
@@ -80,8 +85,9 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
         "solver": plan.solver,
         "solver_reason": plan.solver_reason,
         "hierarchy": _hierarchy_facts(plan.work),
-        "sources": sum(len(b) for b in plan.batches),
-        "targets": plan.output.n_targets,
+        "sources": sum(map(len, selected.batches)),
+        "targets": selected.output.n_targets,
+        DIRECTION: BACKWARD if output.follows_reversed else FORWARD,
         "batches": len(plan.batches),
         "batches_a_call": plan.batches_per_call,
         "graph_bytes": plan.graph_bytes,

@@ -13,7 +13,15 @@ from typing import Any
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.results.damage import damage_of, recorded_sums
-from sssp_pipeline.pipeline.results.run_files import AGAIN, BATCH, OUTPUT_INPUT, OVERWRITE, SNAPPED_FILE
+from sssp_pipeline.pipeline.results.run_files import (
+    AGAIN,
+    BACKWARD,
+    BATCH,
+    DIRECTION,
+    OUTPUT_INPUT,
+    OVERWRITE,
+    SNAPPED_FILE,
+)
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.storage import files
 
@@ -78,6 +86,7 @@ def is_whole(
         raise _error(folder, faults, OVERWRITE)
     batches = {int(found[1]): name for name in faults if (found := BATCH.fullmatch(name.rpartition("/")[2]))}
     is_all = not faults.keys() <= {*batches.values(), SNAPPED_FILE, OUTPUT_INPUT}
+    is_all |= bool(batches) and identity.get(DIRECTION) == BACKWARD  # its files need all searches
     what = "all batches are solved again" if is_all else "it is written again"
     for name, fault in faults.items():
         url = files.redacted(folder.path(name))

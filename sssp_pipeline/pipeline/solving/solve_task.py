@@ -117,7 +117,8 @@ def _solved(task: SolveTask) -> TaskDone:
         from sssp_pipeline.pipeline.planning.direction import kept_reversed
 
         graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
-    if (snapped := task.identity.get("snapped")) is not None:
+    # Searches backward start at vertices. Points get their ids when the rows of the sources are put together.
+    if (snapped := task.identity.get("snapped")) is not None and not task.output.follows_reversed:
         ids = _named_ids(task.run, snapped, ids)
     loaded = time.perf_counter()
     read_input = partial(_read_input, task.run, str(task.identity), task.output.input_stays)

@@ -122,7 +122,7 @@ class Solving(TaskStage):
             self._check_committed(failed)
         covered = self.output.covered(self.stored.manifest.n_vertices)
         self.progress.say(
-            f"solved {plural(self._n_solved, 'source')} x {covered} with {plural(n_threads, 'thread')}",
+            f"solved {plural(self._n_solved, self.output.searched)} x {covered} with {plural(n_threads, 'thread')}",
             "all_solved",
             sources=self._n_solved,
         )

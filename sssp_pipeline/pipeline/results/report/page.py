@@ -18,7 +18,7 @@ from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_facts
 from sssp_pipeline.pipeline.results.report import figures
 from sssp_pipeline.pipeline.results.report.sample import SampledDistances
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
+from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, METRICS_FILE
 
 #: The most files of distances that have a link.
 _MOST_LINKS = 20
@@ -47,6 +47,9 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
     )
     templates.filters["with_commas"] = lambda value: f"{value:,}" if isinstance(value, int) else str(value)
     has_rows = metrics.num_rows > 0
+    is_backward = run.get(DIRECTION) == BACKWARD and "target" in metrics.column_names
+    if is_backward:  # each row is of a target that was searched from
+        metrics = metrics.rename_columns({"target": "source"})
     output = recorded_output(run)
     stored = [(name, size) for name, size in run.get("files", {}).items() if name != METRICS_FILE]
     attempts, again = figures.attempts_tables(metrics)
@@ -70,7 +73,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
         sample=sample,
         distance_charts=figures.distance_charts(run, sample),
         distributions=figures.distributions(run, metrics) if has_rows else [],
-        central=figures.central_sources(run, metrics),
+        central=None if is_backward else figures.central_sources(run, metrics),
         traces=figures.trace_charts(run, metrics),
         input_facts=list(_input_facts(run)),
         graph_facts=list(_graph_facts(run["graph"])),
@@ -91,6 +94,8 @@ def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]
     yield "solver", run["solver"]
     yield from overall_facts(run.get("overall", {}), run["graph"]["weights"].get("unit"))
     yield "wall time", f"{sum(run['timings'].values()):,.2f} s"
+    if run.get(DIRECTION) == BACKWARD:
+        return
     n_unreached, n_pairs = figures.unreached_pairs(run, metrics)
     if n_pairs:
         cutoff = run["workflow"].get("solve", {}).get("cutoff")
@@ -136,6 +141,11 @@ def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, 
     yield "solver", f"{run['solver']} ({run['solver_reason']})"
     yield "sources", run["sources"]
     yield from recorded_output(run).facts()
+    if run.get(DIRECTION) == BACKWARD:
+        yield (
+            DIRECTION,
+            f"{BACKWARD}: a search for each different target, which each row of the metrics is of",
+        )
     yield "batches", run["batches"]
     if not metrics.num_rows:
         return

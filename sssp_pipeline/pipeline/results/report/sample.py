@@ -102,7 +102,7 @@ def _sampled_rows(results: StoredResults, n_sources: int) -> Iterator[tuple[Any,
     """Yield some sources and their distances: the first source of some files, or any if each has a column."""
     firsts = np.arange(len(results.sources))
     if not results.output.layout.has_columns:
-        firsts = np.unique(results.metrics["batch"].to_numpy(), return_index=True)[1]
+        firsts = np.unique(results.batches, return_index=True)[1]
     spread = np.unique(np.linspace(0, len(firsts) - 1, min(len(firsts), n_sources)).astype(int))
     sources = results.sources.take(pa.array(firsts[spread]))
     table = pa.concat_tables(results.tables(sources, columns=["source", "distance"]))
