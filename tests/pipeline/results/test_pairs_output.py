@@ -324,6 +324,13 @@ def test_the_plan_knows_the_searches():
     assert facts["sources"] == len({source for source, _ in pairs})
 
 
+def test_the_plan_counts_the_bytes_of_the_pairs_and_not_of_their_matrix():
+    pairs = write_pairs(20, 20)
+    facts = describe_plan(load_workflow("w.yaml"), 0, Quiet())
+    # Two ids, a distance that waits, and one in the files.
+    assert facts["written_bytes"] == len(pairs) * (2 * 8 + 4 + 4)
+
+
 def test_a_million_pairs_that_stand_again():
     Path("pairs.csv").write_text("source,target\n" + "v03,v05\nv05,v03\n" * 500_000)
     run_of()
