@@ -97,9 +97,10 @@ def prepare(
     dtype: npt.DTypeLike | None = None,
     hierarchy: bool = False,
 ) -> PreparedGraph:
-    """Return `graph` read once for many calls of `solve`, `reduce`, `reduce_per_vertex` and `nearest`.
+    """Return `graph` read once for many calls of `solve` and of the other functions that take its graphs.
 
-    They take it as a graph. It keeps the edges, and the hierarchy that a call makes or finds.
+    These are `reduce`, `reduce_per_vertex`, `nearest` and `distances_of_pairs`. The result keeps the edges, and the
+    hierarchy that a call makes or finds.
 
     Parameters
     ----------

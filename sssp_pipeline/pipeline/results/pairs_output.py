@@ -238,7 +238,7 @@ class PairDistances(RowOutput):
 
     def facts(self) -> Iterator[tuple[str, Any]]:
         yield "pairs", f"{self.n_pairs:,}"
-        yield "searched from", f"{self.n_searched:,} {'targets' if self.is_backward else 'sources'}"
+        yield "searched from", plural(self.n_searched, "target" if self.is_backward else "source")
 
 
 def _is_backward(direction: str, sources: np.ndarray, targets: np.ndarray, choose: Chooser) -> bool:

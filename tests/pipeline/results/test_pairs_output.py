@@ -268,6 +268,16 @@ def test_unknown_ids_are_left_out_and_counted(listener):
     assert "skipped 1 pair that is not in the graph: `nowhere`" in said.lines
 
 
+def test_lines_of_a_run_count_what_it_searches_from(listener):
+    from sssp_pipeline.pipeline.run.conductor import run
+
+    Path("pairs.csv").write_text("source,target\nv01,v02\nv03,v02\n")
+    said = listener()
+    run(load_workflow("w.yaml"), said)
+    assert "pairs: 2; searched from: 1 target" in said.lines
+    assert "solved 1 target x the ends of 2 pairs with 1 thread" in said.lines
+
+
 def test_several_weights():
     lines = Path("edges.csv").read_text().splitlines()
     lines = [lines[0] + ",other", *(f"{line},{number % 7}" for number, line in enumerate(lines[1:]))]
