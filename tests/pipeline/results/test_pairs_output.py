@@ -245,6 +245,28 @@ def test_wrong_files(content, message, hint):
     assert not Path("run").exists()
 
 
+@pytest.mark.parametrize(
+    ("columns", "message", "hint"),
+    [
+        (
+            "source: hom, target: work",
+            "`pairs.csv` line 1: unknown column `hom` in `source`",
+            "did you mean `home`? Columns: home, work",
+        ),
+        (
+            "source: 1, target: 5, header: true",
+            "`pairs.csv` line 1 has 2 columns, and `target` asks for column 5",
+            "columns count from 1: home, work",
+        ),
+    ],
+)
+def test_wrong_names_of_columns(columns, message, hint):
+    Path("pairs.csv").write_text("home,work\nv01,v02\n")
+    with pytest.raises(InputError) as caught:
+        run_of(f"output.pairs={{file: pairs.csv, {columns}}}")
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
 def test_a_missing_file_is_found_before_ingest():
     with pytest.raises(InputError, match=r"`pairs\.csv`"):
         run_of()

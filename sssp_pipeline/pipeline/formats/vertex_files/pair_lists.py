@@ -163,6 +163,8 @@ def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
 def _in_words_of_pairs(error: InputError, reading: PairReading) -> InputError:
     """Return an error on an edge list as one on a file of pairs, whose hint names no key of a graph."""
     message, hint = error.message, error.hint or ""
+    for name in ("source", "target"):  # such as an unknown column
+        message = message.replace(f"`graph.columns.{name}`", f"`{name}`")
     if "`graph." in message:  # an option that only tables take
         message = f"`{files.redacted(reading.url)}` is no table of pairs"
     parts = message.split("`")
