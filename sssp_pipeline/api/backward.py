@@ -62,7 +62,7 @@ def is_backward(
     elif targets is None:
         reason, hint = "no targets are given", 'give `targets`, or leave out `direction="backward"`'
     elif named.graph.weight_dtype.kind == "f":
-        reason = f"backward, sums of {named.graph.weight_dtype} are rounded differently"
+        reason = f"sums of {named.graph.weight_dtype} are rounded differently backward"
     if reason is not None:
         if direction == "backward":
             raise InputError(f'`direction` is "backward", and {reason}', hint=hint)

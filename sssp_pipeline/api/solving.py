@@ -24,7 +24,10 @@ from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.planning.direction import Direction
 
 #: What to do if the result is too large.
-_FEWER = "solve fewer sources in a call, give `targets`, take `sp.reduce` or `sp.nearest`, or write files with `sp.run`"
+_FEWER = (
+    "solve fewer sources in a call, give `targets` or a `cutoff`, take `sp.reduce` or `sp.nearest`, "
+    "or write files with `sp.run`"
+)
 
 
 def solve(

@@ -206,7 +206,7 @@ def test_ties_are_those_of_searches_from_the_sources():
         ({"on_device": True}, "the host turns the distances",
          "leave out `on_device` or `direction=\"backward\"`"),
         ({"targets": None}, "no targets are given", "give `targets`, or leave out `direction=\"backward\"`"),
-        ({"dtype": "float32"}, "backward, sums of float32 are rounded differently",
+        ({"dtype": "float32"}, "sums of float32 are rounded differently backward",
          "leave out `direction=\"backward\"`"),
     ],
     ids=str,

@@ -95,7 +95,11 @@ def test_a_result_that_memory_cannot_hold_is_an_error_with_its_size(error_of):
     n = 3_000_000
     large = ss.csr_array(([1.5], ([0], [1])), (n, n))
     for call, size, hint in (
-        (lambda: sp.solve(large, "all"), "72,000.0 GB", "solve fewer sources in a call, give `targets`"),
+        (
+            lambda: sp.solve(large, "all"),
+            "72,000.0 GB",
+            "solve fewer sources in a call, give `targets` or a `cutoff`",
+        ),
         (
             lambda: sp.solve(large, "all", predecessors=True),
             "108,000.0 GB",

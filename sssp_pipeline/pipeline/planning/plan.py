@@ -92,7 +92,8 @@ def make_plan(
     of_a_call = work.of_a_call(solver.name)
     graph_bytes += output.held_bytes(traits.n_vertices) + of_a_call.host_bytes
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
-    id_bytes = output.id_bytes(traits.n_vertices, n_sources, len(batches))
+    stored_bytes = output.value_bytes(n_sources, work.source_bytes, traits.weight_dtype)
+    stored_bytes += output.id_bytes(traits.n_vertices, n_sources, len(batches))
     part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
     return RunPlan(
         work=work,
@@ -110,7 +111,7 @@ def make_plan(
         + part_bytes
         + (row_bytes(traits) if holds_a_row else 0)
         + of_a_call.call_bytes // work.batches_per_call(solver.name),
-        written_bytes=n_sources * work.source_bytes + id_bytes + len(batches) * part_bytes,
+        written_bytes=stored_bytes + len(batches) * part_bytes,
         gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,
     )
 

@@ -27,6 +27,7 @@ from sssp_pipeline.pipeline.results.exports.zarr_matrix import write_zarr
 from sssp_pipeline.pipeline.results.layouts.layout import Block
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.stored import StoredResults
+from sssp_pipeline.storage.redaction import redacted
 
 #: The formats that have numbers only. Their writers take the URL and a `Matrix`.
 ARRAY_FORMATS = (
@@ -115,7 +116,12 @@ def _export_rows(stored: StoredResults, url: str) -> None:
     if not stored.output.has_files:
         raise InputError(
             f"`{stored.url}` holds metrics only, in `metrics.parquet`",
-            hint="run it with `output.distances: full`, `reached`, `reduced` or `nearest`",
+            hint="run it with `output.distances: full`, `reached`, `reduced`, `nearest` or `pairs`",
+        )
+    if url.endswith(tuple(suffix for array in ARRAY_FORMATS for suffix in array.suffixes)):
+        raise InputError(
+            f"`{redacted(url)}` is an array of all distances, and `{stored.url}` holds none",
+            hint="write a `.parquet` or `.csv` file: it has the columns and rows of the run",
         )
     chosen = format_of(url, TABLE_FORMATS)
     tables = stored.all_tables()

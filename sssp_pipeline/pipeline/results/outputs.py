@@ -182,6 +182,11 @@ class RowOutput(ABC):
         """Return the bytes of a stored row in memory."""
         return self.n_columns(n_vertices) * self.form.dtype(weight_dtype).itemsize
 
+    def value_bytes(self, n_sources: int, row_bytes: int, weight_dtype: np.dtype) -> int:
+        """Return the most bytes of the stored values of `n_sources`, of `row_bytes` each in memory."""
+        del weight_dtype
+        return n_sources * row_bytes
+
     def id_bytes(self, n_vertices: int, n_sources: int, n_files: int) -> int:
         """Return about how many bytes the ids of vertices take in storage."""
         del n_vertices, n_sources, n_files

@@ -138,6 +138,14 @@ class PairDistances(RowOutput):
     def n_columns(self, n_vertices: int) -> int:
         return n_vertices if self.n_kept is None else self.n_kept
 
+    def value_bytes(self, n_sources: int, row_bytes: int, weight_dtype: np.dtype) -> int:
+        # The distances of the batches wait until the files have them, too.
+        del n_sources, row_bytes
+        return self.n_pairs * (weight_dtype.itemsize + self.form.dtype(weight_dtype).itemsize)
+
+    def id_bytes(self, n_vertices: int, n_sources: int, n_files: int) -> int:
+        return self.n_pairs * 2 * 8
+
     def held_bytes(self, n_vertices: int) -> int:
         # A reversed edge has its end and a weight of up to 64 bits, and its start while it is made.
         reversed_bytes = 16 * (self.n_reversed + n_vertices) if self.n_reversed else 0
@@ -230,7 +238,7 @@ class PairDistances(RowOutput):
 
     def facts(self) -> Iterator[tuple[str, Any]]:
         yield "pairs", f"{self.n_pairs:,}"
-        yield "searched from", f"{self.n_searched:,} {'targets' if self.is_backward else 'sources'}"
+        yield "searched from", plural(self.n_searched, "target" if self.is_backward else "source")
 
 
 def _is_backward(direction: str, sources: np.ndarray, targets: np.ndarray, choose: Chooser) -> bool:

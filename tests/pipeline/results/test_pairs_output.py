@@ -259,6 +259,28 @@ def test_names_of_columns_are_in_a_header():
     assert rows_of() == expected([("v02", "v01"), ("v03", "v02")])
 
 
+@pytest.mark.parametrize(
+    ("columns", "message", "hint"),
+    [
+        (
+            "source: hom, target: work",
+            "`pairs.csv` line 1: unknown column `hom`",
+            "did you mean `home`? Columns: home, work",
+        ),
+        (
+            "source: 1, target: 5, header: true",
+            "`pairs.csv` line 1 has 2 columns, and the target is to be in column 5",
+            "columns count from 1: home, work",
+        ),
+    ],
+)
+def test_wrong_names_of_columns(columns, message, hint):
+    Path("pairs.csv").write_text("home,work\nv01,v02\n")
+    with pytest.raises(InputError) as caught:
+        run_of(f"output.pairs={{file: pairs.csv, {columns}}}")
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
 def test_a_missing_file_is_found_before_ingest():
     with pytest.raises(InputError, match=r"`pairs\.csv`"):
         run_of()
@@ -280,6 +302,16 @@ def test_unknown_ids_are_left_out_and_counted(listener):
     searched = len({source for source, _ in [*pairs, ("v01", "v02")]})
     assert f"pairs: 306; searched from: {searched} sources" in said.lines
     assert "skipped 1 pair that is not in the graph: `nowhere`" in said.lines
+
+
+def test_lines_of_a_run_count_what_it_searches_from(listener):
+    from sssp_pipeline.pipeline.run.conductor import run
+
+    Path("pairs.csv").write_text("source,target\nv01,v02\nv03,v02\n")
+    said = listener()
+    run(load_workflow("w.yaml"), said)
+    assert "pairs: 2; searched from: 1 target" in said.lines
+    assert "solved 1 target x the ends of 2 pairs with 1 thread" in said.lines
 
 
 def test_several_weights():
@@ -344,6 +376,13 @@ def test_the_plan_knows_the_searches():
     pairs = write_pairs(3, 30)
     facts = describe_plan(load_workflow("w.yaml"), 0, Quiet())
     assert facts["sources"] == len({source for source, _ in pairs})
+
+
+def test_the_plan_counts_the_bytes_of_the_pairs_and_not_of_their_matrix():
+    pairs = write_pairs(20, 20)
+    facts = describe_plan(load_workflow("w.yaml"), 0, Quiet())
+    # Two ids, a distance that waits, and one in the files.
+    assert facts["written_bytes"] == len(pairs) * (2 * 8 + 4 + 4)
 
 
 def test_a_million_pairs_that_stand_again():

@@ -585,6 +585,16 @@ def test_a_run_that_is_slower_than_planned_says_so_once(tmp_path, monkeypatch, l
     assert not as_planned.named("late")
 
 
+def test_the_first_short_task_of_a_thread_does_not_tell_that_a_run_is_late(tmp_path, monkeypatch, listener):
+    monkeypatch.setattr(solving_stage, "_LATE_S", 0.0)
+    expect(monkeypatch, 10.0, dijkstra=1e-4)
+    heard = listener()
+    cluster = {"workers": 1, "threads_per_worker": 1}
+    run(made(tmp_path, solve={"solver": "dijkstra"}, verify="off", cluster=cluster), heard)
+    names = [event["event"] for event in heard.events]
+    assert names[: names.index("late")].count("solved") == 2
+
+
 @pytest.mark.gpu
 def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed, digests):
     expect(monkeypatch, 10.0, near_far=0.001, adds_lanes=0.002, adds=0.003)
