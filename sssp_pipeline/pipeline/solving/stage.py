@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from sssp_pipeline.workflow.models import Workflow
 
 #: A run is late if it is expected to take this multiple of what the plan expected, and these seconds.
 _LATE_TIMES, _LATE_S = 2.0, 10.0
-#: The first task of each thread loads the kernels. If it takes less than this, it does not tell whether a run is late.
+#: Threads load the kernels in their first tasks. Tasks that end within these seconds do not tell whether a run is late.
 _LOADING_S = 5.0
 
 
@@ -65,7 +66,7 @@ class Solving(TaskStage):
         self._n_left = sum(len(self.batches[number]) for number in self.missing)
         self._n_missing = self._n_left
         self._is_late = False
-        self._n_loading = 0
+        self._began_s = 0.0
         # The longest first, so that no worker waits at the end for a long batch that began late.
         self._waiting = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
         self._on_gpu = solver_named(self.plan.solver).device == "gpu"
@@ -169,7 +170,7 @@ class Solving(TaskStage):
             scheduler=workers.scheduler,
             dashboard=workers.dashboard,
         )
-        self._n_loading = workers.n_threads
+        self._began_s = time.perf_counter()
         began = datetime.now(UTC).isoformat(timespec="milliseconds")
         starts = self.folder.read_start().get("starts", [])
         if starts and starts[-1]["batches_before"] == self._n_done:  # it committed nothing
@@ -227,8 +228,7 @@ class Solving(TaskStage):
         if (change := trials.learn(task.solver, task.source_s, task.n_sources)) is not None:
             self.progress.say(change, "solver", solver=trials.solver)
             solved.solver, solved.reason = trials.solver, trials.reason
-        self._n_loading -= 1
-        if self._n_loading < 0 or task.solve_s >= _LOADING_S:
+        if time.perf_counter() - self._began_s >= _LOADING_S:
             self._report_late()
 
     def _report_late(self) -> None:

@@ -575,6 +575,7 @@ def test_a_solver_that_is_tried_and_has_no_memory_ends_no_run(
 
 def test_a_run_that_is_slower_than_planned_says_so_once(tmp_path, monkeypatch, listener):
     monkeypatch.setattr(solving_stage, "_LATE_S", 0.0)
+    monkeypatch.setattr(solving_stage, "_LOADING_S", 0.0)
     expect(monkeypatch, 10.0, dijkstra=1e-4)
     heard, as_planned = listener(), listener()
     run(made(tmp_path, solve={"solver": "dijkstra"}, verify="off"), heard)
@@ -585,14 +586,14 @@ def test_a_run_that_is_slower_than_planned_says_so_once(tmp_path, monkeypatch, l
     assert not as_planned.named("late")
 
 
-def test_the_first_short_task_of_a_thread_does_not_tell_that_a_run_is_late(tmp_path, monkeypatch, listener):
+def test_tasks_that_load_the_kernels_do_not_tell_that_a_run_is_late(tmp_path, monkeypatch, listener):
     monkeypatch.setattr(solving_stage, "_LATE_S", 0.0)
     expect(monkeypatch, 10.0, dijkstra=1e-4)
-    heard = listener()
-    cluster = {"workers": 1, "threads_per_worker": 1}
-    run(made(tmp_path, solve={"solver": "dijkstra"}, verify="off", cluster=cluster), heard)
-    names = [event["event"] for event in heard.events]
-    assert names[: names.index("late")].count("solved") == 2
+    for loading_s, n_late in ((3600.0, 0), (0.0, 1)):
+        monkeypatch.setattr(solving_stage, "_LOADING_S", loading_s)
+        heard = listener()
+        run(made(tmp_path, name=f"run-{n_late}", solve={"solver": "dijkstra"}, verify="off"), heard)
+        assert len(heard.named("late")) == n_late
 
 
 @pytest.mark.gpu
