@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -235,6 +235,11 @@ def ends_of(pairs: Any) -> tuple[Any, Any]:
     if hasattr(pairs, "__arrow_c_stream__"):
         source, target = table_columns(pa.table(pairs))
         return source.to_pylist(), target.to_pylist()
+    if not isinstance(pairs, Iterable) or isinstance(pairs, Mapping):
+        raise InputError(
+            f"`pairs` is of type {type(pairs).__name__}",
+            hint="give a table with the columns `source` and `target`, or a sequence of (source, target)",
+        )
     rows: Sequence[Any] = pairs.tolist() if hasattr(pairs, "tolist") else list(pairs)
     for row in rows:
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 2:

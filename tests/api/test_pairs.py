@@ -185,6 +185,8 @@ def test_bad_pairs(tmp_path, error_of):
     assert message([(7, 9), (7, None)]) == "target `None` is not in the graph"
     assert message([(7, 9), (7, 2**70)]) == "target `1180591620717411303424` is not in the graph"
     assert message([(7, 9), 3]) == "`3` is no pair"
+    assert message(None) == "`pairs` is of type NoneType"
+    assert message({"source": [7], "target": [9]}) == "`pairs` is of type dict"
     assert message(pa.table({"source": [7]})) == "the table of pairs has the columns source"
     assert message([(8, 8)], unknown="skip") == "1 of 1 pair has an id that is not in the graph: `8`"
     assert message([(7, 9)], unknown="drop") == "`unknown` is 'drop'"
