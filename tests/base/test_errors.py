@@ -93,6 +93,7 @@ def may_be_none(
             for assigned in ast.walk(holder)
             if isinstance(assigned, ast.Assign)
             and value.id in {target.id for target in assigned.targets if isinstance(target, ast.Name)}
+            and value.id not in {name.id for name in ast.walk(assigned.value) if isinstance(name, ast.Name)}
         )
     return False
 

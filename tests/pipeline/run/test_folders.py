@@ -268,12 +268,16 @@ def test_a_repair_that_fails_leaves_the_finished_run(tmp_path, monkeypatch):
     run(made(tmp_path), Quiet())
     path = tmp_path / "run" / "distances" / "batch-00001.parquet"
     path.unlink()
-    whole = content(tmp_path / "run")
+    whole, record = content(tmp_path / "run"), json.loads((tmp_path / "run" / "run.json").read_text())
+    del whole["run.json"]
 
     with monkeypatch.context() as patched, pytest.raises(SsspError):
         patched.setattr(worker_side, "_solved", lambda task: 1 / 0)
         run(made(tmp_path), Quiet())
     assert whole.items() <= content(tmp_path / "run").items()
+    damaged = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert damaged.pop("damaged") == ["distances/batch-00001.parquet"]
+    assert damaged | {"checksum": ""} == record | {"checksum": ""}
     run(made(tmp_path), Quiet())
     assert path.exists()
 
