@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import time
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import RESULTS, record
+from record import RESULTS, processor_s, record
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError
@@ -73,11 +72,6 @@ class Weighted(StoredGraph):
 
     def graph(self) -> CsrGraph:
         return self._weighted
-
-
-def processor_s() -> float:
-    """Return the processor time of this process and of the processes that it has ended, which are those of METIS."""
-    return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,7 +32,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from record import RESULTS, record
+from record import RESULTS, processor_s, record
 from scipy.spatial import Delaunay, cKDTree
 
 import sssp_pipeline as sp
@@ -51,7 +49,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "rows": {},
     "targets": {"targets": {"random": {"count": 100, "seed": 5}}},
 }
-#: The numbers of sources of these; metrics have those of `--sources`.
+#: The numbers of sources for these outputs. The output `metrics` takes the numbers of `--sources`.
 COUNTS = {"rows": [32], "targets": [1000]}
 #: As `sssp-pipeline plan` has it.
 PROBE = 2
@@ -281,11 +279,6 @@ class Clock(Progress):
             self.solver = facts["solver"]
         if event == "all_solved":
             self.ended = processor_s()
-
-
-def processor_s() -> float:
-    """Return the processor time of this process and of the processes that it has ended, which are those of METIS."""
-    return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
 def workflow(name: str, store: Path, solver: str, n_sources: int, output: str) -> Workflow:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import resource
+import time
 from pathlib import Path
 from typing import Any
 
 from sssp_pipeline.bench.lines import circumstances
 
 RESULTS = Path(__file__).parent / "results"
+
+
+def processor_s() -> float:
+    """Return the processor time of this process and of its ended child processes, such as METIS."""
+    return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
 def record(name: str, **measured: Any) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-#: What users are told.
+#: The line that users see.
 COMPILING = "compiling, once: later runs find the compiled kernels"
 
 _log = logging.getLogger(__name__)

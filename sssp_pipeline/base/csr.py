@@ -87,7 +87,7 @@ class GraphTraits:
     degree_skew: float
     #: None if nothing is known of it.
     hierarchy: HierarchyTraits | None = None
-    #: The measured seconds of searches on a CPU, divided by those of the forecast; 1 if nothing was measured.
+    #: The measured seconds of searches on a CPU, divided by the forecast seconds; 1 if nothing was measured.
     pace: float = 1.0
 
 

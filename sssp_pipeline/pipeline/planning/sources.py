@@ -22,7 +22,7 @@ from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Ver
 
 @dataclass
 class Skipped:
-    """The ids that `unknown: skip` left out because no vertex has them, and those that `repeated: drop` left out."""
+    """The ids that `unknown: skip` left out because no vertex has them, and the ids that `repeated: drop` left out."""
 
     #: How many sources and targets were left out.
     sources: int = 0

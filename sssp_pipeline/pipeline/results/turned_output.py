@@ -36,7 +36,10 @@ TURNED_BYTES, READ_BYTES = 2**24, 2**27
 
 @dataclass(frozen=True, eq=False)
 class TurnedDistances(RowOutput):
-    """The distances from all sources (S,), which are `words`, in the order of the run. Sources may stand twice."""
+    """The distances from all sources to each searched target. `words` has the sources (S,) in the order of the run.
+
+    A source may stand twice.
+    """
 
     name = "turned"
     counts_sources = False
