@@ -12,10 +12,10 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.storage.buffer_file import BufferFile
@@ -36,7 +36,8 @@ _PROCESS = uuid.uuid4().hex[:8]
 _numbers = itertools.count()
 #: Attempts to create a file in a folder that others create and remove, and the seconds before the second one, which
 #: double. On a shared folder a machine may see a removed folder for some seconds more.
-_MOST_ATTEMPTS, _FIRST_WAIT_S = 10, 0.01
+_MOST_ATTEMPTS, _FIRST_WAIT_S = 9, 0.01
+_Made = TypeVar("_Made")
 #: What a filesystem answers that has no links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
@@ -129,8 +130,7 @@ def open_atomic(url: str, *, plain: bool = False, synced: bool = False) -> Itera
             try:
                 file = opened(target)
             except FileNotFoundError:
-                fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-                file = opened(target)
+                file = in_folder(path.rpartition("/")[0], partial(opened, target))
             with file as handle:
                 yield handle
 
@@ -154,11 +154,10 @@ def atomic_path(url: str, what: str) -> Iterator[str]:
             f"`{redacted(url)}` is not on this machine, and {what} can only be written there",
             hint="write it to a local folder, then copy it",
         )
-    with writing(url):
-        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-        with _moved_to(path, synced=True) as target:
-            _PlainFile(target).close()  # here a place that may not be written is an error that says so
-            yield target
+    with writing(url), _moved_to(path, synced=True) as target:
+        # Here a place that may not be written is an error that says so.
+        in_folder(path.rpartition("/")[0], partial(_PlainFile, target)).close()
+        yield target
 
 
 @contextmanager
@@ -178,33 +177,44 @@ def _moved_to(path: str, synced: bool) -> Iterator[str]:
         raise
 
 
+def in_folder(folder: str, create: Callable[[], _Made]) -> _Made:
+    """Create the local `folder` if necessary, and return `create()`, which creates a file in it.
+
+    A process that ends removes the folders that it leaves empty. So both steps are repeated when the folder goes
+    between them. Raises `OSError`.
+    """
+    for attempt in range(_MOST_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+            return create()
+        time.sleep(_FIRST_WAIT_S * 2**attempt)
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    return create()
+
+
 def create_file(path: str, content: bytes) -> None:
     """Create the local file `path` with `content`, which it has from the first moment.
 
     Raises `FileExistsError` if there is a file, and other kinds of `OSError`.
     """
-    for attempt in itertools.count(1):
-        temporary = _temporary_name(path)
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
-            with _PlainFile(temporary) as file:
-                file.write(content)
-            # Not a rename, which would replace a file. NFS can make links from its first version on.
-            os.link(temporary, path)
-            return
-        except FileNotFoundError:  # a process that ends has removed the empty folder
-            if attempt == _MOST_ATTEMPTS:
-                raise
-            time.sleep(_FIRST_WAIT_S * 2 ** (attempt - 1))
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            with open(path, "xb") as file:  # noqa: PTH123
-                file.write(content)
-            return
-        finally:
-            with suppress(OSError):
-                os.unlink(temporary)  # noqa: PTH108
+    in_folder(path.rpartition("/")[0], partial(_create_with, path, content))
+
+
+def _create_with(path: str, content: bytes) -> None:
+    temporary = _temporary_name(path)
+    try:
+        with _PlainFile(temporary) as file:
+            file.write(content)
+        # Not a rename, which would replace a file. NFS can make links from its first version on.
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with open(path, "xb") as file:  # noqa: PTH123
+            file.write(content)
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
 
 
 def _temporary_name(path: str) -> str:

@@ -17,7 +17,7 @@ from typing import IO, Any
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.storage.atomic_files import TEMP_PREFIX as TEMP_PREFIX
 from sssp_pipeline.storage.atomic_files import atomic_path as atomic_path
-from sssp_pipeline.storage.atomic_files import create_file
+from sssp_pipeline.storage.atomic_files import create_file, in_folder
 from sssp_pipeline.storage.atomic_files import open_atomic as open_atomic
 from sssp_pipeline.storage.durability import sync as sync
 from sssp_pipeline.storage.error_texts import reading as reading
@@ -248,9 +248,12 @@ def check_writable(url: str) -> None:
     probe = join(path, TEMP_PREFIX + uuid.uuid4().hex[:12])
     try:
         with writing(url):
-            if not is_object_store(url):  # there it would create a bucket, perhaps from a mistyped name
-                fs.makedirs(path, exist_ok=True)
-            call(url, fs.pipe_file, probe, b"")
+            if is_local(url):
+                in_folder(path, partial(fs.pipe_file, probe, b""))
+            else:
+                if not is_object_store(url):  # there it would create a bucket, perhaps from a mistyped name
+                    fs.makedirs(path, exist_ok=True)
+                call(url, fs.pipe_file, probe, b"")
             call(url, fs.rm_file, probe)
     finally:
         for folder in made:

@@ -30,11 +30,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.storage import files
+from sssp_pipeline.storage.atomic_files import in_folder
 from sssp_pipeline.storage.file_locks import is_in_place, try_lock
 from sssp_pipeline.storage.mounts import is_of_one_host
 from sssp_pipeline.storage.retries import without_retries
@@ -118,17 +120,15 @@ def _locked(url: str, on_wait: Callable[[str], None] | None) -> Iterator[None]:
 
 def _locked_folder(url: str, on_wait: Callable[[str], None] | None) -> int:
     """Create the folder `url` if necessary, lock it if its filesystem has locks, and return its descriptor."""
-    fs, path = files.filesystem(url)
+    path = files.filesystem(url)[1]
     is_announced = False
     while True:
         with files.writing(url):
-            fs.makedirs(path, exist_ok=True)
-        # The holder removes an empty folder when it ends. That can happen between any two of these steps.
-        with suppress(FileNotFoundError), ExitStack() as closing:
-            folder = os.open(path, os.O_RDONLY)
+            folder = in_folder(path, partial(os.open, path, os.O_RDONLY))
+        with ExitStack() as closing:
             closing.callback(os.close, folder)
             if _try_lock_repeatedly(folder):
-                if is_in_place(folder, path):
+                if is_in_place(folder, path):  # no: its holder removed the empty folder when it ended
                     closing.pop_all()
                     return folder
             elif on_wait is None:

@@ -1,5 +1,6 @@
 import errno
 import os
+import threading
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -119,6 +120,26 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path):
 def test_a_check_for_writing_leaves_nothing(tmp_path):
     files.check_writable(str(tmp_path / "a" / "b"))
     assert files_below(tmp_path) == []
+
+
+def test_a_check_for_writing_goes_on_while_others_remove_the_empty_folder(tmp_path):
+    place = tmp_path / "a" / "b"
+    is_over = threading.Event()
+
+    def remove():
+        while not is_over.wait(0.0002):
+            files.remove_if_empty(str(place))
+            files.remove_if_empty(str(place.parent))
+
+    other = threading.Thread(target=remove)
+    other.start()
+    try:
+        for _ in range(300):
+            files.check_writable(str(place))
+    finally:
+        is_over.set()
+        other.join()
+    assert [path for path in files_below(tmp_path) if not (tmp_path / path).is_dir()] == []
 
 
 def test_free_space_is_that_of_the_place_that_will_be(tmp_path):
