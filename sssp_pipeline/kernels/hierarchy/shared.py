@@ -93,6 +93,8 @@ def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
 
 def known_traits(graph: CsrGraph) -> HierarchyTraits | None:
     """Return what this process and the store of `graph` know of its hierarchy. The store is read once."""
+    if graph.weight_dtype.kind == "f":
+        return None  # floats have no hierarchy, and the edges of such a graph may be on a device
     with _lock:
         if graph not in _traits:
             _traits[graph] = _offers.get(graph, _NO_OFFER).traits()
