@@ -8,7 +8,7 @@ made in the thread of the caller. Ctrl-C there ends the step under way and then 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -22,7 +22,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Level, Progress, in_bytes, plural
-from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics, joined_metrics
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy.shared import traits_of
 from sssp_pipeline.kernels.host.grouped_pairs import may_go_backward
@@ -71,7 +71,7 @@ def solve_sources(
     stored: StoredGraph | None = None,
     n_expected: int = 0,
     is_backward: bool = False,
-) -> list[SourceMetrics]:
+) -> Sequence[SourceMetrics]:
     """Return the metrics of all `sources` (S,), in their order. A hierarchy of the graph is made if the call gains.
 
     Parameters
@@ -105,27 +105,28 @@ def solve_sources(
     if chosen.device == "cpu":
         size = max(forecast.at_once, min(batch, int(_PART_S / max(forecast.wall_s(machine.cores), 1e-9))))
     else:
-        size = batch * work.batches_per_call(chosen.name)
+        size = batch * work.batches_of_one_gpu(work.batches_per_call(chosen.name))
 
-    def solve_part(first: int) -> list[SourceMetrics]:
+    def solve_part(first: int) -> list[Sequence[SourceMetrics]]:
         some = sources[first : first + size]
         into = options.into
         of_part = options if into is None else replace(options, into=into[first : first + size])
-        metrics: list[SourceMetrics] = []
+        metrics: list[Sequence[SourceMetrics]] = []
         # The rows of a GPU come in batches, so that little pinned memory is taken.
         ends = [*range(batch, len(some), batch), len(some)] if chosen.device == "gpu" else [len(some)]
         with closing(chosen.solve_parts(searched, some, of_part, ends)) as solutions:
             for solution in solutions:
-                take(first + len(metrics), solution)
-                metrics += solution.metrics
+                take(first, solution)
+                first += len(solution.distances)
+                metrics.append(solution.metrics)
         return metrics
 
     firsts = range(0, len(sources), size)
     if len(firsts) <= 1 and len(sources) * forecast.source_s < _DIRECT_S:
-        return solve_part(0) if len(sources) else []
+        return joined_metrics(solve_part(0) if len(sources) else [])
     pool = ThreadPoolExecutor(machine.cores if on_all_cores else 1, "sssp-call")
     try:
-        return [metrics for part in pool.map(solve_part, firsts) for metrics in part]
+        return joined_metrics([metrics for part in pool.map(solve_part, firsts) for metrics in part])
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

@@ -198,6 +198,14 @@ def metrics_column(metrics: Sequence[SourceMetrics], name: str) -> np.ndarray | 
     )
 
 
+def joined_metrics(parts: Sequence[Sequence[SourceMetrics]]) -> Sequence[SourceMetrics]:
+    """Return the metrics of all `parts` in one, by column if they are."""
+    by_column = [part for part in parts if isinstance(part, MetricsColumns)]
+    if parts and len(by_column) == len(parts):
+        return MetricsColumns.joined(by_column)
+    return [metrics for part in parts for metrics in part]
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Distances from some sources."""

@@ -58,7 +58,17 @@ struct Found {
                     sum(p, i < n ? rows[i][p] : 0);
                 }
             } else {
+                sweep_word least = kInfinity;
+#pragma unroll
+                for (int i = 0; i < kTile; ++i) {
+                    least = i < n ? min(least, rows[i][p]) : least;
+                }
                 most = 0;
+                if (least >= limit) {
+                    unreached[p] += n;
+                    edges_of_unreached[p] += edges_before[n] - edges_before[0];
+                    continue;
+                }
 #pragma unroll
                 for (int i = 0; i < kTile; ++i) {
                     if (i < n) {
@@ -98,14 +108,15 @@ struct Ahead {
     Tile tile;
     word32 boundary;
     word32 bits;
-    bool is_far;  // whether no row of the tile is below the limit in any lane of the warp
 
     template <int kEach>
     __device__ __forceinline__ void read(const Call& call, word32 lane) {
         const word32 i = threadIdx.x % 32;
         boundary = i < tile.n_boundary ? call.boundary[tile.first_boundary + i] : 0;
         bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & ((1u << kEach) - 1);
-        is_far = call.near != nullptr && !is_near<kEach>(call, lane);
+        if (call.near != nullptr && !is_near<kEach>(call, lane)) {
+            tile.n_boundary = 0;  // nothing is below the limit in any lane of the warp
+        }
     }
 
     template <int kEach>
@@ -147,9 +158,6 @@ __device__ __forceinline__ void product(const Call& call, const Ahead& ahead, wo
                 }
             }
         }
-    }
-    if (ahead.is_far) {
-        return;
     }
     for (word32 first = 0; first < tile.n_boundary; first += 32) {
         const word32 n = min(tile.n_boundary - first, 32u);
@@ -238,7 +246,7 @@ __device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end
         const bool is_low = first >= call.first_low_tile;
         product<kEach, batch>(call, ahead, lane, is_low, least);
         write_rows<kEach>(call, ahead.tile, lane, least);
-        if (call.near != nullptr && !is_low && !ahead.is_far) {
+        if (call.near != nullptr && !is_low) {
             note_near<kEach>(call, ahead.tile, lane, least);
         }
     }
