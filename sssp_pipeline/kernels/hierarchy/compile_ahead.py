@@ -13,8 +13,7 @@ import numpy as np
 
 from sssp_pipeline.base.compile_children import KernelGroup, start, stop, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
-from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, sweep
-from sssp_pipeline.kernels.hierarchy.cuts import divided
+from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, cuts, sweep
 from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
@@ -23,17 +22,18 @@ from sssp_pipeline.kernels.host.search_graph import as_searched
 
 
 def compile_order(dtype: np.dtype) -> None:
-    """Compile what makes an order and a completion."""
-    four = np.arange(4, dtype=np.uint32)
-    heads = np.concatenate(
-        [four[four != v] for v in four]
-    )  # each vertex has three neighbours, so METIS would get them
-    around = neighbours_of(CsrGraph(np.arange(0, 13, 3), heads, np.ones(12, dtype)))
-    core = core_of(*around)
+    """Compile what makes an order."""
+    core = core_of(*neighbours_of(four_vertices(dtype)))
     core_width(core)
     thinned(core.offsets, core.neighbours)
-    divided(core, np.arange(len(core.vertices)) != 0)
-    arc_completion.complete(*around, four)
+    cuts.divided(core, np.arange(len(core.vertices)) != 0)
+
+
+def compile_completion(dtype: np.dtype) -> None:
+    """Compile what makes a completion in an order."""
+    graph = four_vertices(dtype)
+    offsets, order = graph.row_offsets.view(np.uint64), np.arange(4, dtype=np.uint32)
+    arc_completion.complete(offsets, graph.col_indices, order)
 
 
 def compile_weights(dtype: np.dtype) -> None:
@@ -48,11 +48,19 @@ def compile_sweeps(dtype: np.dtype) -> None:
     completion = one_arc()
     up = arcs.Arcs(completion.arc_offsets, completion.arc_heads, np.ones(1, dtype))
     hierarchy = customization.Hierarchy(completion, up, up)
-    swept = sweep.Sweep(hierarchy, Region.whole(hierarchy, np.array([1, 0], np.uint32)))
+    every = np.arange(2, dtype=np.uint32)
+    swept = sweep.Sweep(hierarchy, Region(every, every, every, up, every))
     swept.reserve(1)
     unreached = swept.dtype.type(np.iinfo(swept.dtype).max)
     swept.run(np.array([0], np.uint32), unreached)
     swept.copy(unreached, unreached, 0, np.empty((1, 2), swept.dtype))
+
+
+def four_vertices(dtype: np.dtype) -> CsrGraph:
+    """Return a graph whose vertices have three neighbours each, so that an order leaves them to METIS."""
+    every = np.arange(4, dtype=np.uint32)
+    heads = np.concatenate([every[every != v] for v in every])
+    return CsrGraph(np.arange(0, 13, 3), heads, np.ones(12, dtype))
 
 
 def one_arc() -> arc_completion.Completion:
@@ -66,7 +74,8 @@ def one_arc() -> arc_completion.Completion:
     )
 
 
-ORDER = KernelGroup(compile_order, arc_completion._arcs_of_tops)
+ORDER = KernelGroup(compile_order, cuts._cut_edges)
+COMPLETION = KernelGroup(compile_completion, arc_completion._arcs_of_tops)
 WEIGHTS = KernelGroup(compile_weights, arcs._copy_marked, lambda types: types[2].types[2].dtype.name)
 SWEEPS = KernelGroup(compile_sweeps, sweep._copy, lambda types: types[0].dtype.name)
 

@@ -9,8 +9,10 @@ from sssp_pipeline.base.compile_children import KernelGroup
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.compile_ahead import ORDER, SWEEPS, WEIGHTS
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
 
@@ -58,8 +60,12 @@ def _compile(workflow: Workflow, *of_solver: KernelGroup) -> None:
     # Until the input is read, `auto` stands for what most graphs get. If that is wrong, the children that compile for
     # the right type start when the graph is read.
     dtype = np.dtype("uint32" if named == "auto" else named)
-    if dtype.kind != "f" and metis_processes.missing() is None:
-        compile_children.start([ORDER, WEIGHTS, *of_solver], _searched(dtype), usable_cores() - 1)
+    if dtype.kind == "f" or metis_processes.missing() is not None:
+        return
+    groups = [ORDER, COMPLETION, WEIGHTS, *of_solver]
+    if (n_processes := usable_cores() - 1) > 1:  # one child has more to do than this process
+        groups = [NUMBERS, ROWS, *groups]
+    compile_children.start(groups, _searched(dtype), n_processes)
 
 
 def _searched(dtype: np.dtype) -> np.dtype:

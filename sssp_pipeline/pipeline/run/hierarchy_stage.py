@@ -23,7 +23,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
-from sssp_pipeline.kernels.hierarchy.compile_ahead import ORDER, compiling_ahead
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -129,7 +129,8 @@ class _Making:
             assert completion is not None
             shared.share_completion(graph, completion)
             return completion, None
-        compile_children.wait_for(ORDER, graph.weight_dtype)
+        for group in (ORDER, COMPLETION):
+            compile_children.wait_for(group, graph.weight_dtype)
         around = neighbours_of(graph)
         counted, reason = self._counted(around, key)
         if counted is None:

@@ -45,8 +45,10 @@ GROUPS = """
 import json
 import numpy as np
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
-from sssp_pipeline.kernels.hierarchy.compile_ahead import ORDER, SWEEPS, WEIGHTS
-groups, dtypes = [ORDER, WEIGHTS, SWEEPS, CHUNKS], [np.dtype("uint32"), np.dtype("uint64")]
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+groups, dtypes = [NUMBERS, ORDER, COMPLETION, CHUNKS, ROWS, WEIGHTS, SWEEPS], [np.dtype("uint32"), np.dtype("uint64")]
 def found():
     return [[group.is_compiled(dtype) for dtype in dtypes] for group in groups]
 seen = [found()]
@@ -79,8 +81,8 @@ def test_children_compile_what_follows_the_completion(tmp_path, dtype):
 @pytest.mark.slow
 def test_a_group_is_compiled_after_its_last_kernel(tmp_path):
     seen = np.array(printed(tmp_path, GROUPS))
-    expected = np.zeros((5, 4, 2), bool)
-    for number in range(4):
+    expected = np.zeros((8, 7, 2), bool)
+    for number in range(7):
         expected[number + 1 :, number, 0] = True
-        expected[number + 1 :, number, 1] = number in (0, 3)  # ORDER and CHUNKS do not depend on the type
+        expected[number + 1 :, number, 1] = number < 4  # these do not depend on the type
     np.testing.assert_array_equal(seen, expected)

@@ -17,9 +17,12 @@ from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
 from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.compile_ahead import ORDER, SWEEPS, WEIGHTS
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
 from sssp_pipeline.pipeline.ingest import new_graph
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+from sssp_pipeline.pipeline.run import compile_ahead
 from sssp_pipeline.pipeline.run.compile_ahead import compile_for_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
@@ -31,7 +34,8 @@ pytestmark = [
 ]
 
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
-FOR_PHAST, FOR_GPU = [ORDER, WEIGHTS, SWEEPS], [ORDER, WEIGHTS, CHUNKS]
+BEFORE = [ORDER, COMPLETION, WEIGHTS]
+FOR_PHAST, FOR_GPU = [*BEFORE, SWEEPS], [*BEFORE, CHUNKS]
 
 #: Runs a workflow in an environment without compiled kernels. Prints which kernels this process compiles, and whether
 #: children are there when the input is read, when the solver is chosen, and in the end.
@@ -82,8 +86,9 @@ def workflow(folder: Path, n_sources: int = 20, **sections: Any) -> dict[str, An
 
 @pytest.fixture
 def asked(monkeypatch) -> list[Any]:
-    """Return what `compile_children` is asked for: groups and type, or "stop". No child is started."""
+    """Return what `compile_children` is asked for on two cores: groups and type, or "stop". No child is started."""
     asked: list[Any] = []
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 2)
     monkeypatch.setattr(compile_children, "start", lambda groups, dtype, _: asked.append((groups, dtype)))
     monkeypatch.setattr(compile_children, "stop", lambda: asked.append("stop"))
     return asked
@@ -127,9 +132,15 @@ def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
     assert asked == [(FOR_GPU, U32)]
 
 
+def test_with_more_cores_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 3)
+    compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
+    assert asked == [([NUMBERS, ROWS, *FOR_PHAST], U32)]
+
+
 def test_ingest_with_a_hierarchy_compiles_while_it_reads(asked, tmp_path):
     ingest_all(Workflow.model_validate(workflow(tmp_path)), Quiet(), hierarchy=True)
-    assert (asked[0], asked[-1]) == (([ORDER, WEIGHTS], U32), "stop")
+    assert (asked[0], asked[-1]) == ((BEFORE, U32), "stop")
     asked.clear()
     ingest_all(Workflow.model_validate(workflow(tmp_path)), Quiet(), hierarchy=True)
     assert asked == ["stop"]  # the graph is not read again
@@ -149,17 +160,36 @@ def test_children_end_when_a_run_decides_against_a_hierarchy(asked, tmp_path, li
     assert "stop" in asked[: asked.index("solver")]
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
-    data = workflow(tmp_path, solve={"solver": "phast"})
+    """The input is text, and the cache has what children compile for the ingest with three cores."""
+    rows = [f"a {u} {u % 500 + 1} {u + 300}\na {u % 500 + 1} {u} {u + 400}\n" for u in range(1, 501)]
+    (tmp_path / "edges.gr").write_text(f"p sp 500 {2 * len(rows)}\n" + "".join(rows))
+    data = workflow(tmp_path, solve={"solver": "phast"}, graph={"input": str(tmp_path / "edges.gr")})
+    for group in (NUMBERS, ROWS):
+        compiled = f"from {group.compile_for.__module__} import {group.compile_for.__name__} as compile_for\n"
+        program = f"import numpy as np\n{compiled}compile_for(np.dtype('uint32'))"
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        subprocess.run([sys.executable, "-c", program], env=environment, timeout=300, check=True)
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-c", PROGRAM, json.dumps(data)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     names, *has_children = json.loads(done.stdout)
     assert has_children == [True, False, False]
-    assert [name for name in names if name.startswith("sssp_pipeline.kernels.hierarchy.")] == []
-    run(Workflow.model_validate(workflow(tmp_path / "warm", solve={"solver": "phast"})), Quiet())
+    assert "sssp_pipeline.pipeline.formats.parsing.tokenizer.scan_edges" in names
+    inner = [name.removeprefix("sssp_pipeline.") for name in names]
+    of_children = (
+        "kernels.hierarchy.",
+        "pipeline.ingest.rows.",
+        "pipeline.formats.parsing.numbers_in_text.scan",
+    )
+    assert [name for name in inner if name.startswith(of_children)] == []
+    data["graph"]["store"], data["output"]["path"] = (
+        str(tmp_path / "warm" / "graph"),
+        str(tmp_path / "warm" / "run"),
+    )
+    run(Workflow.model_validate(data), Quiet())
     assert digests(tmp_path / "run") == digests(tmp_path / "warm" / "run")
 
 
