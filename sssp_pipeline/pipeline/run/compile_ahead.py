@@ -11,8 +11,6 @@ from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
-from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
 
@@ -64,6 +62,10 @@ def _compile(workflow: Workflow, *of_solver: KernelGroup) -> None:
         return
     groups = [ORDER, COMPLETION, WEIGHTS, *of_solver]
     if (n_processes := usable_cores() - 1) > 1:  # one child has more to do than this process
+        # Not at the top: a run on a stored graph loads no readers.
+        from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
+        from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+
         groups = [NUMBERS, ROWS, *groups]
     compile_children.start(groups, _searched(dtype), n_processes)
 
