@@ -236,7 +236,7 @@ class RunFolder(RunBatches):
 
     def write_input(self, words: np.ndarray, *, stays: bool) -> None:
         """Store the input of the output, (n,) uint32, for the workers; `stays` is `RowOutput.input_stays`."""
-        name, content = OUTPUT_INPUT if stays else TARGETS, words.astype("<u4")
+        name, content = OUTPUT_INPUT if stays else TARGETS, words.astype("<u4", copy=False)
         of_file = file_sums.write_summed(self.path(name), lambda file: file.write(content))
         if stays:
             self.sums[name] = of_file
