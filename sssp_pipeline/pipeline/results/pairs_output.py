@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from sssp_pipeline.storage import file_sums, files
 from sssp_pipeline.workflow.pairs import section_of
 
 if TYPE_CHECKING:
-    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.base.vertex_ids import NamedPoints, VertexIds
     from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -61,9 +61,9 @@ class PairDistances(RowOutput):
     #: Whether the searched vertices are the targets, and how many edges are reversed for that.
     is_backward: bool = False
     n_reversed: int = 0
-    #: The digest of the sources and the targets in the order of the file.
+    #: The digest of `ends`.
     pairs: str = ""
-    #: The sources and the targets in this order, and their groups. Only the process that finishes the run has them.
+    #: As `ChosenPairs.ends`, and the groups of the pairs. Only the process that finishes the run has them.
     ends: tuple[np.ndarray, np.ndarray] | None = None
     groups: GroupedPairs | None = None
 
@@ -72,11 +72,12 @@ class PairDistances(RowOutput):
         given = spec.own["pairs"]
         assert given is not None, "checked as a contradiction"
         spec_of_pairs = section_of(given)
-        sources, targets = choose.pairs(spec_of_pairs)
+        ends, (sources, targets) = choose.pairs(spec_of_pairs)
         n_vertices = choose.traits.n_vertices
         is_backward = _is_backward(spec_of_pairs.direction, sources, targets, choose)
         n_reversed = choose.traits.n_edges if is_backward and not choose.is_symmetric else 0
         groups = GroupedPairs.of(sources, targets, n_vertices, is_backward=is_backward)
+        del sources, targets  # with points, they are not `ends`
         words = groups.words
         groups = replace(groups, others=words[len(words) - len(groups) :])  # one copy is held
         n_kept = None if groups.columns is None else len(groups.columns)
@@ -86,9 +87,9 @@ class PairDistances(RowOutput):
             len(groups),
             is_backward,
             n_reversed,
-            digest_of(sources, targets),
+            digest_of(*ends),
         )
-        return cls(form, digest_of(words), words, *facts, (sources, targets), groups)
+        return cls(form, digest_of(words), words, *facts, ends, groups)
 
     @classmethod
     def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
@@ -121,6 +122,15 @@ class PairDistances(RowOutput):
     @property
     def follows_reversed(self) -> bool:
         return self.is_backward
+
+    @property
+    def searched(self) -> str:
+        return self._ends[0]
+
+    @property
+    def _ends(self) -> tuple[str, str]:
+        """The column of the searched vertices, and that of the other ends."""
+        return (TARGET, SOURCE) if self.is_backward else (SOURCE, TARGET)
 
     @property
     def searches(self) -> np.ndarray | None:
@@ -176,11 +186,12 @@ class PairDistances(RowOutput):
                 distances,
             )
             progress.advance(batch + 1, len(batches), "batches")
+        ids = folder.named_ids(stored.ids, folder.identity)
         for number, first in enumerate(range(0, self.n_pairs, FILE_ROWS)):
             some = slice(first, first + FILE_ROWS)
             columns = {
-                SOURCE: stored.ids.originals(self.ends[0][some]),
-                TARGET: stored.ids.originals(self.ends[1][some]),
+                SOURCE: _names(self.ends[0][some], SOURCE, ids),
+                TARGET: _names(self.ends[1][some], TARGET, ids),
                 DISTANCE: self.form.column(distances[some]),
             }
             options = {"row_group_size": GROUP_ROWS, "compression": self.form.compression}
@@ -189,47 +200,50 @@ class PairDistances(RowOutput):
     # ---- verdicts ----
 
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
-        """Yield each searched vertex at `places` among all of the run, and the distances of its pairs in their order.
+        """Yield each searched vertex at `places` among all of the run, and its `_PairsOfVertex`.
 
         Raises
         ------
         InputError
             The files do not have the pairs of such a vertex.
         """
-        searched = [self._groups.searched[place] for place in places]
-        names = ids.originals(np.array(searched, np.uint32))
-        ends = (TARGET, SOURCE) if self.is_backward else (SOURCE, TARGET)
+        searched = self._groups.searched[list(places)]
+        start, other = self._ends
+        names = of_searched = ids.originals(searched)
+        if (points := _points_of(start, ids)) is not None:
+            names = points.ids.filter(pa.array(np.isin(points.vertices, searched)))
         parts = []
         for each in stored:
             with opened(each) as file:
                 for group in range(file.num_row_groups):
                     rows = file.read_row_group(group, use_threads=False)
-                    parts.append(rows.filter(pc.is_in(rows[ends[0]].cast(names.type), value_set=names)))
+                    parts.append(rows.filter(pc.is_in(rows[start].cast(names.type), value_set=names)))
         table = pa.concat_tables(parts)
-        for place, name in zip(places, names.to_pylist(), strict=True):
-            rows = table.filter(pc.equal(table[ends[0]], name))
-            if (
-                ids.vertices(rows[ends[1]].to_pylist(), ends[1]).tolist()
-                != self._groups.others_of(place).tolist()
-            ):
+        starts, others = (_vertices(table[end].combine_chunks(), end, ids) for end in (start, other))
+        for place, vertex, name in zip(places, searched, of_searched.to_pylist(), strict=True):
+            of_vertex = np.flatnonzero(starts == vertex)
+            if not np.array_equal(others[of_vertex], self._groups.others_of(place)):
                 raise InputError(
                     f"`{files.redacted(stored[0].url)}` and the files after it have not the pairs of `{name}` "
                     "that the run was asked for",
                     hint=REPAIR,
                 )
-            yield name, self.form.as_solved(rows[DISTANCE], dtype)
+            rows = table.take(pa.array(of_vertex))
+            yield name, _PairsOfVertex(rows, self.form.as_solved(rows[DISTANCE], dtype))
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
         place = self._groups.place(ids.vertices([source], "source")[0])
         exact = self._groups.gather(place, true.distances)
-        wrong = np.flatnonzero(exact != stored)
+        wrong = np.flatnonzero(exact != stored.distances)
         if not len(wrong):
             return None
         first = int(wrong[0])
-        ends = source, ids.original(int(self._groups.others_of(place)[first]))
+        source, target = (stored.rows[end][first].as_py() for end in (SOURCE, TARGET))
         unreached = csr.unreached_distance(exact.dtype)
-        found, wanted = (None if d == unreached else d.item() for d in (stored[first], exact[first]))
-        return distance_fault(*(ends[::-1] if self.is_backward else ends), found, wanted, self.form.scale)
+        found, wanted = (
+            None if d == unreached else d.item() for d in (stored.distances[first], exact[first])
+        )
+        return distance_fault(source, target, found, wanted, self.form.scale)
 
     # ---- words ----
 
@@ -239,6 +253,34 @@ class PairDistances(RowOutput):
     def facts(self) -> Iterator[tuple[str, Any]]:
         yield "pairs", f"{self.n_pairs:,}"
         yield "searched from", plural(self.n_searched, "target" if self.is_backward else "source")
+
+
+class _PairsOfVertex(NamedTuple):
+    """What is stored of the pairs of a searched vertex, in their order."""
+
+    #: Their rows in the files.
+    rows: pa.Table
+    #: (n,) their distances, as they were solved.
+    distances: np.ndarray
+
+
+def _points_of(end: str, ids: VertexIds) -> NamedPoints | None:
+    """Return the points that the pairs have at an end, "source" or "target"."""
+    return ids.points_of_pairs[(SOURCE, TARGET).index(end)]
+
+
+def _names(found: np.ndarray, end: str, ids: VertexIds) -> pa.Array:
+    """Return the ids of an end of some pairs, which `found` has as `ChosenPairs.ends`."""
+    points = _points_of(end, ids)
+    return ids.originals(found) if points is None else points.ids.take(pa.array(found))
+
+
+def _vertices(names: pa.Array, end: str, ids: VertexIds) -> np.ndarray:
+    """Return the vertices (n,) int64 of an end of some pairs, -1 for an unknown id."""
+    if (points := _points_of(end, ids)) is None:
+        return ids.find_column(names)
+    found = points.find_column(names)
+    return np.where(found < 0, -1, points.vertices[found].astype(np.int64))
 
 
 def _is_backward(direction: str, sources: np.ndarray, targets: np.ndarray, choose: Chooser) -> bool:

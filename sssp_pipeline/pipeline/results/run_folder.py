@@ -259,7 +259,7 @@ class RunFolder(RunBatches):
         """
         if identity is None or "snapped" not in identity:
             return ids
-        return snapped.with_points(ids, self.read_points(identity))
+        return snapped.with_points(ids, self.read_points(identity), of_pairs="pairs" in identity)
 
     def read_points(self, identity: dict[str, Any]) -> pa.Table:
         """Return the content of `snapped.parquet`; raises as `named_ids`."""

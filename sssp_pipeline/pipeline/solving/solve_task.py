@@ -121,8 +121,8 @@ def _solved(task: SolveTask) -> TaskDone:
         from sssp_pipeline.pipeline.planning.direction import kept_reversed
 
         graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
-    # Searches backward start at vertices. Points get their ids when the rows of the sources are put together.
-    if (snapped := task.identity.get("snapped")) is not None and not task.output.follows_reversed:
+    # Other searches start at vertices. Points get their ids when the files of the run are made of all batches.
+    if (snapped := task.identity.get("snapped")) is not None and task.output.counts_sources:
         with _READING:
             ids = _named_ids(task.run, snapped, ids)
     loaded = time.perf_counter()

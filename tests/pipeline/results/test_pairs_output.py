@@ -316,7 +316,7 @@ def test_unknown_ids_are_left_out_and_counted(listener):
     assert record["skipped"]["first"] == {"pairs": ["nowhere"]}
     searched = len({source for source, _ in [*pairs, ("v01", "v02")]})
     assert f"pairs: 306; searched from: {searched} sources" in said.lines
-    assert "skipped 1 pair that is not in the graph: `nowhere`" in said.lines
+    assert "skipped 1 pair with an id that is not known: `nowhere`" in said.lines
 
 
 def test_lines_of_a_run_count_what_it_searches_from(listener):
