@@ -132,6 +132,10 @@ def test_one_end_may_be_vertices(end, names, ids):
     pairs = write_pairs(homes, shops)
     run_of(f"output.pairs={{file: pairs.csv, {end}_points: {{file: points.csv}}}}")
     assert rows_of() == expected(pairs, homes, shops, names)
+    place = next(i for i, row in enumerate(rows_of()) if row["distance"])
+    path = sp.open_run("run").path(*pairs[place])
+    assert path.length == rows_of()[place]["distance"]
+    assert (path[0], path[-1]) == (names[homes[pairs[place][0]]], names[shops[pairs[place][1]]])
 
 
 @pytest.mark.parametrize("name", ["pairs.txt", "pairs.parquet", "other.csv"])
@@ -276,6 +280,20 @@ def test_wrong_files(pairs, homes, shops, message, hint):
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert not Path("run").exists()
+
+
+def test_a_missing_file_of_points_is_found_before_ingest():
+    Path("pairs.csv").write_text("source,target\nh1,10\n")
+    Path("homes.csv").write_text(HOMES)
+    with pytest.raises(InputError, match=r"`shops\.csv` does not exist"):
+        run_of()
+    assert not Path("graph").exists()
+
+
+def test_an_object_store_gets_the_same_rows():
+    made_run()
+    run_of("output.path=memory://pairs-of-points")
+    assert sp.open_run("memory://pairs-of-points").answers().to_pylist() == rows_of()
 
 
 def test_integers_on_both_sides_are_named_in_the_hint():
