@@ -207,41 +207,50 @@ class PairDistances(RowOutput):
         InputError
             The files do not have the pairs of such a vertex.
         """
-        searched = self._groups.searched[list(places)]
+        searched, wanted = self._groups.searched[list(places)], [self._groups.others_of(p) for p in places]
         start, other = self._ends
-        names = of_searched = ids.originals(searched)
+        # `which` of the searched vertices has each of `names`. Several points may stand for one vertex.
+        names, which = ids.originals(searched), np.arange(len(searched))
         if (points := _points_of(start, ids)) is not None:
-            names = points.ids.filter(pa.array(np.isin(points.vertices, searched)))
-        parts = []
-        for each in stored:
-            with opened(each) as file:
-                for group in range(file.num_row_groups):
-                    rows = file.read_row_group(group, use_threads=False)
-                    parts.append(rows.filter(pc.is_in(rows[start].cast(names.type), value_set=names)))
-        table = pa.concat_tables(parts)
-        starts, others = (_vertices(table[end].combine_chunks(), end, ids) for end in (start, other))
-        for place, vertex, name in zip(places, searched, of_searched.to_pylist(), strict=True):
-            of_vertex = np.flatnonzero(starts == vertex)
-            if not np.array_equal(others[of_vertex], self._groups.others_of(place)):
+            there = np.flatnonzero(np.isin(points.vertices, searched))
+            names, which = points.ids.take(pa.array(there)), np.searchsorted(searched, points.vertices[there])
+        found, n_found = [_PairsOfVertex([], {SOURCE: [], TARGET: []}) for _ in places], np.zeros_like(places)
+        for rows in _row_groups(stored):
+            at = pc.index_in(rows[start].cast(names.type), value_set=names)
+            rows, numbers = rows.filter(at.is_valid()), which[at.drop_null().to_numpy()]
+            for number in np.unique(numbers).tolist():
+                of_vertex = rows.filter(pa.array(numbers == number))
+                begin, n_found[number] = n_found[number], n_found[number] + len(of_vertex)
+                vertices = {
+                    start: np.full(len(of_vertex), searched[number]),
+                    other: wanted[number][begin : n_found[number]],
+                }
+                for end, parts in found[number].ends.items():
+                    parts.append(_checked(of_vertex[end], end, vertices[end], ids))
+                found[number].distances.append(self.form.as_solved(of_vertex[DISTANCE], dtype))
+        for number, name in enumerate(ids.originals(searched).to_pylist()):
+            is_there = n_found[number] == len(wanted[number])
+            if not is_there or any(part is None for parts in found[number].ends.values() for part in parts):
                 raise InputError(
                     f"`{files.redacted(stored[0].url)}` and the files after it have not the pairs of `{name}` "
                     "that the run was asked for",
                     hint=REPAIR,
                 )
-            rows = table.take(pa.array(of_vertex))
-            yield name, _PairsOfVertex(rows, self.form.as_solved(rows[DISTANCE], dtype))
+            yield name, found[number]
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
         place = self._groups.place(ids.vertices([source], "source")[0])
-        exact = self._groups.gather(place, true.distances)
-        wrong = np.flatnonzero(exact != stored.distances)
+        exact, distances = self._groups.gather(place, true.distances), np.concatenate(stored.distances)
+        wrong = np.flatnonzero(exact != distances)
         if not len(wrong):
             return None
-        first = int(wrong[0])
-        source, target = (stored.rows[end][first].as_py() for end in (SOURCE, TARGET))
+        first = wrong[:1]
+        source, target = (
+            _names(np.concatenate(parts)[first], end, ids)[0].as_py() for end, parts in stored.ends.items()
+        )
         unreached = csr.unreached_distance(exact.dtype)
         found, wanted = (
-            None if d == unreached else d.item() for d in (stored.distances[first], exact[first])
+            None if d == unreached else d for d in (distances[first].item(), exact[first].item())
         )
         return distance_fault(source, target, found, wanted, self.form.scale)
 
@@ -256,12 +265,19 @@ class PairDistances(RowOutput):
 
 
 class _PairsOfVertex(NamedTuple):
-    """What is stored of the pairs of a searched vertex, in their order."""
+    """What is stored of the pairs of a searched vertex, in their order, in parts."""
 
-    #: Their rows in the files.
-    rows: pa.Table
-    #: (n,) their distances, as they were solved.
-    distances: np.ndarray
+    #: As they were solved.
+    distances: list[np.ndarray]
+    #: As `ChosenPairs.ends`; None for a part that has other vertices than the run was asked for.
+    ends: dict[str, list[np.ndarray | None]]
+
+
+def _row_groups(stored: Files) -> Iterator[pa.Table]:
+    for each in stored:
+        with opened(each) as file:
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, use_threads=False)
 
 
 def _points_of(end: str, ids: VertexIds) -> NamedPoints | None:
@@ -275,12 +291,14 @@ def _names(found: np.ndarray, end: str, ids: VertexIds) -> pa.Array:
     return ids.originals(found) if points is None else points.ids.take(pa.array(found))
 
 
-def _vertices(names: pa.Array, end: str, ids: VertexIds) -> np.ndarray:
-    """Return the vertices (n,) int64 of an end of some pairs, -1 for an unknown id."""
+def _checked(names: pa.ChunkedArray, end: str, vertices: np.ndarray, ids: VertexIds) -> np.ndarray | None:
+    """Return an end of some pairs, as `ChosenPairs.ends`; None if `names` are not those of `vertices` (n,) uint32."""
     if (points := _points_of(end, ids)) is None:
-        return ids.find_column(names)
-    found = points.find_column(names)
-    return np.where(found < 0, -1, points.vertices[found].astype(np.int64))
+        wanted = ids.originals(vertices)
+        return vertices if names.combine_chunks().cast(wanted.type).equals(wanted) else None
+    found = points.find_column(names.combine_chunks())
+    is_right = (found >= 0).all() and np.array_equal(points.vertices[found], vertices)
+    return found.astype(np.uint32) if is_right else None
 
 
 def _is_backward(direction: str, sources: np.ndarray, targets: np.ndarray, choose: Chooser) -> bool:

@@ -15,6 +15,7 @@ from named_graph import EDGES, NAMES, verdict_of
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.pipeline.results import pairs_output
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.yaml_file import load_workflow
@@ -88,8 +89,10 @@ def rows_of(path="run"):
 
 
 @pytest.mark.parametrize(("n_homes", "n_shops"), [(30, 12), (5, 60), (60, 5)])
-def test_rows_have_the_ids_of_points(n_homes, n_shops):
+def test_rows_have_the_ids_of_points(n_homes, n_shops, monkeypatch):
     """Several points are at one vertex, and some have no path."""
+    monkeypatch.setattr(pairs_output, "FILE_ROWS", 90)
+    monkeypatch.setattr(pairs_output, "GROUP_ROWS", 40)
     rng = np.random.default_rng(n_homes)
     homes = write_points("homes.csv", named(n_homes), [39, *rng.integers(0, 20, n_homes - 1).tolist()])
     shops = write_points("shops.csv", [*range(n_shops)][::-1], rng.integers(0, 20, n_shops).tolist())
