@@ -11,8 +11,8 @@ wall time of a second run, for which kernels are compiled. It counts from the pl
 the run makes, solving, and writing. A run that is expected to take longer than `--most-s` is left out. The compiled
 solvers are loaded before.
 
-A run has some costs of its own, of about 0.02 s, which no forecast counts. So the table leaves out runs that take and
-are expected to take less than 0.05 s, and a single time below that counts as 0.05 s.
+The table leaves out runs that take and are expected to take less than 0.05 s, and a single time below that counts as
+0.05 s.
 
 `FIT` names the graphs on which the forecasts were fitted; those of files were used before this program existed. The
 table is of `HELD`, which nothing was fitted to.

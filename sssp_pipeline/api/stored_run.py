@@ -67,7 +67,7 @@ class StoredRun:
         return self._results.url
 
     def __repr__(self) -> str:
-        return f"<StoredRun: {self.url}, {self.record['sources']} sources>"
+        return f"<StoredRun: {self.url}, {self.record['sources']} {self._results.output.searched}s>"
 
     @property
     def metrics(self) -> pa.Table:
@@ -91,7 +91,7 @@ class StoredRun:
 
     @property
     def sources(self) -> pa.Array:
-        """The ids of the sources, (S,), in the order of the run."""
+        """The ids of the sources, (S,), in the order of the run; of pairs, in the order in which each comes first."""
         return self._results.sources
 
     @property

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -61,10 +61,21 @@ class NamedPoints:
     #: (P,) uint32.
     vertices: np.ndarray
 
+    def find_column(self, column: pa.Array) -> np.ndarray:
+        """Return the places (n,) int64 of the points with the ids of a column, -1 for an id that no point has.
+
+        The column has the type of the ids: integers of any width, or strings.
+        """
+        found = pc.index_in(column.cast(self.ids.type, safe=False), value_set=self.ids)
+        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class VertexIds:
     """The input's ids of all vertices."""
+
+    #: What has these ids, for messages.
+    owner: ClassVar[str] = "the graph"
 
     #: Whether the ids are an offset or a table, and their type.
     mapping: IdMapping
@@ -75,6 +86,8 @@ class VertexIds:
     #: The sources of a run, or some of them, and its targets, as far as they are points: results have their ids.
     source_points: NamedPoints | None = None
     target_points: NamedPoints | None = None
+    #: The points that the sources and the targets of pairs are. Pairs name them in any order.
+    points_of_pairs: tuple[NamedPoints | None, NamedPoints | None] = (None, None)
 
     @classmethod
     def numbered(cls, n_vertices: int, first_id: int = 0) -> VertexIds:

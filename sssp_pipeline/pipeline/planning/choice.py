@@ -7,7 +7,6 @@ from sssp_pipeline.base.error_text import Text
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.forecast import (
-    GPU_START_S,
     POTENTIALS_S_PER_ELEMENT,
     TURN_BACK_S_PER_VERTEX,
     graph_device_bytes,
@@ -82,7 +81,7 @@ def is_reweighted(solver: Solver, traits: GraphTraits) -> bool:
 def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
     of_a_call = work.of_a_call(solver.name)
-    start_s = of_a_call.start_s + (GPU_START_S if solver.device == "gpu" else 0.0)
+    start_s = of_a_call.start_s + (machine.gpu_start_s if solver.device == "gpu" else 0.0)
     source_s = of_a_call.wall_s(machine.cores)
     if is_reweighted(solver, work.traits):
         start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)

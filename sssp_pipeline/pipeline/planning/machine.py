@@ -20,7 +20,8 @@ import numpy as np
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import memory_bytes
 from sssp_pipeline.base.progress import plural
-from sssp_pipeline.kernels.gpu.common.cuda.compile import load_kernels
+from sssp_pipeline.kernels.contract.forecast import GPU_START_S
+from sssp_pipeline.kernels.gpu.common.cuda.compile import has_loaded_kernels, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Finding, gpu_findings, gpu_missing
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
@@ -65,13 +66,19 @@ class Machine:
     no_gpu: str = "no GPU"
     #: The number of GPUs that the run uses.
     n_gpus: int = 1
+    #: Seconds to prepare a GPU for the first source.
+    gpu_start_s: float = GPU_START_S
 
 
 def this_machine() -> Machine:
-    """Return the hardware of this machine with its first GPU; imports CuPy only if there is a GPU."""
+    """Return the hardware of this machine with its first GPU; imports CuPy only if there is a GPU.
+
+    A GPU that this process has used already need not be prepared.
+    """
     if (reason := gpu_missing()) is not None:
         return Machine(usable_cores(), None, reason)
-    return Machine(usable_cores(), obtainable_bytes())
+    start_s = 0.0 if has_loaded_kernels() else GPU_START_S
+    return Machine(usable_cores(), obtainable_bytes(), gpu_start_s=start_s)
 
 
 def hardware() -> dict[str, Any]:

@@ -51,7 +51,9 @@ class StoredResults:
 
     @property
     def sources(self) -> pa.Array:
-        """The ids of the sources, (S,), in the order of the run."""
+        """The ids of the sources, (S,), in the order of the run; of pairs, in the order in which each comes first."""
+        if self.output.is_in_input_order:
+            return self._sources_of_pairs
         return self._of_sources["source"].combine_chunks()
 
     @property
@@ -59,6 +61,14 @@ class StoredResults:
         """The number of the file or files of each source, (S,) int64, ascending."""
         found: np.ndarray = self._of_sources["batch"].to_numpy()
         return found
+
+    @cached_property
+    def _sources_of_pairs(self) -> pa.Array:
+        parts = []
+        for stored in self.folder.stored_batch(0):
+            with opened(stored) as file:
+                parts.append(file.read(columns=["source"], use_threads=False)["source"].unique())
+        return pa.chunked_array(parts).unique()
 
     @cached_property
     def _of_sources(self) -> pa.Table:
@@ -218,8 +228,7 @@ class StoredResults:
             with opened(stored) as file:
                 rows = file.read(use_threads=False)
             if sources is not None:
-                wanted = self.typed(sources, rows["source"].type)
-                rows = rows.filter(pc.is_in(rows["source"], value_set=wanted))
+                rows = rows.filter(pc.is_in(rows["source"], value_set=self.wanted(sources)))
             yield rows
 
     def per_vertex(self) -> pa.Table:

@@ -80,6 +80,10 @@ class SolveTask(Task):
     limit_s: float | None = None
 
 
+#: Held while an input or points are read. Without it, each thread of a worker would read its own copy at the beginning.
+_READING = threading.Lock()
+
+
 @lru_cache(maxsize=1)
 def _read_input(run: str, identity: str, stays: bool, digest: str) -> np.ndarray:
     """Return the targets or amounts that the folder of a run has. This process keeps them for one run."""
@@ -117,12 +121,14 @@ def _solved(task: SolveTask) -> TaskDone:
         from sssp_pipeline.pipeline.planning.direction import kept_reversed
 
         graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
-    # Searches backward start at vertices. Points get their ids when the rows of the sources are put together.
-    if (snapped := task.identity.get("snapped")) is not None and not task.output.follows_reversed:
-        ids = _named_ids(task.run, snapped, ids)
+    # Other searches start at vertices. Points get their ids when the files of the run are made of all batches.
+    if (snapped := task.identity.get("snapped")) is not None and task.output.counts_sources:
+        with _READING:
+            ids = _named_ids(task.run, snapped, ids)
     loaded = time.perf_counter()
     read_input = partial(_read_input, task.run, str(task.identity), task.output.input_stays)
-    output = task.output.for_solving(read_input)
+    with _READING:
+        output = task.output.for_solving(read_input)
     solver = solver_named(task.solver, task.tuning)
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
     worker = f"{platform.node()}:{os.getpid()}"

@@ -10,7 +10,7 @@
 //   3. last_kernel does the same for the last band, which has most vertices, and counts over all rows. If nothing is
 //      counted, sweep_kernel takes the last band too, and only tiles that the wanted rows follow from are launched.
 //   4. rows_kernel: from rows by place, with a lane for each source, to rows by source.
-//   With a cutoff, a tile is not computed if nothing of its boundary is below the limit (`near`).
+//   With a cutoff (SSSP_CUTOFF), a tile is not computed if nothing of its boundary is below the limit (`near`).
 // docs/design/0021-phast-gpu.md has the measurements.
 //
 // Needs: rows by place (V, n_lanes); n_lanes a multiple of 32 times the lanes of a thread.
@@ -114,11 +114,14 @@ struct Ahead {
         const word32 i = threadIdx.x % 32;
         boundary = i < tile.n_boundary ? call.boundary[tile.first_boundary + i] : 0;
         bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & ((1u << kEach) - 1);
-        if (call.near != nullptr && !is_near<kEach>(call, lane)) {
+#if SSSP_CUTOFF
+        if (!is_near<kEach>(call, lane)) {
             tile.n_boundary = 0;  // nothing is below the limit in any lane of the warp
         }
+#endif
     }
 
+#if SSSP_CUTOFF
     template <int kEach>
     __device__ __forceinline__ bool is_near(const Call& call, word32 lane) const {
         const word32 first_word = lane / (32 * kEach) * kEach;
@@ -132,6 +135,7 @@ struct Ahead {
         }
         return __any_sync(kWholeWarp, found);
     }
+#endif
 };
 
 // The rows of a tile; `is_low` if it is in the last band.
@@ -210,6 +214,7 @@ __device__ __forceinline__ void write_rows(const Call& call, const Tile& tile, w
     }
 }
 
+#if SSSP_CUTOFF
 // Notes that a row of an upper tile is below the limit in a lane of the warp.
 template <int kEach>
 __device__ __forceinline__ void note_near(const Call& call, const Tile& tile, word32 lane,
@@ -227,6 +232,7 @@ __device__ __forceinline__ void note_near(const Call& call, const Tile& tile, wo
         atomicOr(&call.near[tile.chunk * (call.n_lanes / 32) + word], 1u);
     }
 }
+#endif
 
 constexpr word32 kSweepBlock = 256;
 constexpr word32 kWarps = kSweepBlock / 32;
@@ -246,9 +252,11 @@ __device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end
         const bool is_low = first >= call.first_low_tile;
         product<kEach, batch>(call, ahead, lane, is_low, least);
         write_rows<kEach>(call, ahead.tile, lane, least);
-        if (call.near != nullptr && !is_low) {
+#if SSSP_CUTOFF
+        if (!is_low) {
             note_near<kEach>(call, ahead.tile, lane, least);
         }
+#endif
     }
 }
 

@@ -68,10 +68,11 @@ def climb_unit(*, wide: bool) -> Unit:
     return Unit("climb", ("climb_kernel", "seed_kernel"), (("SSSP_WIDE", int(wide)),))
 
 
-def sweep_unit(*, wide: bool) -> Unit:
+def sweep_unit(*, wide: bool, cutoff: bool) -> Unit:
     """Return the unit of the kernels that make rows of seeds, with words of 64 bits if `wide`."""
     sweeps = tuple(f"{name}_{each}_kernel" for name in ("sweep", "last") for each in LANES_EACH[wide])
-    return Unit("phast_gpu", (*sweeps, "rows_kernel"), (("SSSP_WIDE", int(wide)),))
+    macros = ("SSSP_WIDE", int(wide)), ("SSSP_CUTOFF", int(cutoff))
+    return Unit("phast_gpu", (*sweeps, "rows_kernel"), macros)
 
 
 class PhastGpu(GpuBatchSolver):
@@ -86,9 +87,14 @@ class PhastGpu(GpuBatchSolver):
     @property
     def units(self) -> tuple[Unit, ...]:
         return tuple(
-            unit(wide=wide)
+            unit
             for wide in (False, True)
-            for unit in (climb_unit, sweep_unit, customize_unit, matrices_unit)
+            for unit in (
+                climb_unit(wide=wide),
+                *(sweep_unit(wide=wide, cutoff=cutoff) for cutoff in (False, True)),
+                customize_unit(wide=wide),
+                matrices_unit(wide=wide),
+            )
         )
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
@@ -223,10 +229,12 @@ class _Sweep(BatchSearch):
         self.writes_kept = work.writes_kept
         self.lane_bits = 8 * hierarchy.word.itemsize if work.leaves_rows else 0
         self._deadline_s = options.deadline_s
+        units = (
+            climb_unit(wide=hierarchy.wide),
+            sweep_unit(wide=hierarchy.wide, cutoff=options.cutoff is not None),
+        )
         self._kernels = {
-            name: kernel
-            for unit in (climb_unit, sweep_unit)
-            for name, kernel in load_kernels(unit(wide=hierarchy.wide), on_device.dtype).items()
+            name: kernel for unit in units for name, kernel in load_kernels(unit, on_device.dtype).items()
         }
         self._n_resident = {
             each: self._kernels[f"last_{each}_kernel"].resident_blocks(_BLOCK)

@@ -58,8 +58,10 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
         run=run,
         judged=output.judged,
         verdict=output.verdict(run["graph"]["weights"]["dtype"]),
-        summary=list(_summary(run, metrics)),
+        checked=output.searched,
+        summary=list(_summary(run, metrics, output.searched)),
         metrics_file=METRICS_FILE,
+        of_metrics="target" if is_backward else "source",
         files=[(quote(name), name, f"{size:,} bytes") for name, size in stored[:_MOST_LINKS]],
         n_files=len(stored),
         stored_bytes=in_bytes(sum(size for _, size in stored)),
@@ -82,13 +84,13 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
     )
 
 
-def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
-    """Yield what a reader wants first."""
+def _summary(run: dict[str, Any], metrics: pa.Table, searched: str) -> Iterable[tuple[str, Any]]:
+    """Yield what a reader wants first; `searched` is as in `RowOutput`."""
     if "finished" in run:
         yield "finished", run["finished"].replace("T", " ").replace("+00:00", " UTC")
     if "weight" in run:  # of several
         yield "weight", run["weight"]
-    yield "sources", run["sources"]
+    yield f"{searched}s", run["sources"]
     yield "vertices", run["graph"]["n_vertices"]
     yield "edges", run["graph"]["n_edges"]
     yield "solver", run["solver"]
@@ -110,7 +112,8 @@ def _skipped(run: dict[str, Any]) -> Iterable[str]:
     for name, ids in skipped.get("first", {}).items():
         some = ", ".join(ids) + (" and others" if skipped[name] > len(ids) else "")
         one = "vertex" if name == "vertices" else name.removesuffix("s")
-        yield f"Skipped {plural(skipped[name], one)} not in the graph: {some}."
+        why = "with an id that is not known" if name == "pairs" else "not in the graph"
+        yield f"Skipped {plural(skipped[name], one)} {why}: {some}."
 
 
 def _input_facts(run: dict[str, Any]) -> Iterable[tuple[str, Any]]:
@@ -139,8 +142,9 @@ def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 
 def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
     yield "solver", f"{run['solver']} ({run['solver_reason']})"
-    yield "sources", run["sources"]
-    yield from recorded_output(run).facts()
+    output = recorded_output(run)
+    yield f"{output.searched}s", run["sources"]
+    yield from output.facts()
     if run.get(DIRECTION) == BACKWARD:
         yield (
             DIRECTION,

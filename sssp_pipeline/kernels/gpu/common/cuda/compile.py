@@ -162,6 +162,11 @@ def load_kernels(
         return _load(cupy.cuda.Device().id, unit, unit.names(dtype), options)
 
 
+def has_loaded_kernels() -> bool:
+    """Return whether this process has used a GPU."""
+    return _load.cache_info().currsize > 0
+
+
 @cache
 def _load(device: int, unit: Unit, names: tuple[str, ...], options: tuple[str, ...]) -> dict[str, Kernel]:
     del device  # a module belongs to the device it was loaded on
