@@ -252,8 +252,9 @@ class FakeCupy:
             pass
 
         self.RawModule = RawModule
+        current = id(self)  # another device in each test, since what is loaded stays loaded
         self.cuda = SimpleNamespace(
-            Device=lambda number=0: FakeDevice(number),
+            Device=lambda number=current: FakeDevice(number),
             compiler=SimpleNamespace(CompileException=CompileException),
         )
 
@@ -271,16 +272,14 @@ class FakeDevice:
 
 @pytest.fixture
 def fake_cupy(monkeypatch):
-    """Return a function that replaces CuPy; no unit is loaded before and afterwards."""
+    """Return a function that replaces CuPy."""
 
     def replace(together: int) -> FakeCupy:
         cupy = FakeCupy(together)
         monkeypatch.setattr(compile, "cupy_module", lambda: cupy)
         return cupy
 
-    compile.forget_loaded()
-    yield replace
-    compile.forget_loaded()
+    return replace
 
 
 def units_of(*macros: str) -> list[Unit]:

@@ -21,8 +21,8 @@ def compile_rows(dtype: np.dtype) -> None:
     # A run without edges.
     begins, places, one = np.zeros((3, 1), np.int64), np.zeros((5, 1), np.int64), np.arange(1)
     edge_runs._find_groups(one, np.zeros(2, np.int64), np.arange(2), 0, 1, places)
-    edge_runs._gather_ends(begins, begins, places, ends[:0], ends[:0])
-    edge_runs._gather(begins[2], begins[2], places, one, np.empty(0, _WAITING), False, 1.0, weights[:0])
+    for like, out in ((ends[:0], ends[:0]), (np.empty(0, _WAITING), weights[:0])):
+        edge_runs._gather(begins[2], begins[2], places, one, like, False, 1.0, out)
     bounds = sorted_rows.Bounds.of(2, 1, 1, dtype)
     rows = sorted_rows.rows_between(0, 2, ends, ends[::-1].copy(), weights, bounds=bounds, lightest=True)
     reverses.first_one_way(*rows, 0)

@@ -189,13 +189,6 @@ def load_ahead(units: Iterable[Unit], dtype: np.dtype) -> None:
             threading.Thread(target=_load_on, args=(device, unit, dtype), name="sssp-compile").start()
 
 
-def forget_loaded() -> None:
-    """Have all kernels be loaded anew."""
-    with _lock:
-        _begun.clear()
-        _load.cache_clear()
-
-
 def _load_on(device: int, unit: Unit, dtype: np.dtype) -> None:
     with suppress(Exception), cupy_module().cuda.Device(device):
         load_kernels(unit, dtype)
