@@ -153,7 +153,7 @@ def _reached(named: NamedGraph, sources: np.ndarray, options: SolveOptions, solv
     """Return the distances from `sources` (S,) to what they reach."""
     csr = named.graph
     parts = ReachedParts(len(sources), csr.n_vertices, csr.weight_dtype, options.predecessors)
-    of_each = named.solve(sources, options, solver, parts.take)
+    of_each = named.solve(sources, replace(options, reached_only=True), solver, parts.take)
     return Solution(*parts.joined(), of_each if options.metrics else [])
 
 

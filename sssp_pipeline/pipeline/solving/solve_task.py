@@ -150,7 +150,8 @@ def _solved(task: SolveTask) -> TaskDone:
 def _parts(task: SolveTask, solver: Solver, graph: CsrGraph, output: RowOutput) -> Parts:
     """Yield the solution of each batch of a task."""
     sources = np.concatenate([sources for _, sources in task.batches])
-    options = replace(task.options, kept=output.kept, row_facts=output.reads_facts)
+    made = {"row_facts": output.reads_facts, "reached_only": output.reached_only}
+    options = replace(task.options, kept=output.kept, **made)
     if task.limit_s is not None:
         options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
     ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
@@ -215,7 +216,8 @@ class _Commits:
                 )
             self._is_checked = True
         place = replace(self._place, solved_at=time.time())
-        n_bytes = part.distances.nbytes + (0 if part.over_sources is None else part.over_sources.nbytes)
+        held = (part.distances, part.over_sources, part.reached)
+        n_bytes = sum(array.nbytes for array in held if array is not None)
         if self._threads is None or n_bytes < _SMALL_BYTES:
             self._write(number, sources, part, place)
         else:
