@@ -32,6 +32,7 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
+from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
 from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -112,11 +113,7 @@ def solve_task(task: SolveTask) -> TaskDone:
 def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
     stored = resident_graph(task.store, task.content_id)
-    graph, ids = stored.graph(), stored.ids
-    if task.output.follows_reversed:
-        from sssp_pipeline.pipeline.planning.direction import kept_reversed
-
-        graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
+    graph, ids = searched_graph(stored.graph(), stored, task.output), stored.ids
     # Searches backward start at vertices. Points get their ids when the rows of the sources are put together.
     if (snapped := task.identity.get("snapped")) is not None and not task.output.follows_reversed:
         ids = _named_ids(task.run, snapped, ids)
