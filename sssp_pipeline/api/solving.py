@@ -21,7 +21,7 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import rows_on_device
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.planning.direction import Direction
+from sssp_pipeline.workflow.section import Direction
 
 #: What to do if the result is too large.
 _FEWER = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from sssp_pipeline.workflow.section import ColumnKey, Contradiction, OwnKeys, Plain, Section, Text
+from sssp_pipeline.workflow.section import ColumnKey, Contradiction, Direction, OwnKeys, Plain, Section, Text
 
 #: The value of `output.distances` whose sources are in the file of pairs.
 PAIRS = "pairs"
@@ -30,7 +30,7 @@ class Pairs(Section):
     """Whether the first line of a text or CSV file names the columns. `null` looks at that line, unless `source` or
     `target` is a name: then it does."""
 
-    direction: Literal["auto", "forward", "backward"] = "auto"
+    direction: Direction = "auto"
     """`forward` searches from the sources. `backward` searches from the targets, along reversed edges: it needs integer
     weights of zero or more. `auto` goes backward if the targets are at most half as many as the sources, or fewer on a
     graph whose edges lead both ways. The distances are the same."""

@@ -20,7 +20,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.reached_values import reached_values
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
-from sssp_pipeline.pipeline.planning.direction import Direction
+from sssp_pipeline.workflow.section import Direction
 
 
 def pytest_generate_tests(metafunc):
