@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 Auto = Literal["auto"]
+#: Where searches begin: at the sources, or backward at the targets.
+Direction = Literal["auto", "forward", "backward"]
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(gt=0)]
 #: A column of edges, positions or pairs: its name, which may be a number such as 0, or else its number from 1.

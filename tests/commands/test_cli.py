@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from sssp_pipeline import __version__
 from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.cli import BENCH_COMMANDS, COMMANDS, app
-from sssp_pipeline.commands.console import console, duration
+from sssp_pipeline.commands.console import TextConsole, console, duration
 from sssp_pipeline.commands.tables import columns, table
 from sssp_pipeline.pipeline.planning import machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -259,11 +259,10 @@ class Recorder(list):
         return False
 
 
-def test_progress_tells_rate_and_time_left(monkeypatch):
-    clock = iter([0.0, 0.0, 0.0, 12.0, 30.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+def test_progress_tells_rate_and_time_left():
+    times = iter([0.0, 0.0, 0.0, 12.0, 30.0])
     stream = Recorder()
-    shown = console("text", stream)
+    shown = TextConsole(stream, clock=lambda: next(times))
     shown.stage("solve")
     shown.advance(100, 1000, "batches")  # an earlier run's work says nothing about the rate
     shown.advance(160, 1000, "batches")

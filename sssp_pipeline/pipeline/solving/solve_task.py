@@ -32,6 +32,7 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
+from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
 from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -116,11 +117,7 @@ def solve_task(task: SolveTask) -> TaskDone:
 def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
     stored = resident_graph(task.store, task.content_id)
-    graph, ids = stored.graph(), stored.ids
-    if task.output.follows_reversed:
-        from sssp_pipeline.pipeline.planning.direction import kept_reversed
-
-        graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
+    graph, ids = searched_graph(stored.graph(), stored, task.output), stored.ids
     # Other searches start at vertices. Points get their ids when the files of the run are made of all batches.
     if (snapped := task.identity.get("snapped")) is not None and task.output.counts_sources:
         with _READING:
@@ -156,7 +153,8 @@ def _solved(task: SolveTask) -> TaskDone:
 def _parts(task: SolveTask, solver: Solver, graph: CsrGraph, output: RowOutput) -> Parts:
     """Yield the solution of each batch of a task."""
     sources = np.concatenate([sources for _, sources in task.batches])
-    options = replace(task.options, kept=output.kept, row_facts=output.reads_facts)
+    made = {"row_facts": output.reads_facts, "reached_only": output.reached_only}
+    options = replace(task.options, kept=output.kept, **made)
     if task.limit_s is not None:
         options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
     ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
@@ -221,7 +219,8 @@ class _Commits:
                 )
             self._is_checked = True
         place = replace(self._place, solved_at=time.time())
-        n_bytes = part.distances.nbytes + (0 if part.over_sources is None else part.over_sources.nbytes)
+        held = (part.distances, part.over_sources, part.reached)
+        n_bytes = sum(array.nbytes for array in held if array is not None)
         if self._threads is None or n_bytes < _SMALL_BYTES:
             self._write(number, sources, part, place)
         else:

@@ -8,7 +8,13 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
-from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions, SourceMetrics, metrics_column
+from sssp_pipeline.kernels.contract.solver import (
+    MetricsColumns,
+    SolveOptions,
+    SourceMetrics,
+    joined_metrics,
+    metrics_column,
+)
 from sssp_pipeline.kernels.host.numba_tools import bit_length
 
 
@@ -117,3 +123,11 @@ def test_metrics_of_several_device_batches_are_joined():
     assert list(joined) == [*columns(4), *other]
     assert metrics_column(joined, "solve_s").tolist() == [0.5] * 4 + [0.25] * 2
     assert joined.column("solver") == ["adds"] * 6
+
+
+def test_metrics_are_joined_by_column_if_all_have_columns():
+    parts = [columns(4), columns(2, first=4)]
+    assert list(joined_metrics(parts)) == [*parts[0], *parts[1]]
+    assert isinstance(joined_metrics(parts), MetricsColumns)
+    assert joined_metrics([parts[0], list(parts[1])]) == [*parts[0], *parts[1]]
+    assert joined_metrics([]) == []
