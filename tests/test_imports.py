@@ -112,7 +112,7 @@ def test_no_modules_import_each_other_in_a_circle():
 #: The modules, or the folders, that may import a library; all others may not.
 USERS = {
     # `doctor` names the installed fsspec, it opens nothing.
-    "fsspec": ("storage.filesystems", "pipeline.planning.machine"),
+    "fsspec": ("storage.filesystems", "storage.local_files", "pipeline.planning.machine"),
     "dask": ("pipeline.solving.workers.",),
     "distributed": ("pipeline.solving.workers.",),
     "cupy": ("kernels.gpu.common.cuda.cupy_setup",),
