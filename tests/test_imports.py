@@ -175,7 +175,10 @@ NOT_BEFORE_IT_SOLVES = tuple(
 )
 
 #: What serves other places than this machine's files, and other runs than those of one process.
-NOT_HERE = ("asyncio", "fsspec", "multiprocessing", "psutil", "urllib.request")
+NOT_HERE = (
+    *("asyncio", "fsspec", "multiprocessing", "psutil", "urllib.request"),
+    "sssp_pipeline.kernels.gpu.common.cuda.compile",
+)
 #: The modules of all solvers.
 OF_SOLVERS = tuple(type(solver).__module__ for solver in SOLVERS.values())
 
@@ -222,7 +225,7 @@ def loaded(program: str, names: Iterable[str]) -> str:
         ("import sssp_pipeline.kernels.registry", ("cupy", "numba", "dask", "pyarrow", "fsspec")),
         (RUNS, ("cupy", "numba", "pyarrow.compute", "dask", "distributed", "jinja2", *NOT_BEFORE_IT_SOLVES)),
         (RUNS, (*NOT_HERE, *OF_SOLVERS)),
-        (ROWS_OF_A_GPU, ("cupy", "numba", "dask", *NOT_HERE)),
+        (ROWS_OF_A_GPU, ("cupy", "numba", "dask", *NOT_HERE[:-1])),
         (CALLS, ("cupy", "dask", "distributed", "polars", "networkx")),
     ],
     ids=[

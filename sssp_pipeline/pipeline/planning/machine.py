@@ -20,10 +20,7 @@ import numpy as np
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import memory_bytes
 from sssp_pipeline.base.progress import plural
-from sssp_pipeline.kernels.gpu.common.cuda.compile import load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Finding, gpu_findings, gpu_missing
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
-from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
@@ -73,6 +70,8 @@ def this_machine() -> Machine:
     """Return the hardware of this machine with its first GPU; imports CuPy only if there is a GPU."""
     if (reason := gpu_missing()) is not None:
         return Machine(usable_cores(), None, reason)
+    from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
+
     return Machine(usable_cores(), obtainable_bytes())
 
 
@@ -148,6 +147,9 @@ def _check_kernels() -> Finding:
     """Compile the smallest kernel and load it, which works only if driver, CuPy and NVRTC match."""
     if gpu_missing() is not None:
         return Finding("kernels", "absent", "not tried: this needs a driver, a GPU, CuPy and NVRTC")
+    from sssp_pipeline.kernels.gpu.common.cuda.compile import load_kernels
+    from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
+
     try:
         kernels = load_kernels(SUMMARY, np.dtype("uint32"))
     except SsspError as error:
