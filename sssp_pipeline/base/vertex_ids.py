@@ -41,7 +41,7 @@ class IdMapping(BaseModel):
     the ids are in ascending order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     kind: Literal["offset", "table"]
     type: Literal["int64", "string"]
     first_id: int = 0

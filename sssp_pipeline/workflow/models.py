@@ -95,16 +95,16 @@ class Workflow(Section):
     sources: Sources | None = None
     """The vertices to start from. Every run needs them, but one with `output.distances: pairs`, whose file has them."""
 
-    solve: Solve = Solve()
+    solve: Solve = Solve.model_construct()
     """Solver, batches and what to compute."""
 
-    cluster: Cluster = Cluster()
+    cluster: Cluster = Cluster.model_construct()
     """The machines that solve."""
 
     output: Output
     """The results."""
 
-    storage: Storage = Storage()
+    storage: Storage = Storage.model_construct()
     """How files are written."""
 
     verify: Literal["off", "sample", "certificate"] = "sample"

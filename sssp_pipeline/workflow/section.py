@@ -35,7 +35,8 @@ class Section(BaseModel):
     """The base of all sections: unknown keys are refused, and no value is converted to another type."""
 
     # Not `use_attribute_docstrings`: it would parse the source of each class in every process. `schema` does that.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    # A section is checked as a part of the workflow, so only the workflow's own checks are built.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class OwnKeys(Section):
