@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.compile_children import KernelGroup, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
@@ -24,6 +25,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, ke
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
+from sssp_pipeline.kernels.hierarchy.compile_ahead import one_arc
 from sssp_pipeline.kernels.hierarchy.shared import shared_completion
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
@@ -147,8 +149,16 @@ def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
     with _lock:
         if graph not in _kept:
             completion = shared_completion(graph)
+            wait_for(CHUNKS, graph.weight_dtype)
             _kept[graph] = HostHierarchy(completion, cut(completion))
         return _kept[graph]
+
+
+def compile_chunks(dtype: np.dtype) -> None:
+    """Compile the kernels on the host."""
+    completion = one_arc()
+    host = HostHierarchy(completion, cut(completion))
+    assert len(host.next_chunks) == len(host.by_height[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,3 +359,6 @@ def _fill_heights(parents: np.ndarray, heights: np.ndarray) -> None:
         above = parents[v]
         if above != NO_VERTEX:
             heights[above] = max(heights[above], heights[v] + np.uint32(1))
+
+
+CHUNKS = KernelGroup(compile_chunks, _fill_heights)

@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_ahead, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
@@ -117,9 +117,12 @@ class PhastGpu(GpuBatchSolver):
             host_bytes=costs.host_bytes(traits),
         )
 
-    def _begin(self, graph: CsrGraph, *args: Any) -> Any:
+    def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
+        wide = graph.weight_dtype.itemsize == 8  # otherwise narrow words are tried first
+        sweep = sweep_unit(wide=wide, cutoff=options.cutoff is not None)  # takes longest
+        load_ahead([sweep, climb_unit(wide=wide), matrices_unit(wide=wide)], graph.weight_dtype)
         host_hierarchy(graph)  # takes seconds, without the GPU
-        return super()._begin(graph, *args)
+        return super()._begin(graph, sources, options, *args)
 
     def needs(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
