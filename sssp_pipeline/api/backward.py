@@ -13,7 +13,8 @@ from sssp_pipeline.api.graphs import NamedGraph
 from sssp_pipeline.base.errors import InputError, UnsolvableError, did_you_mean
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow, merge_nearest, no_nearest, words_of
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
-from sssp_pipeline.pipeline.planning.direction import Direction, turned_options
+from sssp_pipeline.pipeline.planning.direction import turned_options
+from sssp_pipeline.workflow.section import Direction
 
 #: Why only searches from the sources give what an argument of a call asks for.
 _FORWARD_ONLY = {

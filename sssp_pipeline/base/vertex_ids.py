@@ -18,6 +18,7 @@ from sssp_pipeline.base.errors import (
     NegativeCycleError,
     PathTooLongError,
     SsspError,
+    UnknownIdError,
 )
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.progress import plural
@@ -40,7 +41,7 @@ class IdMapping(BaseModel):
     the ids are in ascending order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     kind: Literal["offset", "table"]
     type: Literal["int64", "string"]
     first_id: int = 0
@@ -212,12 +213,12 @@ class VertexIds:
 
     def unknown_error(self, unknown: Sequence[int | str], n_named: int, what: str) -> InputError:
         """Return the error for the ids `unknown` among `n_named`; `what` ends with "source", "target" or "vertex"."""
-        if len(unknown) == 1:
-            return InputError(f"{what} {listed(unknown)} is not in the graph", hint=self.range_hint())
         place, _, noun = what.rpartition(" ")
-        counted = f"{len(unknown):,} of {plural(n_named, noun)}"
-        message = f"{place}{' ' * bool(place)}{counted} are not in the graph: {listed(unknown)}"
-        return InputError(message, hint=self.range_hint())
+        message = f"{what} {listed(unknown)} is not in the graph"
+        if len(unknown) > 1:
+            counted = f"{len(unknown):,} of {plural(n_named, noun)}"
+            message = f"{place}{' ' * bool(place)}{counted} are not in the graph: {listed(unknown)}"
+        return UnknownIdError(message, unknown=unknown[0], role=noun, hint=self.range_hint())
 
     def range_hint(self) -> str:
         """Return a hint with the range of the graph's ids."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from sssp_pipeline.workflow.section import ColumnKey, Contradiction, OwnKeys, Plain, Section, Text
+from sssp_pipeline.workflow.section import ColumnKey, Contradiction, Direction, OwnKeys, Plain, Section, Text
 from sssp_pipeline.workflow.vertices import Points
 
 #: The value of `output.distances` whose sources are in the file of pairs.
@@ -38,7 +38,7 @@ class Pairs(Section):
     target_points: Points | None = None
     """Points that the targets are, in the same way. Both keys may name the same file."""
 
-    direction: Literal["auto", "forward", "backward"] = "auto"
+    direction: Direction = "auto"
     """`forward` searches from the sources. `backward` searches from the targets, along reversed edges: it needs integer
     weights of zero or more. `auto` goes backward if the targets are at most half as many as the sources, or fewer on a
     graph whose edges lead both ways. The distances are the same."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import in_bytes, plural
-from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.arc_completion import too_large
-from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.planning.choice import expected_s, has_hierarchy, refusals, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
@@ -33,9 +32,10 @@ def why_never(traits: GraphTraits, options: SolveOptions, free_bytes: int) -> st
 
     `free_bytes` is the memory for making it.
     """
-    reasons = [solver.supports(traits, options) for solver in _users()]
-    if None not in reasons:
-        return reasons[-1]  # of the one on the CPU
+    # From the one on the CPU on: another one is imported only if it refuses.
+    reasons = (SOLVERS[name].supports(traits, options) for name in reversed(WITH_HIERARCHY))
+    if (reason := next(reasons)) is not None and None not in reasons:
+        return reason
     if has_hierarchy(traits):
         return None
     known = traits.hierarchy
@@ -57,14 +57,11 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
     if (reason := why_never(traits, work.options, free_bytes)) is not None:
         return reason
     refused = refusals(work, machine)
-    able = [expected_s(s, work, machine) for s in _users() if s.name not in refused]
-    others = [
-        expected_s(s, work, machine)
-        for s in SOLVERS.values()
-        if not s.uses_hierarchy and not s.is_exhibit and s.name not in refused
-    ]
+    left = [SOLVERS[name] for name in SOLVERS if name not in refused]
+    able = [expected_s(s, work, machine) for s in left if s.uses_hierarchy]
+    others = [expected_s(s, work, machine) for s in left if not s.uses_hierarchy and not s.is_exhibit]
     if not able or not others:
-        return None if able else refused[_users()[-1].name]
+        return None if able else refused[WITH_HIERARCHY[-1]]
     with_s, without_s = min(able), min(others)
     prepare_s = costs.left_s(traits)
     n_arcs, n_triangles = costs.expected_size(traits)
@@ -94,7 +91,3 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
         "the graph does not look as if it had small separators, and to find out would take "
         f"{seconds_text(look_s)} of about {seconds_text(without_s)}"
     )
-
-
-def _users() -> list[Solver]:
-    return [solver for solver in SOLVERS.values() if solver.uses_hierarchy]

@@ -218,9 +218,10 @@ def _random_vertices(
     """Return the first `count` vertices of a seeded random order that reach at least `min_reach` vertices."""
     _check_enough(spec.count, n_vertices, f"`{key}.random.count`", what)
     # The raw stream of PCG64 never changes. NumPy's shuffles may change with a release.
-    order = np.argsort(np.random.PCG64(spec.seed).random_raw(n_vertices), kind="stable")
+    keys = np.random.PCG64(spec.seed).random_raw(n_vertices)
     if spec.min_reach <= 1:
-        return order[: spec.count]
+        return _lowest(keys, spec.count)
+    order = np.argsort(keys, kind="stable")
     chosen = order[:0]
     if spec.min_reach <= n_vertices:
         graph = load()
@@ -232,6 +233,13 @@ def _random_vertices(
             hint="lower `count` or `min_reach`",
         )
     return chosen
+
+
+def _lowest(keys: np.ndarray, count: int) -> np.ndarray:
+    """Return the places of the `count` lowest of `keys`, the lowest first. To sort all keys takes ten times as long."""
+    limit = np.partition(keys, count - 1)[count - 1]
+    places = np.flatnonzero(keys <= limit)
+    return places[np.argsort(keys[places], kind="stable")][:count]
 
 
 @njit(nogil=True)

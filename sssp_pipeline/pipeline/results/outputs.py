@@ -249,6 +249,11 @@ class RowOutput(ABC):
         """Whether `write` can use facts that a GPU finds, and packed rows (`kernels/contract/row_facts.py`)."""
         return False
 
+    @property
+    def reached_only(self) -> bool:
+        """Whether `write` needs only what is reached, and takes `Solution.reached`."""
+        return False
+
     # ---- when all batches are committed ----
 
     def finish(  # noqa: B027

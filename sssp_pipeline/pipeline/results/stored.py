@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, UnknownIdError
 from sssp_pipeline.base.vertex_ids import VertexIds, listed
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results import snapped
@@ -128,9 +128,11 @@ class StoredResults:
         points = self._points[role]
         places = pc.index_in(ids, value_set=points["id"])
         if places.null_count:
-            unknown = ids.filter(places.is_null()).unique()
-            raise InputError(
-                f"{role} {listed(unknown.to_pylist())} is not in the run `{self.url}`",
+            unknown = ids.filter(places.is_null()).unique().to_pylist()
+            raise UnknownIdError(
+                f"{role} {listed(unknown)} is not in the run `{self.url}`",
+                unknown=unknown[0],
+                role=role,
                 hint=f"its {role}s are {listed(points['id'].to_pylist())}",
             )
         return points["vertex"].combine_chunks().take(places)
@@ -154,10 +156,12 @@ class StoredResults:
     def wanted(self, sources: Any) -> pa.Array:
         """Return the ids of `sources`, or of all for None; raise `InputError` if the run lacks one."""
         wanted = self.sources if sources is None else self.typed(sources, self.sources.type).unique()
-        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
-        if len(unknown):
-            raise InputError(
-                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
+        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources))).to_pylist()
+        if unknown:
+            raise UnknownIdError(
+                f"source {listed(unknown)} is not in the run `{self.url}`",
+                unknown=unknown[0],
+                role="source",
                 hint=f"its sources are {listed(self.sources.to_pylist())}",
             )
         return wanted

@@ -61,7 +61,7 @@ def make_in_memory(graph: CsrGraph, why_not: WhyNot, progress: Progress) -> tupl
     SsspError
         METIS failed.
     """
-    traits = replace(graph.traits, hierarchy=shared.known_traits(graph))
+    traits = replace(graph.traits, hierarchy=shared.known_hierarchy(graph))
     if has_hierarchy(traits) or (reason := why_not(traits)) is not None:
         return traits, None if has_hierarchy(traits) else reason
     if traits.hierarchy is None or not traits.hierarchy.is_completed:
@@ -75,4 +75,4 @@ def make_in_memory(graph: CsrGraph, why_not: WhyNot, progress: Progress) -> tupl
         graph.traits.min_weight >= 0
     ):  # else each solver reweights the graph, and finds the weights of the arcs
         shared.shared_hierarchy(graph)
-    return replace(traits, hierarchy=shared.known_traits(graph)), None
+    return replace(traits, hierarchy=shared.known_hierarchy(graph)), None

@@ -7,6 +7,7 @@ points have ids of their own takes the ids as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, UnknownIdError
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
@@ -114,6 +115,22 @@ class PairReading:
             rows = rows_of(self.url, self.options, comments_anywhere=found.format == "text")
             line = next((row[0] for row in islice(rows, n_before + bool(found.header), None)), None)
         return f"row {n_before + 1}" if line is None else f"line {line}"
+
+
+@contextmanager
+def naming_lines(reading: PairReading | None, ids: Ends) -> Iterator[None]:
+    """Give errors of the block about an unknown id the file and the line of the first pair that has it.
+
+    `ids` are those of the pairs, which `reading` is the file of; None if they are in memory.
+    """
+    try:
+        yield
+    except UnknownIdError as error:
+        if reading is not None:
+            row = pc.index(ids[error.role == "target"], error.unknown).as_py()
+            error.message = f"{reading.place}{error.message} (the first in {reading.place_of(row)})"
+            error.args = (error.message,)
+        raise
 
 
 def find_pairs(
