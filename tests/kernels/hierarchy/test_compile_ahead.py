@@ -59,6 +59,30 @@ for group in groups:
 print(json.dumps(seen))
 """
 
+#: Compiles the chunks, and prints which of their kernels a graph still needs.
+CHUNKS = """
+import json
+import numpy as np
+from numba.core import event
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.generators import grid
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import compile_chunks, host_hierarchy
+names = []
+class Compiled(event.Listener):
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        names.append(f"{function.__module__}.{function.__name__}")
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Compiled())
+compile_chunks(np.dtype("uint32"))
+before = len(names)
+made = grid(60, 40)
+host = host_hierarchy(csr_from_edges(made.src, made.dst, made.weights, made.n_vertices))
+assert len(host.next_chunks) == len(host.by_height[0]) == 2400
+print(json.dumps([names[:before], names[before:]]))
+"""
+
 
 def printed(tmp_path, program: str, *arguments: str):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
@@ -96,3 +120,10 @@ def test_cores_and_memory_limit_the_children(monkeypatch, n_cores, free_bytes, e
     monkeypatch.setattr(compile_ahead, "usable_cores", lambda: n_cores)
     monkeypatch.setattr(compile_ahead, "free_memory_bytes", lambda: free_bytes)
     assert compile_ahead.n_children() == expected
+
+
+@pytest.mark.slow
+def test_a_graph_needs_no_other_kernels_of_its_chunks(tmp_path):
+    ahead, later = printed(tmp_path, CHUNKS)
+    assert "sssp_pipeline.kernels.hierarchy.chunks._bound" in ahead
+    assert [name for name in later if "chunks" in name or "device_hierarchy" in name] == []
