@@ -9,8 +9,7 @@ from sssp_pipeline.base.compile_children import KernelGroup
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
-from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS, n_children
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
 
@@ -61,7 +60,7 @@ def _compile(workflow: Workflow, *of_solver: KernelGroup) -> None:
     if dtype.kind == "f" or metis_processes.missing() is not None:
         return
     groups = [ORDER, COMPLETION, WEIGHTS, *of_solver]
-    if (n_processes := usable_cores() - 1) > 1:  # one child has more to do than this process
+    if (n_processes := n_children()) > 1:  # one child has more to do than this process
         # Not at the top: a run on a stored graph loads no readers.
         from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
         from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+from sssp_pipeline.kernels.hierarchy import compile_ahead
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 #: Solves in an environment without compiled kernels. Prints which kernels this process compiles, and whether the cache
@@ -86,3 +87,12 @@ def test_a_group_is_compiled_after_its_last_kernel(tmp_path):
         expected[number + 1 :, number, 0] = True
         expected[number + 1 :, number, 1] = number < 4  # these do not depend on the type
     np.testing.assert_array_equal(seen, expected)
+
+
+@pytest.mark.parametrize(
+    ("n_cores", "free_bytes", "expected"), [(1, 2**40, 0), (16, 2**40, 15), (16, 2**30, 2), (16, 0, 0)]
+)
+def test_cores_and_memory_limit_the_children(monkeypatch, n_cores, free_bytes, expected):
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: n_cores)
+    monkeypatch.setattr(compile_ahead, "free_memory_bytes", lambda: free_bytes)
+    assert compile_ahead.n_children() == expected
