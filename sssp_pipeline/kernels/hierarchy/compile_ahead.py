@@ -96,13 +96,13 @@ def searched_type(graph: CsrGraph) -> np.dtype:
 
 
 @contextmanager
-def compiling_ahead(graph: CsrGraph) -> Iterator[None]:
-    """Have children compile `WEIGHTS` and `SWEEPS` for `graph` during the block, which waits for the weights.
+def compiling_ahead(graph: CsrGraph, of_solver: KernelGroup = SWEEPS) -> Iterator[None]:
+    """Have children compile `WEIGHTS` and what a solver needs for `graph` during the block, which waits for `WEIGHTS`.
 
     If the block fails, they end. With one core no child is started.
     """
     dtype = searched_type(graph)
-    start([WEIGHTS, SWEEPS], dtype, n_children())
+    start([WEIGHTS, of_solver], dtype, n_children())
     try:
         yield
         wait_for(WEIGHTS, dtype)

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from sssp_pipeline.base import compile_children
+from sssp_pipeline.base.compile_children import KernelGroup
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.error_text import Text
 from sssp_pipeline.base.errors import InputError, SsspError
@@ -23,7 +24,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, compiling_ahead
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -51,11 +52,12 @@ def known_traits(stored: StoredGraph) -> GraphTraits:
 
 
 def make_hierarchy(
-    stored: StoredGraph, why_not: WhyNot, progress: Progress
+    stored: StoredGraph, why_not: WhyNot, progress: Progress, of_solver: KernelGroup = SWEEPS
 ) -> tuple[GraphTraits, str | None]:
     """Make what the store lacks of the hierarchy of a graph, as long as `why_not` agrees.
 
     If another process writes to the store, this function waits. A killed process leaves no hierarchy in the store.
+    Meanwhile children compile what is needed later, `of_solver` too.
 
     Returns
     -------
@@ -81,17 +83,22 @@ def make_hierarchy(
         progress.say(f"{holder} is writing to the graph store `{place}`: waiting until it ends", "waiting")
 
     with exclusive(stored.store, report_wait) as check_held:
-        return _Making(stored, why_not, progress, check_held).make()
+        return _Making(stored, why_not, progress, check_held, of_solver).make()
 
 
 class _Making:
     """One attempt; this process holds the store."""
 
     def __init__(
-        self, stored: StoredGraph, why_not: WhyNot, progress: Progress, check_held: Callable[[], None]
+        self,
+        stored: StoredGraph,
+        why_not: WhyNot,
+        progress: Progress,
+        check_held: Callable[[], None],
+        of_solver: KernelGroup = SWEEPS,
     ) -> None:
         self._stored, self._why_not, self._progress = stored, why_not, progress
-        self._check_held = check_held
+        self._check_held, self._of_solver = check_held, of_solver
         self._record = read_record(stored.store)  # another process may have made it meanwhile
 
     def make(self) -> tuple[GraphTraits, str | None]:
@@ -104,7 +111,7 @@ class _Making:
         with HierarchyWriter(self._stored.store) as writer:
             if key in self._record.edges:  # maybe of a graph with other weights
                 self._note_edges(key, self._record.edges[key])
-            with compiling_ahead(graph):
+            with compiling_ahead(graph, self._of_solver):
                 completion, reason = self._completion(graph, key, writer)
                 if completion is None or self._is_there:
                     compile_children.stop()
@@ -244,7 +251,8 @@ def prepare(
             return replace(known_traits(stored), pace=pace), None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
     try:
-        traits, reason = make_hierarchy(stored, why_not_for(solve, work, machine), progress)
+        of_solver = kernels_of(solve.solver, machine.gpu_free_bytes is not None)
+        traits, reason = make_hierarchy(stored, why_not_for(solve, work, machine), progress, of_solver)
         return replace(traits, pace=pace), reason
     except SsspError as error:
         if not is_free(solve):
@@ -277,6 +285,16 @@ def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> Non
         stored = StoredGraph(store, graph) if stored is None else stored.beside(graph)
         with naming_weight(name):
             make_hierarchy(stored, _required(SolveOptions()), progress)
+
+
+def kernels_of(solver: str, has_gpu: bool) -> KernelGroup:
+    """Return the kernels that a solver of a hierarchy needs; `auto` takes the one on a GPU if there is one."""
+    if solver != "phast-gpu" and not (solver == "auto" and has_gpu):
+        return SWEEPS
+    # Not at the top: a run on the CPU does not import the solvers of a GPU.
+    from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
+
+    return CHUNKS
 
 
 def why_not_wanted(solve: Solve) -> str | None:

@@ -25,6 +25,7 @@ from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
 from sssp_pipeline.pipeline.run import compile_ahead
 from sssp_pipeline.pipeline.run.compile_ahead import compile_for_run
 from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.hierarchy_stage import kernels_of
 from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
 from sssp_pipeline.workflow.models import Workflow
 
@@ -130,6 +131,19 @@ def test_what_may_be_needed_is_compiled_before_the_input_is_read(
 def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast-gpu"})))
     assert asked == [(FOR_GPU, U32)]
+
+
+@pytest.mark.parametrize(
+    ("solver", "has_gpu", "group"),
+    [
+        ("phast", True, SWEEPS),
+        ("phast-gpu", False, CHUNKS),
+        ("auto", True, CHUNKS),
+        ("auto", False, SWEEPS),
+    ],
+)
+def test_the_solver_that_is_expected_decides_what_is_compiled_for_it(solver, has_gpu, group):
+    assert kernels_of(solver, has_gpu) is group
 
 
 def test_two_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
