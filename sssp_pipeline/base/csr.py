@@ -59,9 +59,10 @@ class HierarchyTraits:
     core_vertices: int
     core_pairs: int
     core_width: int
-    #: If there is a number of arcs and none of triangles, there are more arcs than this.
+    #: An order has both numbers, and the most arcs of a vertex, which older records lack.
     n_arcs: int | None = None
     n_triangles: int | None = None
+    largest_front: int | None = None
     #: Whether the completion is there, and whether the weights of its arcs are.
     is_completed: bool = False
     is_customized: bool = False

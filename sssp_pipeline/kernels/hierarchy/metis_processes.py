@@ -169,8 +169,8 @@ class Metis:
                     waiting += found[0]
                     separators.append(found[1])
         whole += waiting
-        found = self._answers(FINE_ORDER if is_dense else ORDER, whole)
-        ordered = [part.vertices[order] for part, order in zip(whole, found, strict=True)]
+        orders = self._answers(FINE_ORDER if is_dense else ORDER, whole)
+        ordered = [part.vertices[order] for part, order in zip(whole, orders, strict=True)]
         return np.concatenate([*ordered, *reversed(separators)])
 
     def _answers(self, request: int, parts: list[Subgraph]) -> list[np.ndarray]:

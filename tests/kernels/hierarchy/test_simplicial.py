@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import dense, grid, path, star
 from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.arc_completion import count
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
 from sssp_pipeline.kernels.hierarchy.simplicial import MOST_NEIGHBOURS, MOST_ROUNDS, without_simplicial
-from sssp_pipeline.pipeline.formats.detect import open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
@@ -104,18 +101,3 @@ def test_only_dense_graphs_are_ordered_finely(monkeypatch):
         found = elimination_order(*neighbours_of(graph))
         assert sorted(found.tolist()) == list(range(graph.n_vertices))
     assert asked == [True, False]
-
-
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "most_triangles"),
-    [("web-NotreDame.txt.gz", 3.2e9), ("Email-Enron.txt", 2.1e9), ("wing.graph", 1.3e9)],
-)
-def test_real_graphs_keep_the_quality_of_their_order(data_file, name, most_triangles):
-    edges = open_edge_list([str(data_file(name))], ReadOptions())
-    chunks = list(edges.chunks())
-    src, dst = (np.concatenate([getattr(c, end) for c in chunks]) - edges.first_id for end in ("src", "dst"))
-    graph = csr_from_edges(src, dst, np.ones(len(src), np.uint32), int(max(src.max(), dst.max())) + 1)
-    around = neighbours_of(graph)
-    assert count(*around, elimination_order(*around)).n_triangles < most_triangles
