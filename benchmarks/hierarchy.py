@@ -194,8 +194,8 @@ def measure_order(name: str, graph: CsrGraph) -> None:
     for _ in range(REPEATS):
         around = timed("neighbours", neighbours_of, graph)
         order = timed("order", elimination_order, *around)
-        counted = timed("count", count_arcs, *around, order, 1)
-    if counted.n_triangles is not None and counted.n_triangles <= MOST_VISITED:
+        counted = timed("count", count_arcs, *around, order)
+    if counted.n_triangles <= MOST_VISITED:
         completion = timed("fill", fill, *around, counted, 1)
         timed("customization", customize, completion, graph, 1)
     record(
@@ -205,7 +205,7 @@ def measure_order(name: str, graph: CsrGraph) -> None:
         edges=graph.n_edges,
         arcs=counted.n_arcs,
         triangles=counted.n_triangles,
-        largest_front=int(np.max(counted.counts)),
+        largest_front=counted.largest_front,
         steps_cpu_s=steps,
         load=os.getloadavg()[0],
     )

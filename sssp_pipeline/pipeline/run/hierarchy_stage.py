@@ -31,7 +31,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning import hierarchy
-from sssp_pipeline.pipeline.planning.choice import has_hierarchy, seconds_text
+from sssp_pipeline.pipeline.planning.choice import check_choice, has_hierarchy, refusals, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run.hierarchy_steps import LeavesWeights, WhyNot, count_arcs
@@ -325,13 +325,25 @@ def is_free(solve: Solve) -> bool:
 def why_not_for(solve: Solve, work: Work, machine: Machine, hint: str = _LEAVE_IT) -> WhyNot:
     """Return a function that goes on if the run is expected to gain, or if a hierarchy is asked for.
 
-    If one is asked for and there can be none, the function raises `InputError` with this `hint`.
+    If one is asked for and there can be none, the function raises `InputError` with this `hint`. It also does so if a
+    solver is named that makes the weights of the arcs itself, and its GPU has too little memory for what is counted.
     """
+
+    def work_with(traits: GraphTraits) -> Work:
+        return replace(work, traits=replace(traits, pace=work.traits.pace))
+
+    required = _required(work.options, hint, for_gpu=_is_for_gpu(solve))
+
+    def why_not_on_gpu(traits: GraphTraits) -> str | None:
+        reason = required(traits)
+        check_choice(solve.solver, refusals(work_with(traits), machine), work.options)
+        return reason
+
     if not is_free(solve):
-        return _required(work.options, hint, for_gpu=_is_for_gpu(solve))
+        return why_not_on_gpu if _is_for_gpu(solve) and machine.gpu_free_bytes is not None else required
 
     def why_not(traits: GraphTraits) -> str | None:
-        at_pace = replace(work, traits=replace(traits, pace=work.traits.pace))
+        at_pace = work_with(traits)
         return hierarchy.why_not(at_pace, machine, free_memory_bytes())
 
     return why_not

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
@@ -16,6 +17,7 @@ from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy,
 from sssp_pipeline.pipeline.planning.hierarchy import leaves_weights, why_never, why_not
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
+from sssp_pipeline.pipeline.run.hierarchy_stage import leaves_weights_for, why_not_for
 from sssp_pipeline.workflow.models import Solve
 
 pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
@@ -232,3 +234,22 @@ def test_a_gpu_whose_memory_is_too_small_is_refused():
 def test_without_pymetis_none_is_made(monkeypatch):
     monkeypatch.setattr(metis_processes, "package", lambda: None)
     assert why_not(work(traits("ny"), 16_384), TWO_CORES, MUCH).startswith("it needs the package `pymetis`")
+
+
+def test_a_named_gpu_solver_is_refused_when_the_order_shows_that_its_memory_is_too_small():
+    solve, small = Solve(solver="phast-gpu"), Machine(16, 2**30)
+    counted, core = work(traits("gnutella", ORDERED), 64), work(traits("gnutella", CORE), 64)
+    why_not_small, why_not_large = (why_not_for(solve, counted, machine) for machine in (small, GPU))
+    assert why_not_small(core.traits) is None  # nothing is known yet
+    assert why_not_large(counted.traits) is None
+    with pytest.raises(
+        InputError, match=r"solver `phast-gpu` cannot solve this: it needs 1\.\d GiB on the GPU, 1\.0"
+    ):
+        why_not_small(counted.traits)
+
+
+@pytest.mark.parametrize(("solver", "leaves"), [("phast", False), ("phast-gpu", True), ("auto", True)])
+def test_who_computes_the_weights_of_arcs(solver, leaves):
+    of_graph = traits("ne", ORDERED)
+    assert leaves_weights_for(Solve(solver=solver), work(of_graph, 1_500_000), GPU)(of_graph) is leaves
+    assert not leaves_weights_for(Solve(hierarchy="build"), work(of_graph, 1_500_000), GPU)(of_graph)
