@@ -58,9 +58,9 @@ _ROAD_WIDTH = 0.1
 #: of the vertices, since levels of a search may be wider than separators.
 _PLANAR_TRIANGLES = 6
 #: A core whose width is more than this multiple of the square root of its vertices is solid. Lattices in two dimensions
-#: have at most 1, triangulations 2.4, a cube of 128 vertices each way 7. The front of its separator alone has about as
-#: many triangles as the third power of the width.
-_SOLID_WIDTH = 4
+#: have at most 1, triangulations 2.4, cubes of 32, 64 and 128 vertices each way 3.6, 5.1 and 7.1. Such cubes have
+#: arcs of 13 to 18 times the square of the width, and triangles of 7 to 10 times its third power.
+_SOLID_WIDTH, _SOLID_ARCS, _SOLID_TRIANGLES = 3, 13, 7
 
 
 def expected_size(traits: GraphTraits) -> tuple[int, int]:
@@ -75,7 +75,7 @@ def expected_size(traits: GraphTraits) -> tuple[int, int]:
     if not ROAD_DEGREE < known.core_pairs / max(known.core_vertices, 1) <= PLANAR_DEGREE:
         return n_arcs, roads  # the levels of a search are much wider there than separators
     if known.core_width > _SOLID_WIDTH * isqrt(known.core_vertices):
-        return n_arcs + known.core_width**2, roads + known.core_width**3
+        return _SOLID_ARCS * known.core_width**2, _SOLID_TRIANGLES * known.core_width**3
     width = min(known.core_width, isqrt(known.core_vertices))
     return n_arcs + width**2, roads + _PLANAR_TRIANGLES * known.core_vertices * width
 

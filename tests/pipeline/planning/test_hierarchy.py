@@ -49,6 +49,8 @@ MEASURED = {
         1_946_311_763,
         10_590_612_531_107,
     ),
+    "lattice-64": (262_144, 1_548_288, 1.0, 262_144, 1_548_288, 2_610, 115_190_613, 168_334_304_055),
+    "lattice-32": (32_768, 190_464, 1.0, 32_768, 190_464, 658, 5_528_993, 1_977_821_967),
     "small-world": (
         1_048_576,
         10_485_760,
@@ -100,6 +102,7 @@ def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
         # Others: at most a look at the core, and only in a run that takes long.
         *((name, 1, UNKNOWN) for name in MEASURED),
         *((name, n, UNKNOWN) for name in ("rmat-18", "gnutella", "cnr") for n in (64, 256, 1024)),
+        *((name, 4096, CORE) for name in ("lattice-3d", "lattice-64")),
         ("lattice-3d", 16_384, CORE),
         # Ten seconds for the triangles of large flat graphs are little in a long run.
         *((name, n, UNKNOWN) for name in ("grid-1000", "mesh-1024") for n in (64, 256)),
