@@ -59,15 +59,16 @@ class HierarchyTraits:
     core_vertices: int
     core_pairs: int
     core_width: int
-    #: An order has both numbers, and the most arcs of a vertex, which older records lack.
+    #: An order has both numbers.
     n_arcs: int | None = None
     n_triangles: int | None = None
-    largest_front: int | None = None
     #: Whether the completion is there, and whether the weights of its arcs are.
     is_completed: bool = False
     is_customized: bool = False
     #: Whether what is there is in the memory of this process, so that nothing is read.
     is_loaded: bool = False
+    #: The most arcs of a vertex, if arcs are counted; older records lack it.
+    largest_front: int | None = None
 
 
 @dataclass(frozen=True)

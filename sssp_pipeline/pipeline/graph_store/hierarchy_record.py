@@ -153,9 +153,9 @@ class HierarchyRecord(BaseModel):
             edges.core_width,
             edges.n_arcs if edges.n_triangles is not None else None,
             edges.n_triangles,
-            edges.largest_front,
             is_completed=bool(edges.arrays),
             is_customized=graph is not None and bool(graph.arrays),
+            largest_front=edges.largest_front,
         )
 
     def facts(self, graphs: Iterable[Manifest]) -> dict[str, Any] | None:

@@ -97,8 +97,10 @@ def has_hierarchy(traits: GraphTraits, solver: Solver | None = None) -> bool:
     Each process reweights negative weights itself, so the weights of their arcs are not kept.
     """
     known = traits.hierarchy
-    needs_weights = traits.min_weight >= 0 and not (solver is not None and solver.weighs_arcs)
-    return known is not None and (known.is_customized or (known.is_completed and not needs_weights))
+    if known is None or known.is_customized:
+        return known is not None
+    weighs_arcs = solver is not None and solver.weighs_arcs
+    return known.is_completed and (weighs_arcs or traits.min_weight < 0)
 
 
 def _left_out(solver: Solver, work: Work) -> str | None:
