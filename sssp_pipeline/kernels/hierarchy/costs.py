@@ -14,8 +14,9 @@ from sssp_pipeline.base.progress import in_bytes
 #: Seconds to eliminate vertices of low degree and to find the width of the core: to load the compiled kernels, and for
 #: each vertex and edge.
 _LOAD_S, _LOW_DEGREES_S = 0.1, 25e-9
-#: Seconds of thinning and METIS for each vertex and each pair of neighbours of the core.
-_METIS_VERTEX_S, _METIS_PAIR_S = 0.1e-6, 0.5e-6
+#: Seconds of thinning and METIS for each vertex and each pair of neighbours of the core. Meshes and lattices keep most
+#: vertices when they are thinned, so a pair takes longer there.
+_METIS_VERTEX_S, _METIS_PAIR_S, _MESH_PAIR_S = 0.1e-6, 0.5e-6, 0.8e-6
 #: Seconds to start METIS, and to load the other kernels.
 _START_S = 0.2
 #: Seconds to list an arc, and to find its weights: for each arc and each triangle. Where there are many triangles, as
@@ -54,9 +55,10 @@ ROAD_DEGREE, PLANAR_DEGREE = 3.5, 7.5
 #: The core of a road network is wider than its separators, and still has at most this share of its vertices. Made roads
 #: have 6 %, and random graphs with three edges for each vertex 20 %.
 _ROAD_WIDTH = 0.1
-#: For planar graphs: triangles, divided by the vertices and the width of the core. The width is at most the square root
-#: of the vertices, since levels of a search may be wider than separators.
-_PLANAR_TRIANGLES = 6
+#: For planar graphs: triangles, divided by the vertices and the width of the core: 10 on a lattice, 8 on a mesh, 5 on a
+#: triangulation. The width is at most the square root of the vertices, since levels of a search may be wider than
+#: separators. Arcs, divided by the vertices and the logarithm of their number: 1.5 to 2.1.
+_PLANAR_TRIANGLES, _PLANAR_ARCS = 10, 1.6
 #: A core whose width is more than this multiple of the square root of its vertices is solid. Lattices in two dimensions
 #: have at most 1, triangulations 2.4, cubes of 32, 64 and 128 vertices each way 3.6, 5.1 and 7.1. Such cubes have
 #: arcs of 13 to 18 times the square of the width, and triangles of 7 to 10 times its third power.
@@ -77,7 +79,11 @@ def expected_size(traits: GraphTraits) -> tuple[int, int]:
     if known.core_width > _SOLID_WIDTH * isqrt(known.core_vertices):
         return _SOLID_ARCS * known.core_width**2, _SOLID_TRIANGLES * known.core_width**3
     width = min(known.core_width, isqrt(known.core_vertices))
-    return n_arcs + width**2, roads + _PLANAR_TRIANGLES * known.core_vertices * width
+    arcs_a_vertex = min(width, _PLANAR_ARCS * known.core_vertices.bit_length())
+    return (
+        n_arcs + int(arcs_a_vertex * known.core_vertices),
+        roads + _PLANAR_TRIANGLES * known.core_vertices * width,
+    )
 
 
 def looks_like_roads(traits: GraphTraits) -> bool:
@@ -134,7 +140,9 @@ def order_s(traits: GraphTraits) -> float:
     """Return the seconds until the arcs are counted."""
     known, core = traits.hierarchy, _ROAD_CORE * traits.n_vertices
     vertices, pairs = (core, _ROAD_PAIRS * core) if known is None else (known.core_vertices, known.core_pairs)
-    return core_s(traits) + _START_S + _METIS_VERTEX_S * vertices + _METIS_PAIR_S * pairs
+    is_mesh = known is not None and ROAD_DEGREE < pairs / max(vertices, 1) <= PLANAR_DEGREE
+    pair_s = _MESH_PAIR_S if is_mesh else _METIS_PAIR_S
+    return core_s(traits) + _START_S + _METIS_VERTEX_S * vertices + pair_s * pairs
 
 
 def left_s(traits: GraphTraits, *, on_gpu: bool = False) -> float:
