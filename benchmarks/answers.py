@@ -10,6 +10,13 @@ are made: 1.1 is 10 % more. The words that the first and the last source keep ar
 on the CPU, and those of each vertex over these two sources. If one differs, the program ends.
 
 On a CPU, `--solvers delta-stepping` measures the same.
+
+    python benchmarks/answers.py --data FOLDER --graphs ny --solvers delta-stepping,dijkstra --reached 10,100,1000,all
+
+This measures instead what a source costs whose cutoff lets it reach so many vertices: microseconds of processor time on
+one thread. `rows_us` are from rows, in calls of 8 sources; what is reached is taken out of them. `reached_us` are from
+searches that make no rows. Both take turns, and what they find is compared. `all` has no cutoff. The lines are in
+`reached.jsonl`.
 """
 
 from __future__ import annotations
@@ -18,6 +25,8 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -32,11 +41,15 @@ from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
-from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.host.reached_values import reached_of
 from sssp_pipeline.pipeline.planning.choice import choose_solver
 from sssp_pipeline.pipeline.planning.machine import this_machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.workflow.models import Solve
+
+#: Sources of a call that makes rows: as many rows of New York as `sp.solve` takes at once.
+ROWS_AT_ONCE = 8
 
 
 def kinds_for(graph: CsrGraph, radius: float) -> dict[str, KeptOfRow]:
@@ -121,6 +134,53 @@ def measure(name: str, graph: CsrGraph, solver_name: str, n_sources: int, rounds
     )
 
 
+def measure_reached(name: str, graph: CsrGraph, solver_name: str, wanted: str, rounds: int) -> None:
+    """Record a line; exits if rows and searches without rows differ. `wanted` vertices are reached, or "all"."""
+    solver = solver_named(solver_name)
+    generator = np.random.default_rng(1)
+    cutoff = None
+    if wanted != "all":
+        some = solver.solve(graph, generator.integers(0, graph.n_vertices, 64), SolveOptions()).distances
+        cutoff = float(np.median(np.sort(some, axis=1)[:, int(wanted) - 1]))
+    sources = generator.integers(0, graph.n_vertices, 32 if wanted == "all" else 1024)
+    options = SolveOptions(cutoff=cutoff)
+    parts = np.split(sources, range(ROWS_AT_ONCE, len(sources), ROWS_AT_ONCE))
+    ends = np.cumsum([len(part) for part in parts]).tolist()
+    reached_only = replace(options, reached_only=True)
+    ways: dict[str, Callable[[], Iterable[Solution]]] = {
+        "rows": lambda: (solver.solve(graph, part, options) for part in parts),
+        "reached": lambda: solver.solve_parts(graph, sources, reached_only, ends),
+    }
+    cpu_s: dict[str, list[float]] = {way: [] for way in ways}
+    for turn in range(1 + rounds):
+        found = {}
+        for way, solutions in ways.items():
+            began = time.process_time()
+            found[way] = [reached_of(solution) for solution in solutions()]
+            if turn:
+                cpu_s[way].append(time.process_time() - began)
+        for rows, reached in zip(*found.values(), strict=True):
+            for one, other in zip(vars(rows).values(), vars(reached).values(), strict=True):
+                if not np.array_equal(one, other):
+                    sys.exit(f"{name}: {solver.name} reaches something else without rows")
+    rows_us, reached_us = (1e6 * median(cpu_s[way]) / len(sources) for way in ways)
+    record(
+        "reached",
+        graph=name,
+        solver=solver.name,
+        n_sources=len(sources),
+        n_vertices=graph.n_vertices,
+        n_edges=graph.n_edges,
+        weight_dtype=graph.weight_dtype.name,
+        cutoff=cutoff,
+        reached=float(np.mean(np.concatenate([part.counts for part in found["rows"]]))),
+        rounds=rounds,
+        rows_us=round(rows_us, 2),
+        reached_us=round(reached_us, 2),
+        rows_over_reached=round(rows_us / reached_us, 3),
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -131,11 +191,18 @@ def main() -> None:
     parser.add_argument("--sources", type=int, default=1024)
     parser.add_argument("--solvers", default="auto", help="names with commas, `auto` among them")
     parser.add_argument("--rounds", type=int, default=5, help="timed calls of each kind")
+    parser.add_argument(
+        "--reached", help="numbers of reached vertices with commas, or `all`; needs named solvers"
+    )
     given = parser.parse_args()
     for name in checked_names(parser, given.graphs, given.data):
         graph = load(name, given.data, given.cache)
         for solver in given.solvers.split(","):
-            measure(name, graph, solver, given.sources, given.rounds)
+            if given.reached is None:
+                measure(name, graph, solver, given.sources, given.rounds)
+                continue
+            for wanted in given.reached.split(","):
+                measure_reached(name, graph, solver, wanted, given.rounds)
 
 
 if __name__ == "__main__":

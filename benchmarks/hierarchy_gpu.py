@@ -4,7 +4,8 @@
         [--answers]
 
 Each graph gives one line. `order_s` is the host's part of the preparation, `weights_s` the device's part, after a first
-one that compiles. A call keeps `nothing` but its metrics, the distances to 1,000 `targets`, or whole `rows`; all are
+one that compiles. A call keeps `nothing` but its metrics, the distances to 1,000 `targets`, with metrics or without
+(`targets_alone`), or whole `rows`; `near` keeps metrics within a cutoff that reaches about 1 % of the graph. All are
 timed without copies to the host. `all_pairs_s` is the wall time for the metrics of many sources, and what it would be
 for all. The rows of `adds-slots` must be the same.
 
@@ -19,13 +20,14 @@ import argparse
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from answers import kinds_for, sources_of
 from graphs import checked_names, load
 from record import record
 
-from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph, largest_distance
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions, metrics_column
@@ -40,9 +42,9 @@ ROUNDS = 5
 BATCHES = 8
 
 
-def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow) -> float:
+def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow, **asked: Any) -> float:
     """Return the least microseconds of the device a source, of some calls; short calls vary more."""
-    options = SolveOptions(kept=kept)
+    options = SolveOptions(kept=kept, **asked)
     took = [
         float(np.mean(metrics_column(SOLVERS[solver].solve(graph, sources, options).metrics, "solve_s")))
         for _ in range(1 + max(ROUNDS, 1024 // len(sources)))
@@ -64,12 +66,16 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_all: 
     weights_s = time.perf_counter() - began
 
     targets = rng.choice(graph.n_vertices, 1000, replace=False).astype(np.uint32)
+    row = SOLVERS["phast-gpu"].solve(graph, rng.integers(0, graph.n_vertices, 1), SolveOptions()).distances[0]
+    cutoff = float(np.quantile(row[row < largest_distance(row.dtype)], 0.01))
     us = {}
     for count in counts:
         sources = rng.integers(0, graph.n_vertices, count)
         us[count] = {
             "nothing": device_us("phast-gpu", graph, sources, Nothing()),
+            "near": device_us("phast-gpu", graph, sources, Nothing(), cutoff=cutoff),
             "targets": device_us("phast-gpu", graph, sources, Targets(targets)),
+            "targets_alone": device_us("phast-gpu", graph, sources, Targets(targets), metrics=False),
             "rows": device_us("phast-gpu", graph, sources, EveryVertex()),
         }
     few = rng.choice(graph.n_vertices, n_rival, replace=False)

@@ -1,13 +1,14 @@
 """Distances of many pairs: pairs in a second, and the memory of a pair.
 
-    python benchmarks/pairs.py [--side 320] [--searched 200] [--pairs 1000000,10000000] [--backward]
+    python benchmarks/pairs.py [--side 320] [--searched 200] [--pairs 1000000,10000000] [--backward] [--run]
 
 The graph is made: a grid of side x side vertices with random weights. The pairs are in a Parquet file, so they take no
 memory before the call. Their sources are some vertices and their targets are any, or with `--backward` the other way
 round. Each number of pairs has a process of its own, which has made a small call before. `bytes_a_pair` is by how much
 the call raised the peak of its memory, divided by the number of pairs. It includes the rows of the searches under way.
 `solve_s` is the time of `sp.solve` from the searched vertices to all vertices, which makes the matrix. Some distances
-are compared with it; if one differs, the program ends.
+are compared with it; if one differs, the program ends. `--run` measures a run on a stored graph, with its verification
+and its files, in place of a call from Python.
 """
 
 from __future__ import annotations
@@ -61,20 +62,39 @@ def memory_kib(name: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def measure(side: int, n_searched: int, n_pairs: int, *, backward: bool) -> None:
+def from_run(graph: ss.csr_array, url: Path) -> pa.ChunkedArray:
+    """Return the first distances of a run of the pairs in `url`, which writes its folder next to them."""
+    edges = graph.tocoo()
+    columns = {
+        "source": edges.row.astype(np.int64),
+        "target": edges.col.astype(np.int64),
+        "weight": edges.data,
+    }
+    if not (stored := url.with_name("edges.parquet")).exists():
+        pq.write_table(pa.table(columns), stored)
+        sp.ingest(stored, url.with_name("graph"))
+    path = url.with_name(f"run-of-{pq.read_metadata(url).num_rows}")
+    sp.run({
+        "graph": {"input": str(stored), "store": str(url.with_name("graph"))},
+        "output": {"path": str(path), "distances": "pairs", "pairs": str(url)},
+    })  # fmt: skip
+    return pq.ParquetFile(path / "distances" / "pairs-00000.parquet").read_row_group(0)["distance"]
+
+
+def measure(side: int, n_searched: int, n_pairs: int, *, backward: bool, is_run: bool) -> None:
     """Print and store the line of one number of pairs."""
-    graph = grid(side)
+    graph, measured = grid(side), from_run if is_run else sp.distances_of_pairs
     n_vertices = graph.shape[0]
     searched = np.random.default_rng(2).permutation(n_vertices)[:n_searched]
     with tempfile.TemporaryDirectory() as folder:
         url = Path(folder) / "pairs.parquet"
         write_pairs(url, 1000, n_vertices, searched, backward=backward)
-        sp.distances_of_pairs(graph, url)
+        measured(graph, url)
         write_pairs(url, n_pairs, n_vertices, searched, backward=backward)
         before = memory_kib("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         began = time.perf_counter()
-        found = sp.distances_of_pairs(graph, url)
+        found = measured(graph, url)
         pairs_s = time.perf_counter() - began
         peak = memory_kib("VmHWM")
         some = pq.ParquetFile(url).read_row_group(0).slice(0, 10_000)
@@ -93,6 +113,7 @@ def measure(side: int, n_searched: int, n_pairs: int, *, backward: bool) -> None
         edges=graph.nnz,
         searched=n_searched,
         direction="backward" if backward else "forward",
+        measured="run" if is_run else "call",
         pairs=n_pairs,
         pairs_s=pairs_s,
         pairs_per_s=n_pairs / pairs_s,
@@ -109,12 +130,14 @@ def main() -> None:
     parser.add_argument("--searched", type=int, default=200, help="different vertices of the smaller side")
     parser.add_argument("--pairs", default="1000000,10000000", help="numbers of pairs")
     parser.add_argument("--backward", action="store_true", help="the smaller side are the targets")
+    parser.add_argument("--run", action="store_true", help="measure a run in place of a call")
     given = parser.parse_args()
     numbers = [int(word) for word in given.pairs.split(",")]
     if len(numbers) == 1:
-        measure(given.side, given.searched, numbers[0], backward=given.backward)
+        measure(given.side, given.searched, numbers[0], backward=given.backward, is_run=given.run)
         return
-    options = [f"--side={given.side}", f"--searched={given.searched}", *["--backward"] * given.backward]
+    options = [f"--side={given.side}", f"--searched={given.searched}"]
+    options += ["--backward"] * given.backward + ["--run"] * given.run
     for number in numbers:
         subprocess.run([sys.executable, __file__, f"--pairs={number}", *options], check=True)
 

@@ -1,16 +1,18 @@
 """The seconds that `sssp-pipeline plan` expects over those measured, on graphs that no forecast was fitted to.
 
     python benchmarks/plan.py --folder FOLDER [--graphs held|fit|NAME,…] [--sources 1,32,1000,10000] [--most-s 2]
+        [--gpu]
     python benchmarks/plan.py --table
 
 Each graph gives one line. Each run of a line has its number of sources, what is kept, its solver, and `expected_s` of
 the plan beside `took_s`. The program runs on one core without a GPU, and `took_s` is processor time: other programs
-take wall time from it and hardly any processor time. It counts from the plan to the last batch: a hierarchy that the
-run makes, solving, and writing. A run that is expected to take longer than `--most-s` is left out. The compiled solvers
-are loaded before.
+take wall time from it and hardly any processor time. With `--gpu` it runs on a GPU and all cores, and `took_s` is the
+wall time of a second run, for which kernels are compiled. It counts from the plan to the last batch: a hierarchy that
+the run makes, solving, and writing. A run that is expected to take longer than `--most-s` is left out. The compiled
+solvers are loaded before.
 
-A run has some costs of its own, of about 0.02 s, which no forecast counts. So the table leaves out runs that take and
-are expected to take less than 0.05 s, and a single time below that counts as 0.05 s.
+The table leaves out runs that take and are expected to take less than 0.05 s, and a single time below that counts as
+0.05 s.
 
 `FIT` names the graphs on which the forecasts were fitted; those of files were used before this program existed. The
 table is of `HELD`, which nothing was fitted to.
@@ -23,6 +25,7 @@ import json
 import os
 import shutil
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -265,20 +268,21 @@ HELD: dict[str, Made | Real] = {
 
 
 class Clock(Progress):
-    """Notes the processor time when a run begins to solve, or to make a hierarchy, and when all is solved."""
+    """Notes the time when a run begins to solve, or to make a hierarchy, and when all is solved."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
         self.began, self.ended, self.solver = 0.0, 0.0, ""
 
     def stage(self, name: str) -> None:
         if name.startswith(("hierarchy", "solve")) and not self.began:
-            self.began = processor_s()
+            self.began = self.now()
 
     def say(self, line: str, event: str = "note", *, level: str = "info", **facts: Any) -> None:
         if event == "solver":
             self.solver = facts["solver"]
         if event == "all_solved":
-            self.ended = processor_s()
+            self.ended = self.now()
 
 
 def workflow(name: str, store: Path, solver: str, n_sources: int, output: str) -> Workflow:
@@ -300,21 +304,24 @@ def workflow(name: str, store: Path, solver: str, n_sources: int, output: str) -
     )
 
 
-def took(flow: Workflow) -> tuple[float, str]:
-    """Return the processor seconds of a run, and the solver that it began with."""
-    clock = Clock()
+def took(flow: Workflow, now: Callable[[], float]) -> tuple[float, str]:
+    """Return the seconds of a run, and the solver that it began with."""
+    clock = Clock(now)
     sp.run(flow, overwrite=True, progress=clock)
     shutil.rmtree(flow.output.path)
     return clock.ended - clock.began, clock.solver
 
 
-def cells(name: str, folder: Path, counts: list[int], solvers: list[str], most_s: float) -> Iterator[dict]:
+def cells(
+    name: str, folder: Path, counts: list[int], solvers: list[str], most_s: float, on_gpu: bool
+) -> Iterator[dict]:
     """Yield the plan and the time of each run."""
+    now = time.perf_counter if on_gpu else processor_s
     store = folder / f"{name}-store"
     n_vertices = describe_plan(workflow(name, store, "auto", 1, "metrics"), 0, Quiet())["n_vertices"]
     for solver in solvers:
-        for output in OUTPUTS:
-            took(workflow(name, store, "delta-stepping" if solver == "auto" else solver, 1, output))
+        for output in OUTPUTS if not on_gpu else ():
+            took(workflow(name, store, "delta-stepping" if solver == "auto" else solver, 1, output), now)
         for output in OUTPUTS if solver == "auto" else ["metrics"]:
             for n_sources in sorted({min(count, n_vertices) for count in COUNTS.get(output, counts)}):
                 if output == "rows" and 8 * n_sources * n_vertices > MOST_BYTES:
@@ -324,8 +331,9 @@ def cells(name: str, folder: Path, counts: list[int], solvers: list[str], most_s
                 facts = describe_plan(flow, PROBE, Quiet())
                 if facts["expected_s"] > most_s:
                     break
-                shutil.rmtree(store / "hierarchy", ignore_errors=True)
-                took_s, used = took(flow)
+                for _ in range(1 + on_gpu):
+                    shutil.rmtree(store / "hierarchy", ignore_errors=True)
+                    took_s, used = took(flow, now)
                 yield {
                     "asked": solver,
                     "solver": used,
@@ -355,7 +363,8 @@ def warm_up(folder: Path) -> None:
 
 
 def measure(given: argparse.Namespace) -> None:
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if not given.gpu:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     names = {"held": list(HELD), "fit": list(FIT)}.get(given.graphs) or given.graphs.split(",")
     given.folder.mkdir(parents=True, exist_ok=True)
     warm_up(given.folder)
@@ -365,26 +374,27 @@ def measure(given: argparse.Namespace) -> None:
         if isinstance(graph, Made):
             graph.write(given.folder / f"{name}.parquet", seed)
         counts = [int(n) for n in given.sources.split(",")]
-        runs = list(cells(name, given.folder, counts, given.solvers.split(","), given.most_s))
-        record("plan", graph=name, held=name in HELD, load=os.getloadavg()[0], runs=runs)
+        runs = list(cells(name, given.folder, counts, given.solvers.split(","), given.most_s, given.gpu))
+        record("plan", graph=name, held=name in HELD, on_gpu=given.gpu, load=os.getloadavg()[0], runs=runs)
         shutil.rmtree(given.folder / f"{name}-store")
 
 
 def print_table() -> None:
-    """Print the newest line of each held graph by solver: the runs, the share within 2 times, and the worst."""
+    """Print the newest lines of each held graph by solver: the runs, the share within 2 times, and the worst."""
     lines = [json.loads(line) for line in (RESULTS / "plan.jsonl").read_text().splitlines()]
-    newest = {line["graph"]: line for line in lines if line["held"]}
+    newest = {(line["graph"], line.get("on_gpu", False)): line for line in lines if line["held"]}
     found: dict[str, list[tuple[float, str]]] = defaultdict(list)
-    for name, line in newest.items():
+    for (name, on_gpu), line in newest.items():
         for run in line["runs"]:
             if max(run["expected_s"], run["took_s"]) < LEAST_S:
                 continue
             times = max(run["expected_s"], LEAST_S) / max(run["took_s"], LEAST_S)
             what = f"{name}, {run['n_sources']:,} sources, {run['output']}: "
             what += f"{run['expected_s']:.3g} of {run['took_s']:.3g} s"
-            for group in (run["asked"], f"{run['asked']}, {run['n_sources']:,} sources"):
+            of = f"{run['asked']}, GPU" if on_gpu else run["asked"]
+            for group in (of, f"{of}, {run['n_sources']:,} sources"):
                 found[group].append((times, what))
-    print(f"{len(newest)} graphs")
+    print(f"{len({graph for graph, _ in newest})} graphs")
     print("| solver | runs | within 2 times | median | worst |\n| --- | --- | --- | --- | --- |")
     for group, runs in sorted(found.items()):
         near = sum(0.5 <= times <= 2 for times, _ in runs)
@@ -404,6 +414,7 @@ def main() -> None:
     parser.add_argument("--sources", default="1,32,1000,10000")
     parser.add_argument("--solvers", default="auto")
     parser.add_argument("--most-s", type=float, default=2.0)
+    parser.add_argument("--gpu", action="store_true", help="run on the GPU of this machine")
     parser.add_argument("--table", action="store_true", help="print the newest lines as a table")
     given = parser.parse_args()
     if given.table:

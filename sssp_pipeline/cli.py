@@ -98,6 +98,13 @@ for _command, _words in BENCH_COMMANDS:
 app.add_typer(_bench, name="bench")
 
 
+def _keep_only(words: list[str]) -> None:
+    """Keep the command that `words` begin with, if they do: Typer prepares all commands, and only one is run."""
+    typed = [info for info in app.registered_commands if getattr(info.callback, "__name__", "") in words[:1]]
+    if typed:
+        app.registered_commands, app.registered_groups = typed, []
+
+
 def main() -> None:
     """Run the command line and exit with a code that the README documents."""
     import gc
@@ -116,6 +123,7 @@ def main() -> None:
 
         print_answer(completion.answer(app, PROGRAM))
         return
+    _keep_only(sys.argv[1:])
     exit_code: int | str | None = 0
     try:
         app(prog_name=PROGRAM)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import sssp_pipeline
+from sssp_pipeline.kernels import SOLVERS
 
 PACKAGE = Path(__file__).parents[1] / "sssp_pipeline"
 MODULES = {
@@ -112,7 +113,7 @@ def test_no_modules_import_each_other_in_a_circle():
 #: The modules, or the folders, that may import a library; all others may not.
 USERS = {
     # `doctor` names the installed fsspec, it opens nothing.
-    "fsspec": ("storage.filesystems", "pipeline.planning.machine"),
+    "fsspec": ("storage.filesystems", "storage.local_files", "pipeline.planning.machine"),
     "dask": ("pipeline.solving.workers.",),
     "distributed": ("pipeline.solving.workers.",),
     "cupy": ("kernels.gpu.common.cuda.cupy_setup",),
@@ -173,6 +174,34 @@ NOT_BEFORE_IT_SOLVES = tuple(
     )
 )
 
+#: What serves other places than this machine's files, and other runs than those of one process.
+NOT_HERE = (
+    *("asyncio", "fsspec", "multiprocessing", "psutil", "urllib.request"),
+    "sssp_pipeline.kernels.gpu.common.cuda.compile",
+)
+#: The modules of all solvers.
+OF_SOLVERS = tuple(type(solver).__module__ for solver in SOLVERS.values())
+
+#: What a run on a GPU calls on the host to write rows whose vertices are all reached: the tables of the device, the
+#: corrections of its checksums, and a chunk.
+ROWS_OF_A_GPU = """
+import zlib, numpy as np
+from sssp_pipeline.kernels.contract.row_facts import RowFacts
+from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import _tables
+from sssp_pipeline.kernels.host.crc32 import correct_segments
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.layouts.rows import Rows
+_tables(4)
+rows, of_bits = np.arange(20, dtype=np.uint32).reshape(2, 10), np.zeros((2, 1), np.uint32)
+n_present = np.full((2, 1), 10, np.uint32)
+sums = np.array([[zlib.crc32(row.tobytes(), 2**32 - 1) ^ (2**32 - 1)] for row in rows], np.uint32)
+correct_segments(of_bits, n_present, 10, 10, 32)
+facts = RowFacts(rows[:, :1], rows[:, -1:], sums, n_present, of_bits, np.zeros((2, 1), np.uint32))
+form = DistanceFormat("long", None, "none", predecessors=False)
+page = b"".join(Rows.of(rows, form, facts).chunk(slice(1, 2), slice(0, 10)).buffers)
+assert rows[1].tobytes() in page
+"""
+
 CALLS = """
 import numpy, sssp_pipeline as sp
 sp.dijkstra(numpy.ones((2, 2)))
@@ -195,9 +224,14 @@ def loaded(program: str, names: Iterable[str]) -> str:
         ("import sssp_pipeline.workflow.yaml_file", HEAVY),
         ("import sssp_pipeline.kernels.registry", ("cupy", "numba", "dask", "pyarrow", "fsspec")),
         (RUNS, ("cupy", "numba", "pyarrow.compute", "dask", "distributed", "jinja2", *NOT_BEFORE_IT_SOLVES)),
+        (RUNS, (*NOT_HERE, *OF_SOLVERS)),
+        (ROWS_OF_A_GPU, ("cupy", "numba", "dask", *NOT_HERE[:-1])),
         (CALLS, ("cupy", "dask", "distributed", "polars", "networkx")),
     ],
-    ids=["package", "command line", "workflow", "kernels", "a run on a stored graph", "a call in memory"],
+    ids=[
+        *("package", "command line", "workflow", "kernels", "a run on a stored graph", "another solver"),
+        *("rows of a GPU", "a call in memory"),
+    ],
 )
 def test_loads_nothing_that_it_does_not_need(program, absent):
     assert loaded(program, absent) == "[]"
@@ -253,6 +287,24 @@ def test_a_small_run_and_a_look_at_it_load_what_they_use(tmp_path):
     assert loaded_by(tmp_path, "inspect", "results") == (0, set())
     (store,) = (path.name for path in tmp_path.glob("edges-graph-*"))
     assert loaded_by(tmp_path, "inspect", store) == (0, set())
+
+
+@pytest.mark.medium
+def test_a_run_imports_the_solvers_that_it_considers(tmp_path, monkeypatch):
+    names = (*NOT_HERE, *OF_SOLVERS)
+    (tmp_path / "edges.txt").write_text(EDGES)
+    words = ("run", "edges.txt", "--from", "0", "--set", "verify=off", "--set", "report=false")
+    # Only the first run of a graph ingests it.
+    assert loaded_by(tmp_path, *words, "--out", "first")[0] == 0
+    chosen = ("--set", "solve.solver=dijkstra")
+    assert loaded_by(tmp_path, *words, *chosen, "--out", "second", names=names) == (
+        0,
+        {"sssp_pipeline.kernels.cpu.dijkstra"},
+    )
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # a GPU solver is not considered without a GPU
+    code, modules = loaded_by(tmp_path, *words, "--out", "third", names=names)
+    assert code == 0
+    assert modules == {name for name in OF_SOLVERS if ".cpu." in name}
 
 
 #: Runs the command line with a solver that calls no kernel of the CPU, as those on a GPU, on a graph of one vertex.

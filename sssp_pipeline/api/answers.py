@@ -22,12 +22,12 @@ from sssp_pipeline.base.vertex_ids import digest_of, listed
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.planning.direction import Direction
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.reduced import Reduced
 from sssp_pipeline.pipeline.results.table_output import NearestVertices, TableOutput
 from sssp_pipeline.pipeline.results.vertex_table import PerVertex
 from sssp_pipeline.workflow.reduce import ReducedValue, VertexValue, reduce_contradictions
+from sssp_pipeline.workflow.section import Direction
 
 #: What others call some of the values.
 _OTHER_NAMES = {"eccentricity": "max_distance"}

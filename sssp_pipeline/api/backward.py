@@ -8,12 +8,13 @@ from typing import get_args
 
 import numpy as np
 
-from sssp_pipeline.api.calls import Take, goes_backward
+from sssp_pipeline.api.calls import Take, filling, goes_backward
 from sssp_pipeline.api.graphs import NamedGraph
 from sssp_pipeline.base.errors import InputError, UnsolvableError, did_you_mean
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow, merge_nearest, no_nearest, words_of
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
-from sssp_pipeline.pipeline.planning.direction import Direction, turned_options
+from sssp_pipeline.pipeline.planning.direction import turned_options
+from sssp_pipeline.workflow.section import Direction
 
 #: Why only searches from the sources give what an argument of a call asks for.
 _FORWARD_ONLY = {
@@ -78,17 +79,15 @@ def distances_backward(
 ) -> np.ndarray | None:
     """Return the distances (S, T) from `sources` to `targets`, found by searches from the targets.
 
-    None means as for `_search_from`, and the errors are the same.
+    None means as for `_search_from`, and the errors are the same. The array is in Fortran order: to turn 6 GB took
+    20 s, and the searches less than 1 s.
     """
     different, places = np.unique(targets, return_inverse=True)
-    found = np.empty((len(sources), len(different)), named.graph.weight_dtype)
-
-    def take(first: int, solution: Solution) -> None:
-        found[:, first : first + len(solution.distances)] = solution.distances.T
-
+    found = np.empty((len(different), len(sources)), named.graph.weight_dtype)
+    take = filling((found, lambda part: part.distances))
     if not _search_from(named, different, sources, options, solver, take):
         return None
-    return found if np.array_equal(places, np.arange(len(different))) else found[:, places]
+    return (found if np.array_equal(places, np.arange(len(different))) else found[places]).T
 
 
 def nearest_backward(

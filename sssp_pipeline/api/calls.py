@@ -1,14 +1,15 @@
 """A call of the API: the sources of one graph in memory, solved on all cores or on the GPU of this machine.
 
 The sources are cut into parts. Threads of this process solve them, since the solvers release Python's lock. The caller
-waits in its own thread, so that Ctrl-C stops the call at once: parts that have not begun are dropped. A hierarchy is
+waits in its own thread, so that Ctrl-C stops the call at once: what has not begun is dropped. A hierarchy is
 made in the thread of the caller. Ctrl-C there ends the step under way and then the call; nothing of it is kept.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -22,7 +23,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Level, Progress, in_bytes, plural
-from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions, SourceMetrics, joined_metrics
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy.shared import traits_of
 from sssp_pipeline.kernels.host.grouped_pairs import may_go_backward
@@ -51,6 +52,8 @@ _DIRECT_S = 0.002
 _TURNED_S = 0.05
 #: The expected seconds of a part on a CPU. After Ctrl-C, parts under way go on for about this long.
 _PART_S = 0.25
+#: Parts of a core if a part may have many sources.
+_PARTS_A_CORE = 16
 #: A result of this size is made without a look at the free memory, which takes as long as a small search.
 _SMALL_BYTES = 1 << 28
 
@@ -71,7 +74,7 @@ def solve_sources(
     stored: StoredGraph | None = None,
     n_expected: int = 0,
     is_backward: bool = False,
-) -> list[SourceMetrics]:
+) -> Sequence[SourceMetrics]:
     """Return the metrics of all `sources` (S,), in their order. A hierarchy of the graph is made if the call gains.
 
     Parameters
@@ -103,30 +106,38 @@ def solve_sources(
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
     if chosen.device == "cpu":
-        size = max(forecast.at_once, min(batch, int(_PART_S / max(forecast.wall_s(machine.cores), 1e-9))))
+        at_once = max(forecast.at_once, min(batch, int(_PART_S / max(forecast.wall_s(machine.cores), 1e-9))))
+        size = at_once
+        if chosen.yields_reached(graph.traits, options):
+            # To start the searches of a part takes long beside a search that reaches little.
+            size = max(at_once, -(-len(sources) // (_PARTS_A_CORE * machine.cores)))
     else:
-        size = batch * work.batches_per_call(chosen.name)
+        # The rows of a GPU come in batches, so that little pinned memory is taken.
+        at_once, size = batch, batch * work.batches_of_one_gpu(work.batches_per_call(chosen.name))
+    is_stopped = threading.Event()
 
-    def solve_part(first: int) -> list[SourceMetrics]:
+    def solve_part(first: int) -> Sequence[SourceMetrics]:
         some = sources[first : first + size]
         into = options.into
         of_part = options if into is None else replace(options, into=into[first : first + size])
-        metrics: list[SourceMetrics] = []
-        # The rows of a GPU come in batches, so that little pinned memory is taken.
-        ends = [*range(batch, len(some), batch), len(some)] if chosen.device == "gpu" else [len(some)]
+        metrics: list[Sequence[SourceMetrics]] = []
+        ends = [*range(at_once, len(some), at_once), len(some)]
         with closing(chosen.solve_parts(searched, some, of_part, ends)) as solutions:
-            for solution in solutions:
-                take(first + len(metrics), solution)
-                metrics += solution.metrics
-        return metrics
+            for begin, solution in zip([0, *ends], solutions, strict=False):
+                take(first + begin, solution)
+                metrics.append(solution.metrics)
+                if is_stopped.is_set():
+                    break
+        return joined_metrics(metrics)
 
     firsts = range(0, len(sources), size)
     if len(firsts) <= 1 and len(sources) * forecast.source_s < _DIRECT_S:
         return solve_part(0) if len(sources) else []
     pool = ThreadPoolExecutor(machine.cores if on_all_cores else 1, "sssp-call")
     try:
-        return [metrics for part in pool.map(solve_part, firsts) for metrics in part]
+        return joined_metrics(list(pool.map(solve_part, firsts)))
     finally:
+        is_stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -152,7 +152,7 @@ class Distances:
             raise InputError("these distances have no metrics", hint="call `solve` with `metrics=True`")
         from sssp_pipeline.kernels import SOLVERS
 
-        on_gpu = bool(metrics) and SOLVERS[metrics[0].solver].device == "gpu"
+        on_gpu = bool(metrics) and SOLVERS.device_of(metrics[0].solver) == "gpu"
         device = (gpu_name() if on_gpu else None) or cpu_name()
         table = metrics_table(metrics, self.sources, 0, Place("", device, 1), self._scale)
         return table.drop_columns(list(_OF_RUNS))

@@ -58,7 +58,7 @@ class NamedGraph:
         take: Take,
         *,
         is_backward: bool = False,
-    ) -> list[SourceMetrics]:
+    ) -> Sequence[SourceMetrics]:
         """Return what `solve_sources` returns. Errors have the ids and the unit of the caller."""
         try:
             return solve_sources(

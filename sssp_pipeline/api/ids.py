@@ -9,11 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.base.vertex_ids import NamedPoints, listed
+from sssp_pipeline.base.vertex_ids import NamedPoints, VertexIds, listed
 
 
 class Ids(Protocol):
     """The ids of all vertices of a graph."""
+
+    @property
+    def owner(self) -> str:
+        """What has these ids, for messages."""
+        ...
 
     @property
     def source_points(self) -> NamedPoints | None:
@@ -59,6 +64,7 @@ class Ids(Protocol):
 class ObjectIds:
     """Ids that are any hashable objects, as the nodes of NetworkX are."""
 
+    owner = VertexIds.owner
     source_points: NamedPoints | None = None
     target_points: NamedPoints | None = None
 

@@ -11,8 +11,7 @@ from sssp_pipeline.api.paths import Path
 from sssp_pipeline.api.stored_run import StoredRun
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import typed_ids
-from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import PairReading, typed_pairs
+from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import PairReading
 from sssp_pipeline.pipeline.results.isochrones import Isochrones
 
 
@@ -67,8 +66,7 @@ def paths_of_words(run: StoredRun, pairs: str, columns: str | None, store: str |
         has_header="if it names the columns, name two of them: `--columns origin,destination`; "
         "if it is a pair, write the line `source,target` above it",
     )
-    sources, targets = typed_pairs(reading, (run.sources.type, run.vertex_type), usable_cores())
-    return run.paths_to_write(sources, targets, store)
+    return run.paths_to_write(reading, store)
 
 
 def path_of_words(run: StoredRun, source: str, target: str, store: str | None) -> Path:

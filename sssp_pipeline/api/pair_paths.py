@@ -206,17 +206,31 @@ def search_graph(stored: StoredGraph, cutoff: float | None, starts: np.ndarray, 
     named.solve(starts, SolveOptions(cutoff=limit, predecessors=True, metrics=False), "auto", take_part)
 
 
-def ends_in_run(pairs: Any, types: tuple[pa.DataType, pa.DataType]) -> tuple[Any, Any]:
-    """Return the sources and the targets of pairs, or of the pairs in a file, whose ids get `types`.
+def ends_in_run(
+    pairs: Any, types: tuple[pa.DataType, pa.DataType], typed: Callable[[Any, pa.DataType], pa.Array]
+) -> tuple[tuple[pa.Array, pa.Array], PairReading | None]:
+    """Return the ids of the sources and of the targets of pairs, (n,) each, and the file that they are from, if any.
+
+    Parameters
+    ----------
+    pairs
+        As for `ends_of`, or a file: its path or URL, or how it is read.
+    types
+        The types of the ids.
+    typed
+        Returns ids that are no file as ids of a type.
 
     Raises
     ------
     InputError
-        As `typed_pairs` for a file, and as `ends_of`.
+        As `typed_pairs` for a file; else as `ends_of` and `typed`.
     """
     if isinstance(pairs, str | os.PathLike):
-        return typed_pairs(PairReading(os.fspath(pairs), "string"), types, usable_cores())
-    return ends_of(pairs)
+        pairs = PairReading(os.fspath(pairs), "string")
+    if isinstance(pairs, PairReading):
+        return typed_pairs(pairs, types, usable_cores()), pairs
+    sources, targets = (typed(ids, kind) for ids, kind in zip(ends_of(pairs), types, strict=True))
+    return (sources, targets), None
 
 
 def ends_of(pairs: Any) -> tuple[Any, Any]:

@@ -155,7 +155,7 @@ def _pairs_of(pairs: Any, ids: Ids, *, skip: bool) -> PairList:
             )
         reading = PairReading(url, ids.mapping.type)
         chunks = read_pairs(reading, usable_cores())
-    return find_pairs(chunks, ids, skip=skip, skip_hint='`unknown="skip"`', reading=reading)
+    return find_pairs(chunks, (ids, ids), skip=skip, skip_hint='`unknown="skip"`', reading=reading)
 
 
 def _chunks(pairs: Any, ids: Ids) -> Iterator[Ends]:

@@ -1,7 +1,8 @@
 """Rows in memory that have only the values of reached vertices: a short cutoff reaches few.
 
-A solver fills whole rows. As soon as a part of the sources is solved, `ReachedParts` takes the reached values out of
-its rows, and the rows are freed. So memory holds the rows of the parts under way and the values that were reached.
+Some solvers return only what is reached. Others fill whole rows: as soon as a part of the sources is solved,
+`ReachedParts` takes the reached values out of its rows, and the rows are freed. So memory holds the rows of the parts
+under way and the values that were reached.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.kernels.contract.solver import Solution
-from sssp_pipeline.kernels.host.reached_values import reached_values
+from sssp_pipeline.kernels.host.reached_values import reached_of
 from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit
 
 #: The most values of a group of rows, unless one row has more.
@@ -126,17 +127,17 @@ class ReachedParts:
         self._lock = threading.Lock()
 
     def take(self, first: int, solution: Solution) -> None:
-        """Take what is reached out of the rows of a part; several threads call it.
+        """Take what a part reaches, if need be out of its rows; several threads call it.
 
         Raises
         ------
         InputError
             What was reached so far and the copy that joins it do not fit the memory.
         """
-        part = list(reached_values(solution.distances))
+        found = reached_of(solution)
+        part = [found.counts, found.vertices, found.distances]
         if solution.predecessors is not None:
-            counts, columns, _ = part
-            part.append(solution.predecessors[np.repeat(np.arange(len(counts)), counts), columns])
+            part.append(solution.predecessors[found.places, found.vertices])
         with self._lock:
             self._parts[first] = part
             self._n_bytes += sum(array.nbytes for array in part)

@@ -21,7 +21,7 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import rows_on_device
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.planning.direction import Direction
+from sssp_pipeline.workflow.section import Direction
 
 #: What to do if the result is too large.
 _FEWER = (
@@ -153,7 +153,7 @@ def _reached(named: NamedGraph, sources: np.ndarray, options: SolveOptions, solv
     """Return the distances from `sources` (S,) to what they reach."""
     csr = named.graph
     parts = ReachedParts(len(sources), csr.n_vertices, csr.weight_dtype, options.predecessors)
-    of_each = named.solve(sources, options, solver, parts.take)
+    of_each = named.solve(sources, replace(options, reached_only=True), solver, parts.take)
     return Solution(*parts.joined(), of_each if options.metrics else [])
 
 

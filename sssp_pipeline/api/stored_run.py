@@ -15,8 +15,9 @@ from sssp_pipeline.api.argument_names import naming, of_solve
 from sssp_pipeline.api.pair_paths import PairPaths, Take, ends_in_run, search_graph
 from sssp_pipeline.api.paths import Path, PathTree, Store
 from sssp_pipeline.api.solving import solve
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, UnknownIdError
 from sssp_pipeline.base.vertex_ids import listed
+from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import naming_lines
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.graph_of_run import graph_of_run
 from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
@@ -67,7 +68,7 @@ class StoredRun:
         return self._results.url
 
     def __repr__(self) -> str:
-        return f"<StoredRun: {self.url}, {self.record['sources']} sources>"
+        return f"<StoredRun: {self.url}, {self.record['sources']} {self._results.output.searched}s>"
 
     @property
     def metrics(self) -> pa.Table:
@@ -91,7 +92,7 @@ class StoredRun:
 
     @property
     def sources(self) -> pa.Array:
-        """The ids of the sources, (S,), in the order of the run."""
+        """The ids of the sources, (S,), in the order of the run; of pairs, in the order in which each comes first."""
         return self._results.sources
 
     @property
@@ -206,14 +207,17 @@ class StoredRun:
         InputError
             As `path`; or `pairs` are no pairs.
         """
-        ends = ends_in_run(pairs, (self.sources.type, self.vertex_type))
-        return self.paths_to_write(*ends, store).table()
+        return self.paths_to_write(pairs, store).table()
 
     @naming(str)
-    def paths_to_write(self, sources: Any, targets: Any, store: Store | None) -> PairPaths:
-        """Return what `paths` puts into a table, for a file; raises in the same way."""
+    def paths_to_write(self, pairs: Any, store: Store | None) -> PairPaths:
+        """Return what `paths` puts into a table, for a file; raises in the same way. `pairs` as for `ends_in_run`."""
+        ids, reading = ends_in_run(pairs, (self.sources.type, self.vertex_type), self._results.typed)
+        with naming_lines(reading, ids):
+            return self._paths_between(ids, store)
+
+    def _paths_between(self, ids: tuple[pa.Array, pa.Array], store: Store | None) -> PairPaths:
         results = self._results
-        ids = results.typed(sources, self.sources.type), results.typed(targets, self.vertex_type)
         if any(some.null_count for some in ids):
             raise InputError("a pair has no source or no target", hint="leave out the rows without an id")
         results.wanted(ids[0])
@@ -232,10 +236,11 @@ class StoredRun:
             places = [pc.index_in(some.cast(names.type), value_set=names) for some in ends]
             if places[1].null_count:
                 unknown = ends[1].filter(places[1].is_null()).unique().to_pylist()
-                raise InputError(
+                message, hint = (
                     f"target {listed(unknown)} is not in the run `{self.url}`",
-                    hint="name vertices of its graph",
+                    "name vertices of its graph",
                 )
+                raise UnknownIdError(message, unknown=unknown[0], role="target", hint=hint)
             vertices = [some.to_numpy() for some in places]
             search = partial(
                 self._read_predecessors,

@@ -44,6 +44,22 @@ class InputError(SsspError, ValueError):
     exit_code = 2
 
 
+class UnknownIdError(InputError):
+    """An id is not one of those that it must be among.
+
+    Parameters
+    ----------
+    unknown
+        The first such id.
+    role
+        What it was given as: "source", "target" or "vertex".
+    """
+
+    def __init__(self, message: str, *, unknown: int | str, role: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.unknown, self.role = unknown, role
+
+
 class UnsolvableError(InputError):
     """No attempt at this run can succeed: the graph or the options must change; exit code 2."""
 

@@ -17,7 +17,10 @@ HELPERS = (
     *(f"base/{name}.py" for name in ("csr", "numba_cache")),
     *(f"kernels/cpu/{name}.py" for name in ("buckets", "delta_stepping")),
     "kernels/gpu/common/cuda/struct_types.py",
-    *(f"kernels/host/{name}.py" for name in ("numba_tools", "kernel_threads", "search_graph", "xxh64")),
+    *(
+        f"kernels/host/{name}.py"
+        for name in ("mean", "numba_tools", "kernel_threads", "search_graph", "xxh64")
+    ),
     *(f"kernels/hierarchy/{name}.py" for name in ("lanes", "subtrees", "tiles")),
     *(
         f"pipeline/formats/parsing/{name}.py"

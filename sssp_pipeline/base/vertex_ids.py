@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -18,6 +18,7 @@ from sssp_pipeline.base.errors import (
     NegativeCycleError,
     PathTooLongError,
     SsspError,
+    UnknownIdError,
 )
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.progress import plural
@@ -40,7 +41,7 @@ class IdMapping(BaseModel):
     the ids are in ascending order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     kind: Literal["offset", "table"]
     type: Literal["int64", "string"]
     first_id: int = 0
@@ -61,10 +62,21 @@ class NamedPoints:
     #: (P,) uint32.
     vertices: np.ndarray
 
+    def find_column(self, column: pa.Array) -> np.ndarray:
+        """Return the places (n,) int64 of the points with the ids of a column, -1 for an id that no point has.
+
+        The column has the type of the ids: integers of any width, or strings.
+        """
+        found = pc.index_in(column.cast(self.ids.type, safe=False), value_set=self.ids)
+        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class VertexIds:
     """The input's ids of all vertices."""
+
+    #: What has these ids, for messages.
+    owner: ClassVar[str] = "the graph"
 
     #: Whether the ids are an offset or a table, and their type.
     mapping: IdMapping
@@ -75,6 +87,8 @@ class VertexIds:
     #: The sources of a run, or some of them, and its targets, as far as they are points: results have their ids.
     source_points: NamedPoints | None = None
     target_points: NamedPoints | None = None
+    #: The points that the sources and the targets of pairs are. Pairs name them in any order.
+    points_of_pairs: tuple[NamedPoints | None, NamedPoints | None] = (None, None)
 
     @classmethod
     def numbered(cls, n_vertices: int, first_id: int = 0) -> VertexIds:
@@ -199,12 +213,12 @@ class VertexIds:
 
     def unknown_error(self, unknown: Sequence[int | str], n_named: int, what: str) -> InputError:
         """Return the error for the ids `unknown` among `n_named`; `what` ends with "source", "target" or "vertex"."""
-        if len(unknown) == 1:
-            return InputError(f"{what} {listed(unknown)} is not in the graph", hint=self.range_hint())
         place, _, noun = what.rpartition(" ")
-        counted = f"{len(unknown):,} of {plural(n_named, noun)}"
-        message = f"{place}{' ' * bool(place)}{counted} are not in the graph: {listed(unknown)}"
-        return InputError(message, hint=self.range_hint())
+        message = f"{what} {listed(unknown)} is not in the graph"
+        if len(unknown) > 1:
+            counted = f"{len(unknown):,} of {plural(n_named, noun)}"
+            message = f"{place}{' ' * bool(place)}{counted} are not in the graph: {listed(unknown)}"
+        return UnknownIdError(message, unknown=unknown[0], role=noun, hint=self.range_hint())
 
     def range_hint(self) -> str:
         """Return a hint with the range of the graph's ids."""

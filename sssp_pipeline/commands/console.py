@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
@@ -129,21 +130,23 @@ def open_streams() -> None:
 
 
 class _Pace:
-    """How fast the present stage goes on, counted from the first that was heard of it."""
+    """How fast the present stage goes on, counted from the first that was heard of it. `clock` returns seconds."""
 
-    def __init__(self, every_s: float, end_after_s: float = 0.0) -> None:
-        self._every_s = every_s
+    def __init__(
+        self, every_s: float, end_after_s: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._every_s, self._clock = every_s, clock
         #: The end of a stage that was shorter is not worth a line.
         self._end_after_s = end_after_s
         self.begin()
 
     def begin(self) -> None:
-        self._stage_began = self._began = self._reported = time.monotonic()
+        self._stage_began = self._began = self._reported = self._clock()
         self._first_done: int | None = None
 
     def at(self, done: int, total: int | None) -> tuple[float | None, float | None] | None:
         """Return how many are done a second, and the seconds left, each where known; None if it is too soon to tell."""
-        now = time.monotonic()
+        now = self._clock()
         if self._first_done is None:
             # What an earlier run had done already says nothing about the rate of this one.
             self._first_done = done if total is not None else 0
@@ -204,12 +207,14 @@ class _MovingLine:
 
 
 class TextConsole(Console):
-    """A `Console` for people. The moving line says as much of events as they can follow."""
+    """A `Console` for people. The moving line says as much of events as they can follow. `clock` returns seconds."""
 
-    def __init__(self, stream: IO[str], loudness: Loudness = "normal") -> None:
+    def __init__(
+        self, stream: IO[str], loudness: Loudness = "normal", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(stream, loudness)
         self._line = _MovingLine(stream) if stream.isatty() and loudness != "quiet" else None
-        self._pace = _Pace(LOG_EVERY_S, LONG_STAGE_S)
+        self._pace = _Pace(LOG_EVERY_S, LONG_STAGE_S, clock)
         self._stage = ""
         #: Writes the line of a stage that takes long; None once it is written, and if there is a moving line.
         self._timer: threading.Timer | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +43,8 @@ def doctor(as_json: Json = False) -> None:
 def init(path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("workflow.yaml")) -> None:
     """Write a commented workflow file to start from."""
     with reporting("text"):
+        from importlib import resources
+
         from sssp_pipeline.workflow.inputs import check_workflow_name, write_new
 
         check_workflow_name(path)

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.lazy import LazyModule
-from sssp_pipeline.kernels.host.crc32 import appended
+from sssp_pipeline.kernels.host.crc32 import appended, appended_of_any
 from sssp_pipeline.parquet import compaction, thrift
 from sssp_pipeline.parquet.thrift import Value, varint
 from sssp_pipeline.storage.file_sums import crc32_of
@@ -259,8 +259,10 @@ def _page(
     if compression != "none":
         codec = pa.Codec("lz4_raw" if compression == "lz4" else compression)
         body = [memoryview(codec.compress(b"".join(body), asbytes=True))]
-    if compression == "none" and known is not None and known.remainders is not None:
-        checksum = appended(crc32_of(levels[:1]), known.remainders, known.n_bits)
+    if compression == "none" and known and known.remainders is not None and known.n_bits is not None:
+        # If a value is NULL, the bits of the levels follow. Then each page has parts of other lengths.
+        join = appended if len(levels) == 1 else appended_of_any
+        checksum = join(crc32_of(levels[:1]), known.remainders, known.n_bits)
     else:
         checksum = crc32_of(body)
     if kind == _DICTIONARY_PAGE:

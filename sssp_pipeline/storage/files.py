@@ -25,7 +25,6 @@ from sssp_pipeline.storage.error_texts import writing as writing
 from sssp_pipeline.storage.file_locks import remove_if_free
 from sssp_pipeline.storage.filesystems import CHOOSE_A_FOLDER as CHOOSE_A_FOLDER
 from sssp_pipeline.storage.filesystems import call, pipe_copy
-from sssp_pipeline.storage.filesystems import descriptor_of as descriptor_of
 from sssp_pipeline.storage.filesystems import filesystem as filesystem
 from sssp_pipeline.storage.filesystems import is_local as is_local
 from sssp_pipeline.storage.filesystems import is_object_store as is_object_store
@@ -34,6 +33,7 @@ from sssp_pipeline.storage.filesystems import join as join
 from sssp_pipeline.storage.input_files import expand as expand
 from sssp_pipeline.storage.input_files import fingerprint as fingerprint
 from sssp_pipeline.storage.input_files import has_changed as has_changed
+from sssp_pipeline.storage.local_files import descriptor_of as descriptor_of
 from sssp_pipeline.storage.redaction import STANDARD_INPUT as STANDARD_INPUT
 from sssp_pipeline.storage.redaction import redacted as redacted
 from sssp_pipeline.storage.retries import http_status

@@ -8,22 +8,19 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-import stat
 from collections.abc import Callable
 from typing import Any, TypeVar
-
-import fsspec
-from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileOpener, LocalFileSystem
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.storage import pipes
 from sssp_pipeline.storage.error_texts import reading
+from sssp_pipeline.storage.local_files import LocalFiles, local_path
 from sssp_pipeline.storage.redaction import STANDARD_INPUT, error_text, redacted, without_password
 from sssp_pipeline.storage.retries import call_with_retries, check_connection, was_reached
 
 T = TypeVar("T")
 
+_LOCAL = LocalFiles()
 HTTP_SCHEMES = ("http://", "https://")
 #: Object stores by scheme, and the extra that installs the package for each.
 _OBJECT_STORES = {
@@ -47,7 +44,7 @@ CHOOSE_A_FOLDER = "name a folder on this machine or in a store: ./results, s3://
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """Return the fsspec filesystem of `url` and the path on it.
+    """Return the filesystem of `url`, of fsspec or `LocalFiles`, and the path on it.
 
     Raises
     ------
@@ -56,8 +53,11 @@ def filesystem(url: str) -> tuple[Any, str]:
         contains a password, which the store would not use.
     """
     if (copy := pipes.existing_copy(url)) is not None:
-        return fsspec.filesystem("file"), copy.path
+        return _LOCAL, copy.path
     _check_characters(url)
+    if (path := local_path(url)) is not None:
+        _check_encodable(url, path)
+        return _LOCAL, path
     options: dict[str, Any] = {}
     if is_object_store(url):
         _refuse_password(url)
@@ -66,6 +66,8 @@ def filesystem(url: str) -> tuple[Any, str]:
     elif url.startswith(HTTP_SCHEMES):
         # Without this, aiohttp ignores http_proxy and no_proxy.
         options = {"client_kwargs": {"trust_env": True}}
+    from fsspec.core import url_to_fs
+
     with reading(url):
         try:
             # Some clients, such as the one for FTP, connect in this call.
@@ -74,8 +76,6 @@ def filesystem(url: str) -> tuple[Any, str]:
             raise InputError(
                 f"`{redacted(url)}` cannot be opened: {error_text(error)}", hint=_scheme_hint(url)
             ) from error
-    if isinstance(fs, LocalFileSystem):
-        _check_encodable(url, path)
     return fs, path
 
 
@@ -118,6 +118,8 @@ def _check_encodable(url: str, path: str) -> None:
 def _scheme_hint(url: str) -> str:
     if (extra := _OBJECT_STORES.get(url.partition("://")[0])) is not None:
         return f"install the extra that reads it: pip install 'sssp-pipeline[{extra}]'"
+    import fsspec
+
     known = sorted(p for p in fsspec.available_protocols() if p in _USUAL_SCHEMES)
     return "known schemes: " + ", ".join(known)
 
@@ -151,14 +153,6 @@ def is_local(url: str) -> bool:
     return is_of_machine(fs)
 
 
-def descriptor_of(handle: Any) -> int | None:
-    """Return the file descriptor of a regular file that `files.open_read` has opened here; None for others."""
-    if not isinstance(handle, LocalFileOpener):
-        return None
-    number = int(handle.fileno())
-    return number if stat.S_ISREG(os.fstat(number).st_mode) else None
-
-
 def is_of_machine(fs: Any) -> bool:
     """Return whether `fs` is this machine's own filesystem."""
     return "file" in _protocols(fs)
@@ -189,7 +183,8 @@ def pipe_copy(url: str, *, refresh: bool = False) -> pipes.Copy | None:
         return known
     if url != STANDARD_INPUT and "://" in url and not url.startswith("file://"):
         return None
-    return pipes.copy_if_pipe(url, LocalFileSystem._strip_protocol(url))
+    path = local_path(url)
+    return None if path is None else pipes.copy_if_pipe(url, path)
 
 
 def call(url: str, action: Callable[..., T], *args: Any, **kwargs: Any) -> T:

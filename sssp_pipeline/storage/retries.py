@@ -24,7 +24,6 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from sssp_pipeline.base.errors import InputError, StoreUnavailableError
 from sssp_pipeline.storage.redaction import error_text
@@ -114,6 +113,8 @@ def check_connection(place: str, endpoint: str) -> None:
     InputError
         The port of `endpoint` is not a number up to 65535.
     """
+    from urllib.request import getproxies, proxy_bypass  # slow to import, and not used for local files
+
     parts = urlsplit(endpoint)
     host = parts.hostname
     if host is None or (parts.scheme in getproxies() and not proxy_bypass(host)):

@@ -22,6 +22,12 @@ from sssp_pipeline.workflow.weights import chosen_contradictions, several_weight
 
 #: What `graph.coordinates` may name.
 _POSITIONS = "a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file"
+#: The sections that choose vertices, and those that are points.
+_CHOSEN: tuple[Path, ...] = (("sources",), ("output", "targets"), ("output", "nearest", "of"))
+_POINTS: tuple[Path, ...] = (
+    *((*path, "points") for path in _CHOSEN),
+    *(("output", "pairs", key) for key in ("source_points", "target_points")),
+)
 
 
 def contradictions(data: Plain) -> Iterator[Contradiction]:
@@ -32,11 +38,10 @@ def contradictions(data: Plain) -> Iterator[Contradiction]:
     yield from pairs_contradictions(data, output)
     yield from cluster_contradictions(cluster)
     yield from graph_contradictions(graph)
-    chosen = {("sources",): data.get("sources"), ("output", "targets"): output.get("targets")}
-    for path, given in chosen.items():
-        if isinstance(given, Mapping) and given.get("points") and not _may_have_positions(graph):
-            text = f"`{dotted((*path, 'points'))}` needs the coordinates of the graph"
-            yield Contradiction((*path, "points"), text, f"set `graph.coordinates` to {_POSITIONS}")
+    for path in _POINTS:
+        if _at(data, path) and not _may_have_positions(graph):
+            text = f"`{dotted(path)}` needs the coordinates of the graph"
+            yield Contradiction(path, text, f"set `graph.coordinates` to {_POSITIONS}")
     if solve.get("options") and solve.get("solver", "auto") == "auto":
         text = "`solve.options` belong to one solver, and `solve.solver` is `auto`"
         yield Contradiction(("solve", "options"), text, "name the solver, or remove the options")
@@ -48,21 +53,24 @@ def contradictions(data: Plain) -> Iterator[Contradiction]:
 
 def files_read(data: Plain) -> Iterator[tuple[Path, str]]:
     """Yield each URL that a run of the workflow `data` reads, after the path of its key."""
-    chosen: list[Path] = [("sources",), ("output", "targets"), ("output", "nearest", "of")]
-    keys: list[Path] = [(*path, *name) for path in chosen for name in (("file",), ("points", "file"))]
+    keys: list[Path] = [(*path, "file") for path in (*_CHOSEN, *_POINTS)]
     keys += [("output", "reduce", "amounts", "file"), ("output", "pairs"), ("output", "pairs", "file")]
     inputs = [("graph", "input"), *((*path, "input") for path, _ in several_weights(data.get("graph")))]
     for path in [*inputs, ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
-        value: Any = data
-        for key in path:
-            is_there = isinstance(value, Mapping) or (
-                isinstance(value, list | tuple) and isinstance(key, int)
-            )
-            value = (value[key] if isinstance(key, int) else value.get(key)) if is_there else None
+        value = _at(data, path)
         if isinstance(value, str):
             yield path, value
         elif isinstance(value, list | tuple):
             yield from (((*path, i), url) for i, url in enumerate(value) if isinstance(url, str))
+
+
+def _at(data: Plain, path: Path) -> Any:
+    """Return the value at `path`, None if there is none."""
+    value: Any = data
+    for key in path:
+        is_there = isinstance(value, Mapping) or (isinstance(value, list | tuple) and isinstance(key, int))
+        value = (value[key] if isinstance(key, int) else value.get(key)) if is_there else None
+    return value
 
 
 def _standard_input_twice(data: Plain) -> Iterator[Contradiction]:

@@ -135,7 +135,7 @@ class Graph(Section):
     decimal: Literal["point", "comma"] = "point"
     """What separates the decimals of a weight in a text or CSV input: `comma` reads `1,5` as 1.5."""
 
-    columns: Columns = Columns()
+    columns: Columns = Columns.model_construct()
     """Columns of a CSV or Parquet input."""
 
     coordinates: Annotated[Text | Coordinates | None, AfterValidator(_without_empty_names)] = None
@@ -145,7 +145,7 @@ class Graph(Section):
     directed: bool | Literal["reversed"] = True
     """Whether an edge leads one way only. `false` adds the reverse of every edge. `reversed` reverses every edge."""
 
-    weights: Weights = Weights()
+    weights: Weights = Weights.model_construct()
     """Weights of the edges."""
 
     ids: Literal["auto", "integer", "string"] = "auto"

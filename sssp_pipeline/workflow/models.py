@@ -19,7 +19,7 @@ from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import contradictions
 from sssp_pipeline.workflow.graph import Graph, without_secrets_in
 from sssp_pipeline.workflow.output import Output
-from sssp_pipeline.workflow.section import Auto, Path, Positive, Section, Text, dotted
+from sssp_pipeline.workflow.section import Auto, Direction, Path, Positive, Section, Text, dotted
 from sssp_pipeline.workflow.vertices import Sources
 
 
@@ -40,7 +40,7 @@ class Solve(Section):
     options: dict[str, bool | int | float | str] = {}  # noqa: RUF012 (pydantic copies it)
     """Options of the named solver; each solver has its own, listed among the [solvers](solvers.md)."""
 
-    direction: Literal["auto", "forward", "backward"] = "auto"
+    direction: Direction = "auto"
     """For `output.targets`: `forward` searches from the sources, and `metrics.parquet` has a row for each source.
     `backward` searches from the targets, along reversed edges, and `metrics.parquet` has a row for each different
     target. The files of distances are the same. It needs integer weights of zero or more. `auto` goes backward if that
@@ -95,16 +95,16 @@ class Workflow(Section):
     sources: Sources | None = None
     """The vertices to start from. Every run needs them, but one with `output.distances: pairs`, whose file has them."""
 
-    solve: Solve = Solve()
+    solve: Solve = Solve.model_construct()
     """Solver, batches and what to compute."""
 
-    cluster: Cluster = Cluster()
+    cluster: Cluster = Cluster.model_construct()
     """The machines that solve."""
 
     output: Output
     """The results."""
 
-    storage: Storage = Storage()
+    storage: Storage = Storage.model_construct()
     """How files are written."""
 
     verify: Literal["off", "sample", "certificate"] = "sample"

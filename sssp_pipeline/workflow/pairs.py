@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from sssp_pipeline.workflow.section import ColumnKey, Contradiction, OwnKeys, Plain, Section, Text
+from sssp_pipeline.workflow.section import ColumnKey, Contradiction, Direction, OwnKeys, Plain, Section, Text
+from sssp_pipeline.workflow.vertices import Points
 
 #: The value of `output.distances` whose sources are in the file of pairs.
 PAIRS = "pairs"
@@ -30,14 +31,21 @@ class Pairs(Section):
     """Whether the first line of a text or CSV file names the columns. `null` looks at that line, unless `source` or
     `target` is a name: then it does."""
 
-    direction: Literal["auto", "forward", "backward"] = "auto"
+    source_points: Points | None = None
+    """Points that the sources are. The file of pairs and the results have their ids, so the points must have a column
+    of ids. `null` means that the sources are vertices of the graph."""
+
+    target_points: Points | None = None
+    """Points that the targets are, in the same way. Both keys may name the same file."""
+
+    direction: Direction = "auto"
     """`forward` searches from the sources. `backward` searches from the targets, along reversed edges: it needs integer
     weights of zero or more. `auto` goes backward if the targets are at most half as many as the sources, or fewer on a
     graph whose edges lead both ways. The distances are the same."""
 
     unknown: Literal["error", "skip"] = "error"
-    """What to do with pairs that have an id that is not in the graph. `error` stops and names the ids. `skip` leaves
-    the pairs out and counts them."""
+    """What to do with pairs that have an id that is not in the graph, or that no point has. `error` stops and names
+    the ids. `skip` leaves the pairs out and counts them."""
 
 
 class PairsKeys(OwnKeys):

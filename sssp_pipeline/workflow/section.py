@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 Auto = Literal["auto"]
+#: Where searches begin: at the sources, or backward at the targets.
+Direction = Literal["auto", "forward", "backward"]
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(gt=0)]
 #: A column of edges, positions or pairs: its name, which may be a number such as 0, or else its number from 1.
@@ -33,7 +35,8 @@ class Section(BaseModel):
     """The base of all sections: unknown keys are refused, and no value is converted to another type."""
 
     # Not `use_attribute_docstrings`: it would parse the source of each class in every process. `schema` does that.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    # A section is checked as a part of the workflow, so only the workflow's own checks are built.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class OwnKeys(Section):

@@ -175,7 +175,7 @@ def test_a_call_backward_keeps_its_hierarchy_in_the_store(tmp_path):
     found = both_ways(store, range(90), [3, 3, 89], solver="phast")
     assert found.numpy().dtype == np.float64
     both_ways(store, range(90), [3, 3, 89], cutoff=20.5)
-    assert shared.known_traits(sp.open_store(tmp_path / "graph").graph()).is_customized
+    assert shared.known_hierarchy(sp.open_store(tmp_path / "graph").graph()).is_customized
 
 
 def test_ties_are_those_of_searches_from_the_sources():

@@ -113,6 +113,9 @@ def test_every_pair_has_the_path_that_path_gives(tmp_path, monkeypatch, how):
     np.testing.assert_array_equal(np.column_stack([table["source"], table["target"]]), pairs)
     assert 0 < table["path"].null_count < 200
     assert max(map(len, expected)) > 20
+    Path("bad.csv").write_text(f"source,target\n{pairs[0][0]},{pairs[0][1]}\n{pairs[0][0]},9999\n")
+    with pytest.raises(sp.InputError, match=r"^`bad.csv`: target `9999` .* \(the first in line 3\)"):
+        found.paths("bad.csv")
 
 
 def test_a_file_of_pairs_becomes_one_file(run, tmp_path):
@@ -272,7 +275,7 @@ FIRST_TEN = ", ".join(f"`{name}`" for name in LONG[:10])
         ([("a", "b", "c")], r"`\('a', 'b', 'c'\)` is no pair"),
         (pa.table({"a": ["a"], "b": ["b"]}), "the table of pairs has the columns a, b"),
         ("none.csv", r"`none\.csv` does not exist"),
-        (Path("roads.csv"), "source `b` is not in the run `run`"),
+        (Path("roads.csv"), r"`roads\.csv`: source `b` is not in the run `run` \(the first in line 3\)"),
     ],
 )
 def test_wrong_pairs_in_python(run, pairs, message):
@@ -305,8 +308,16 @@ def test_wrong_pairs_in_python(run, pairs, message):
         ("", "", "`bad.csv` is empty"),
         ("source,target\na,d\na\n", "", "`bad.csv` line 3 has 1 column, wanted 2"),
         ("source,target\na,d\na,\n", "", "`bad.csv` line 3: a vertex id is empty"),
-        ("source,target\nx,d\n", "", "source `x` is not in the run `run`"),
-        ("source,target\na,x\n", "", "target `x` is not in the graph"),
+        (
+            "source,target\na,b\na,x\n\nx,d\nx,d\n",  # `x` stands as a target first
+            "",
+            "`bad.csv`: source `x` is not in the run `run` (the first in line 5)\n\nhint: its sources are ",
+        ),
+        (
+            "source,target\na,d\na,x\na,y\n",
+            "",
+            "`bad.csv`: 2 of 3 targets are not in the graph: `x`, `y` (the first in line 3)\n\nhint: the 6 ids",
+        ),
         (
             PAIRS,
             "--columns source,targte",
@@ -366,7 +377,7 @@ def test_pairs_in_parquet_and_arrow(run, tmp_path, write):
     assert invoke("paths", "run", str(pairs), f"{tmp_path}/p.parquet").exit_code == 0
     assert rows_of(pq.read_table(tmp_path / "p.parquet")) == PATHS
     done = invoke("paths", "run", str(pairs), f"{tmp_path}/q.parquet", "--columns", "Origin,weight")
-    assert "target `1` is not in the graph" in done.stderr
+    assert f"`{pairs}`: target `1` is not in the graph (the first in row 1)" in done.stderr
     with_null = pa.table({"source": ["a", None], "target": ["b", "c"]})
     pq.write_table(with_null, pairs)
     done = invoke("paths", "run", str(pairs), f"{tmp_path}/q.parquet")

@@ -123,7 +123,7 @@ def test_prepare_makes_a_hierarchy_at_once_if_it_is_told_to(matrix, made):
 def test_a_named_solver_keeps_its_hierarchy_with_the_graph_and_auto_finds_it(matrix, made):
     prepared = sp.prepare(matrix)
     sp.solve(prepared, SOURCES, solver="phast")
-    assert shared.known_traits(prepared._named.graph).is_loaded
+    assert shared.known_hierarchy(prepared._named.graph).is_loaded
     sp.solve(prepared, SOURCES, solver="phast")
     assert made == ["ordered", "customize"]
 

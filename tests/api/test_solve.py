@@ -315,6 +315,9 @@ def test_ctrl_c_stops_a_call(monkeypatch):
     class Endless:
         name, device = "delta-stepping", "cpu"
 
+        def yields_reached(self, *_):
+            return False
+
         def solve_parts(self, graph, sources, options, ends):
             began.append(sources)
             if len(began) == 1:
@@ -336,3 +339,37 @@ def test_ctrl_c_stops_a_call(monkeypatch):
         released.set()
         interrupts.handled()  # a command line of an earlier test remembers it for the next run
     assert len(began) <= calls.usable_cores()
+
+
+def test_ctrl_c_ends_a_part_that_makes_no_rows(monkeypatch, wait_until):
+    solver, yielded, closed, is_released = SOLVERS["delta-stepping"], [], [], threading.Event()
+
+    class Interrupting:
+        name, device, yields_reached = solver.name, solver.device, solver.yields_reached
+
+        def solve_parts(self, graph, sources, options, ends):
+            assert len(ends) > 10
+            try:
+                for part in solver.solve_parts(graph, sources, options, ends):
+                    if sources[0] == 0:
+                        yielded.append(part)
+                        os.kill(os.getpid(), signal.SIGINT)
+                        is_released.wait(30)
+                    yield part
+            finally:
+                closed.append(sources[0])
+
+    made = grid(40, 40)
+    matrix = ss.csr_array((made.weights, (made.src, made.dst)))
+    monkeypatch.setattr(calls, "choose_solver", lambda *_: (Interrupting(), "", ()))
+    monkeypatch.setattr(calls, "_PART_S", 0)  # each source ends a part of a call
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            sp.solve(matrix, range(1000), cutoff=3)
+        assert 0 not in closed
+        is_released.set()
+        wait_until(lambda: 0 in closed)
+        assert len(yielded) == 1
+    finally:
+        is_released.set()
+        interrupts.handled()

@@ -15,7 +15,7 @@ import distributed.system
 import psutil
 import pytest
 
-from sssp_pipeline.base import cgroup
+from sssp_pipeline.base import cgroup, host_memory
 from sssp_pipeline.base.host_memory import free_memory_bytes, memory_bytes
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.memory import Memory
@@ -49,6 +49,9 @@ def groups(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda _: list(range(64)))
     memory = psutil.virtual_memory()._replace(total=64 * 1024 * MB, available=60 * 1024 * MB)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text(f"MemTotal:       {64 * 2**20} kB\nMemFree:  1 kB\nMemAvailable:   {60 * 2**20} kB\n")
+    monkeypatch.setattr(host_memory, "MEMINFO", meminfo)
     return make
 
 
@@ -133,8 +136,11 @@ def test_in_a_job_the_groups_above_count_too(groups, job):
     assert (hardware()["memory_bytes"], hardware()["cores"]) == (4 * MB, 2)
 
 
-def test_without_groups_it_is_the_machine(groups):
+def test_without_groups_it_is_the_machine(groups, monkeypatch):
     assert (memory_bytes(), free_memory_bytes(), usable_cores()) == (64 * 1024 * MB, 60 * 1024 * MB, 64)
+    with monkeypatch.context() as other_system:
+        other_system.setattr(host_memory, "MEMINFO", Path("missing"))
+        assert (memory_bytes(), free_memory_bytes()) == (64 * 1024 * MB, 60 * 1024 * MB)
     groups("0::/", {"memory.max": str(100 * MB), "memory.current": str(40 * MB)})
     assert Memory.of("auto", 2).n_bytes == 30 * MB, "ingest takes half of what the group leaves"
     assert Memory.of("16 MB", 2).n_bytes == 16 * 10**6

@@ -15,12 +15,13 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from sssp_pipeline import __version__
+from sssp_pipeline import __version__, cli
 from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.cli import BENCH_COMMANDS, COMMANDS, app
-from sssp_pipeline.commands.console import console, duration
+from sssp_pipeline.commands.console import TextConsole, console, duration
 from sssp_pipeline.commands.tables import columns, table
 from sssp_pipeline.pipeline.planning import machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -259,11 +260,10 @@ class Recorder(list):
         return False
 
 
-def test_progress_tells_rate_and_time_left(monkeypatch):
-    clock = iter([0.0, 0.0, 0.0, 12.0, 30.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+def test_progress_tells_rate_and_time_left():
+    times = iter([0.0, 0.0, 0.0, 12.0, 30.0])
     stream = Recorder()
-    shown = console("text", stream)
+    shown = TextConsole(stream, clock=lambda: next(times))
     shown.stage("solve")
     shown.advance(100, 1000, "batches")  # an earlier run's work says nothing about the rate
     shown.advance(160, 1000, "batches")
@@ -371,6 +371,22 @@ def test_an_option_of_one_value_that_is_given_twice_is_refused(words):
 def test_a_misspelled_command_is_answered_with_the_nearest_one():
     result = invoke("veryfy", "run")
     assert (result.exit_code, "Did you mean 'verify'?" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [*([command.__name__, "--help"] for command, _ in COMMANDS), [], ["-V"], ["rum"], ["bench", "run"]],
+    ids=" ".join,
+)
+def test_a_process_prepares_the_command_that_was_typed(monkeypatch, words):
+    every = typer.main.get_command(app).commands
+    for name in ("registered_commands", "registered_groups"):
+        monkeypatch.setattr(app, name, getattr(app, name))
+    cli._keep_only(words)
+    kept = typer.main.get_command(app).commands
+    assert kept.keys() == ({words[0]} if words[1:] == ["--help"] else every.keys())
+    help_of = {name: kept[name].get_help(typer.Context(kept[name])) for name in kept}
+    assert help_of == {name: every[name].get_help(typer.Context(every[name])) for name in kept}
 
 
 def test_quiet_leaves_the_answer_out_and_json_keeps_it(at):

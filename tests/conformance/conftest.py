@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from types import SimpleNamespace
@@ -17,8 +18,9 @@ import sssp_pipeline as sp
 from sssp_pipeline.base.csr import NO_VERTEX, WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.host.reached_values import reached_values
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
-from sssp_pipeline.pipeline.planning.direction import Direction
+from sssp_pipeline.workflow.section import Direction
 
 
 def pytest_generate_tests(metafunc):
@@ -155,7 +157,30 @@ def assert_solves(solver, graph, sources, options):
         assert metrics.edges_relaxed >= (0 if solver.counts_arcs else edges)
         assert metrics.solve_s > 0
         assert math.isclose(metrics.teps * metrics.solve_s, edges)
+    assert_reached(solver, graph, solution, options)
     return solution
+
+
+def assert_reached(solver, graph, full, options):
+    """A solver that makes no rows finds the same: what the rows of the solution `full` reach, and its metrics."""
+    options = replace(options, predecessors=False, reached_only=True)
+    if not solver.yields_reached(graph.traits, options):
+        return
+    sources = np.array([m.source for m in full.metrics], int)
+    ends = sorted({1, len(sources)}) if len(sources) else [0]
+    first = 0
+    for end, part in zip(ends, solver.solve_parts(graph, sources, options, ends), strict=True):
+        assert part.distances.shape == (end - first, 0)
+        expected = reached_values(full.distances[first:end])
+        for name in ("counts", "vertices", "distances"):
+            found, true = getattr(part.reached, name), getattr(expected, name)
+            assert (found.dtype, found.tobytes()) == (true.dtype, true.tobytes()), name
+        for one, other in zip(part.metrics, full.metrics[first:end], strict=True):
+            assert math.isclose(one.teps * one.solve_s, other.teps * other.solve_s)
+            assert one.solve_s > 0
+            times = {"solve_s": 0, "teps": 0}
+            assert replace(one, **times) == replace(other, **times)
+        first = end
 
 
 def assert_columns(solver, graph, full, options, targets):

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 
 import pytest
-from fsspec.implementations.local import LocalFileSystem
 
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.storage import files, lease, mounts
 from sssp_pipeline.storage.lease import exclusive, is_held
+from sssp_pipeline.storage.local_files import LocalFiles
 
 URL = "s3://bucket/run"
 
@@ -173,14 +173,14 @@ def test_the_end_of_a_holder_whose_folder_was_removed_leaves_the_folder_of_the_n
 
 def test_a_check_for_writing_leaves_the_folder_that_another_process_holds_by_then(tmp_path, monkeypatch):
     url = str(tmp_path / "run")
-    remove_probe = LocalFileSystem.rm_file
+    remove_probe = LocalFiles.rm_file
     with ExitStack() as second:
 
         def another_process_takes_the_folder(fs, path):
             remove_probe(fs, path)
             second.enter_context(exclusive(url))
 
-        monkeypatch.setattr(LocalFileSystem, "rm_file", another_process_takes_the_folder)
+        monkeypatch.setattr(LocalFiles, "rm_file", another_process_takes_the_folder)
         files.check_writable(url)
         assert_is_held(url)
     assert files_below(tmp_path) == []

@@ -12,6 +12,7 @@ import numpy as np
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
+from sssp_pipeline.kernels.contract.reached import Reached
 from sssp_pipeline.kernels.contract.row_facts import RowFacts
 
 #: Seconds that a search may take by default. Only a search that never ends takes longer.
@@ -58,6 +59,9 @@ class SolveOptions:
     #: Whether a GPU finds facts about rows of distances (`Solution.facts`), so that a writer need not read the rows. If
     #: no predecessors are wanted, the GPU also packs the rows, as `RowFacts` says.
     row_facts: bool = False
+    #: Whether `Solution.reached` may take the place of the rows. A solver that makes it costs what is reached, and
+    #: others return rows. `reached_of` gives the same of both.
+    reached_only: bool = False
     #: Contiguous array (S, columns) on the current device, of the type of what is kept. What is kept of the rows of a
     #: call stays there, and is `Solution.distances`. None: it is copied to host memory.
     into: Any = None
@@ -198,6 +202,14 @@ def metrics_column(metrics: Sequence[SourceMetrics], name: str) -> np.ndarray | 
     )
 
 
+def joined_metrics(parts: Sequence[Sequence[SourceMetrics]]) -> Sequence[SourceMetrics]:
+    """Return the metrics of all `parts` in one, by column if those of each part are."""
+    by_column = [part for part in parts if isinstance(part, MetricsColumns)]
+    if by_column and len(by_column) == len(parts):
+        return MetricsColumns.joined(by_column)
+    return [metrics for part in parts for metrics in part]
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Distances from some sources."""
@@ -213,6 +225,8 @@ class Solution:
     facts: RowFacts | None = None
     #: What `SolveOptions.kept` keeps of each vertex over these sources, (W, V) uint64 (`over_sources.py`); or None.
     over_sources: np.ndarray | None = None
+    #: What the sources reach, if it takes the place of the rows: then `distances` has no columns. Else None.
+    reached: Reached | None = None
 
     def parts(self, ends: Sequence[int]) -> Parts:
         """Yield the solution of the sources up to each of `ends`, from the end before, as views.

@@ -81,6 +81,27 @@ def empty_buckets(n_blocks: int, dtype: np.dtype) -> Buckets:
     )
 
 
+def twice_the_blocks(buckets: Buckets) -> Buckets:
+    """Return the buckets with twice as many blocks. Entries keep their places; the new blocks come first when free.
+
+    Not compiled: a kernel that allocates takes a second to compile, and longer to load than the search itself.
+    """
+    n_blocks = len(buckets.below)
+    below = np.append(buckets.below, np.arange(n_blocks + 1, 2 * n_blocks + 1, dtype=np.uint64))
+    below[-1] = buckets.free[FIRST_FREE]
+    buckets.free[FIRST_FREE] = n_blocks
+    buckets.free[N_FREE] += np.uint64(n_blocks)
+    vertices, distances = _twice_as_long(buckets.vertices), _twice_as_long(buckets.distances)
+    return Buckets(buckets.tails, vertices, distances, below, buckets.free, buckets.least_on)
+
+
+def _twice_as_long(array: np.ndarray) -> np.ndarray:
+    """Return a copy of `array` of twice its length; the new half is uninitialised."""
+    longer = np.empty(2 * len(array), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
 @njit(nogil=True, inline="always")
 def bucket_of(distance: Any, buckets_per_unit: float) -> Any:
     """Return the number of the bucket of `distance`; monotone."""
@@ -161,26 +182,3 @@ def deal_out(
         if place & (BLOCK - ONE) == ZERO:
             place = next_block(place, below, free)
         tails[into] = place
-
-
-@njit(nogil=True)
-def twice_the_blocks(buckets: Buckets) -> Buckets:
-    """Return the buckets with twice as many blocks. Entries keep their places; the new blocks come first when free."""
-    n_blocks = np.uint64(len(buckets.below))
-    longer = _twice_as_long(buckets.below)
-    for block in range(n_blocks, np.uint64(len(longer))):
-        longer[block] = block + ONE
-    longer[np.uint64(len(longer)) - ONE] = buckets.free[FIRST_FREE]
-    buckets.free[FIRST_FREE] = n_blocks
-    buckets.free[N_FREE] += n_blocks
-    vertices, distances = _twice_as_long(buckets.vertices), _twice_as_long(buckets.distances)
-    return Buckets(buckets.tails, vertices, distances, longer, buckets.free, buckets.least_on)
-
-
-@njit(nogil=True)
-def _twice_as_long(array: np.ndarray) -> np.ndarray:
-    """Return a copy of `array` of twice its length; the new half is uninitialised."""
-    longer = np.empty(2 * len(array), array.dtype)
-    for i in range(len(array)):  # assigning to a slice takes seconds to compile
-        longer[i] = array[i]
-    return longer

@@ -85,6 +85,7 @@ class DeltaStepping(CpuSolver):
 
     name = "delta-stepping"
     summary = "Delta-stepping with a window of buckets; one source a thread; the fast one without a GPU"
+    lists_vertices = True
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         return Forecast(core_s(25.0, 3.0, traits))
@@ -129,7 +130,9 @@ class _BucketSearch(Search):
         # I3: the first slot is empty, and its first place free.
         self._buckets.vertices[0], self._buckets.distances[0], self._buckets.tails[0] = source, 0, 1
         cursor, per_unit = np.zeros(1, CURSOR), self._buckets_per_unit
-        while not _search(self._graph, distances, per_unit, self._frontier, self._buckets, cursor):
+        while not _search(
+            self._graph, distances, per_unit, self._frontier, self._buckets, cursor, self.listed
+        ):
             self._buckets = twice_the_blocks(self._buckets)
         return int(cursor["processed"][0]), int(cursor["edges_relaxed"][0])
 
@@ -142,6 +145,7 @@ def _search(
     frontier: Frontier,
     buckets: Buckets,
     cursor: np.ndarray,
+    listed: np.ndarray,
 ) -> bool:
     """Continue from `cursor`; return True if the search is complete, False if it needs more blocks (I4)."""
     row_offsets, col_indices, weights = graph
@@ -151,6 +155,7 @@ def _search(
     window, slot = at.window, at.slot
     position, size = at.position, at.frontier_size
     processed, edges_relaxed = at.processed, at.edges_relaxed
+    n_listed = np.uint64(len(listed))
     complete = False
 
     while True:
@@ -168,6 +173,8 @@ def _search(
             prefetch(weights, ahead)
             if distances[u] != d:
                 continue
+            if processed < n_listed:
+                listed[processed] = u
             processed += ONE
             edges_relaxed += end - first
             for e in range(first, end):

@@ -47,6 +47,7 @@ class Dijkstra(CpuSolver):
     name = "dijkstra"
     summary = "Dijkstra's algorithm on a 4-ary heap; one source a thread; the oracle of verify"
     no_delta = "it has no buckets and takes no delta"
+    lists_vertices = True
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         return Forecast(core_s(90.0, 8.0, traits))
@@ -64,7 +65,7 @@ class _HeapSearch(Search):
 
     def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
         processed, edges_relaxed = _search(
-            self._graph, distances, np.uint32(source), self._heap, self._keys, self._places
+            self._graph, distances, np.uint32(source), self._heap, self._keys, self._places, self.listed
         )
         return processed, edges_relaxed
 
@@ -77,9 +78,11 @@ def _search(
     heap: np.ndarray,
     keys: np.ndarray,
     places: np.ndarray,
+    listed: np.ndarray,
 ) -> Any:
     row_offsets, col_indices, weights = graph
     processed = edges_relaxed = ZERO
+    n_listed = np.uint64(len(listed))
     distances[source] = 0
     heap[0], keys[0], places[source] = source, ZERO, ZERO
     size = ONE
@@ -90,6 +93,8 @@ def _search(
         if size > ZERO:
             _sift_down(heap, keys, places, size, heap[size], keys[size])
         first, end = row_offsets[u], row_offsets[np.uint64(u) + ONE]
+        if processed < n_listed:
+            listed[processed] = u
         processed += ONE
         edges_relaxed += end - first
         for e in range(first, end):

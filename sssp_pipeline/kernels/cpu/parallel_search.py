@@ -56,6 +56,7 @@ from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.cpu.buckets import (
     BLOCK,
     BLOCK_BITS,
+    FIRST_FREE,
     N_FREE,
     NO_BUCKET,
     SLOTS,
@@ -69,7 +70,6 @@ from sssp_pipeline.kernels.cpu.buckets import (
     next_block,
     slot_of,
     take,
-    twice_the_blocks,
 )
 from sssp_pipeline.kernels.cpu.delta_stepping import AHEAD
 from sssp_pipeline.kernels.host.kernel_threads import (
@@ -185,7 +185,7 @@ def _search(
             edges_relaxed += n_relaxed
             if position >= end:
                 break
-            buckets = twice_the_blocks(buckets)
+            buckets = _twice_the_blocks(buckets)
         if not is_last:
             continue
 
@@ -227,7 +227,7 @@ def _search(
             n_threads = ONE
             size = shared[SIZE]
             while free[N_FREE] < (size >> BLOCK_BITS) + SLOTS:  # I4
-                buckets = twice_the_blocks(buckets)
+                buckets = _twice_the_blocks(buckets)
             deal_out(ZERO, size, buckets_per_unit, frontier, window, buckets)
             n_shared = ZERO
             continue
@@ -240,7 +240,7 @@ def _search(
             least_on[level - WINDOW] = NO_BUCKET
             while tails[level] != level << BLOCK_BITS:
                 if free[N_FREE] < (OWN >> BLOCK_BITS) + SLOTS:  # I4
-                    buckets = twice_the_blocks(buckets)
+                    buckets = _twice_the_blocks(buckets)
                 size = take(level, distances, row_offsets, frontier, own, OWN, buckets)
                 deal_out(own, own + size, buckets_per_unit, frontier, window, buckets)
 
@@ -356,3 +356,25 @@ def _pour(
         place = atomic_add(shared, SIZE, size)
         for i in range(size):
             vertices[place + i], entered[place + i] = vertices[own + i], entered[own + i]
+
+
+@njit(nogil=True)
+def _twice_the_blocks(buckets: Buckets) -> Buckets:
+    """Do what `buckets.twice_the_blocks` does."""
+    n_blocks = np.uint64(len(buckets.below))
+    longer = _twice_as_long(buckets.below)
+    for block in range(n_blocks, np.uint64(len(longer))):
+        longer[block] = block + ONE
+    longer[np.uint64(len(longer)) - ONE] = buckets.free[FIRST_FREE]
+    buckets.free[FIRST_FREE] = n_blocks
+    buckets.free[N_FREE] += n_blocks
+    vertices, distances = _twice_as_long(buckets.vertices), _twice_as_long(buckets.distances)
+    return Buckets(buckets.tails, vertices, distances, longer, buckets.free, buckets.least_on)
+
+
+@njit(nogil=True)
+def _twice_as_long(array: np.ndarray) -> np.ndarray:
+    longer = np.empty(2 * len(array), array.dtype)
+    for i in range(len(array)):  # assigning to a slice takes seconds to compile
+        longer[i] = array[i]
+    return longer

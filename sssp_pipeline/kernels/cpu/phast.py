@@ -33,12 +33,14 @@ from functools import cache, cached_property, partial
 
 import numpy as np
 
+from sssp_pipeline.base.compile_children import wait_for
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.compile_ahead import SWEEPS
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy, why_not_solved
@@ -110,7 +112,9 @@ def prepared(graph: CsrGraph) -> Prepared:
     """Return `graph` prepared for sweeps; the first call makes it. It raises the errors of `shared_hierarchy`."""
     with _lock:
         if graph not in _kept:
-            _kept[graph] = Prepared.of(graph, shared_hierarchy(graph))
+            hierarchy = shared_hierarchy(graph)
+            wait_for(SWEEPS, hierarchy.up.weights.dtype)
+            _kept[graph] = Prepared.of(graph, hierarchy)
         return _kept[graph]
 
 

@@ -1,83 +1,103 @@
-"""Compiles what follows the completion, in a process of its own, while this one makes the completion.
+"""The kernels of a hierarchy in groups, so that children compile them ahead (`base/compile_children.py`).
 
-numba compiles one kernel at a time in a process, and half of the kernels of a hierarchy belong to customization and
-sweeps. A child compiles these for a graph of one edge, and leaves the machine code in numba's cache. The completion of
-this graph is written below, so the child needs no kernel that makes one.
-
-    python -P -m sssp_pipeline.kernels.hierarchy.compile_ahead DTYPE
-
-If the child fails, nothing is lost: this process compiles what the cache lacks.
+Each group is compiled for a tiny graph. What the groups before it would make of this graph is written below, so a group
+needs no kernel of another one.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
+from sssp_pipeline.base.compile_children import KernelGroup, start, stop, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
-from sssp_pipeline.base.lazy import leave_out_optional_packages
-from sssp_pipeline.base.numba_cache import cached_signatures
-from sssp_pipeline.kernels.hierarchy import sweep
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
-from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, cuts, sweep
+from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
+from sssp_pipeline.kernels.hierarchy.simplicial import without_simplicial
+from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.search_graph import as_searched
 
 
-@contextmanager
-def compiling_ahead(graph: CsrGraph) -> Iterator[Callable[[], None]]:
-    """Have a child compile for the weights of `graph` during the block, which waits for it at its end.
-
-    No child is started if the cache has the last of these kernels, or if this process has one core. The block gets a
-    function that stops the child: what it compiles is not needed after all.
-    """
-    if usable_cores() < 2 or is_compiled(graph):
-        yield lambda: None
-        return
-    module, dtype = "sssp_pipeline.kernels.hierarchy.compile_ahead", graph.weight_dtype.name
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", module, dtype],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for this process, which ends the child
-    ) as child:
-        try:
-            yield child.kill
-        except BaseException:
-            child.kill()
-            raise
+def compile_order(dtype: np.dtype) -> None:
+    """Compile what makes an order."""
+    core = core_of(*neighbours_of(four_vertices(dtype)))
+    core_width(core)
+    thinned(core.offsets, core.neighbours)
+    without_simplicial(core.offsets, core.neighbours)
+    cuts.divided(core, np.arange(len(core.vertices)) != 0)
 
 
-def is_compiled(graph: CsrGraph) -> bool:
-    """Return whether numba's cache has the kernel that copies distances of the type that `graph` is searched in."""
-    searched = as_searched(graph, graph.weights).dtype.name
-    return any(signature[0].dtype.name == searched for signature in cached_signatures(sweep._copy))
+def compile_completion(dtype: np.dtype) -> None:
+    """Compile what makes a completion in an order."""
+    graph = four_vertices(dtype)
+    offsets, order = graph.row_offsets.view(np.uint64), np.arange(4, dtype=np.uint32)
+    arc_completion.complete(offsets, graph.col_indices, order)
 
 
-def compile_for(dtype: np.dtype) -> None:
-    """Compile the kernels of customization and of sweeps for weights of type `dtype`."""
-    one_edge = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.ones(1, dtype))
-    completion = Completion(
-        ranks=np.array([0, 1], np.uint32),
-        parents=np.array([1, NO_VERTEX], np.uint32),
-        arc_offsets=np.array([0, 1, 1], np.uint64),
-        arc_heads=np.array([1], np.uint32),
-        n_triangles=0,
+def compile_weights(dtype: np.dtype) -> None:
+    """Compile what finds the weights of the arcs."""
+    customization.customize(
+        one_arc(), CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.ones(1, dtype))
     )
-    hierarchy = customize(completion, one_edge)
-    swept = sweep.Sweep(hierarchy, Region.whole(hierarchy, np.array([1, 0], np.uint32)))
+
+
+def compile_sweeps(dtype: np.dtype) -> None:
+    """Compile the climbs, sweeps and copies of `phast`."""
+    completion = one_arc()
+    up = arcs.Arcs(completion.arc_offsets, completion.arc_heads, np.ones(1, dtype))
+    hierarchy = customization.Hierarchy(completion, up, up)
+    every = np.arange(2, dtype=np.uint32)
+    swept = sweep.Sweep(hierarchy, Region(every, every, every, up, every))
     swept.reserve(1)
     unreached = swept.dtype.type(np.iinfo(swept.dtype).max)
     swept.run(np.array([0], np.uint32), unreached)
     swept.copy(unreached, unreached, 0, np.empty((1, 2), swept.dtype))
 
 
-if __name__ == "__main__":
-    leave_out_optional_packages()
-    compile_for(np.dtype(sys.argv[1]))
+def four_vertices(dtype: np.dtype) -> CsrGraph:
+    """Return a graph whose vertices have three neighbours each, so that an order leaves them to METIS."""
+    every = np.arange(4, dtype=np.uint32)
+    heads = np.concatenate([every[every != v] for v in every])
+    return CsrGraph(np.arange(0, 13, 3), heads, np.ones(12, dtype))
+
+
+def one_arc() -> arc_completion.Completion:
+    """Return the completion of a graph of one edge."""
+    return arc_completion.Completion(
+        ranks=np.array([0, 1], np.uint32),
+        parents=np.array([1, NO_VERTEX], np.uint32),
+        arc_offsets=np.array([0, 1, 1], np.uint64),
+        arc_heads=np.array([1], np.uint32),
+        n_triangles=0,
+    )
+
+
+ORDER = KernelGroup(compile_order, cuts._cut_edges)
+COMPLETION = KernelGroup(compile_completion, arc_completion._list_arcs_of_tops)
+WEIGHTS = KernelGroup(compile_weights, arcs._copy_marked, lambda types: types[2].types[2].dtype.name)
+SWEEPS = KernelGroup(compile_sweeps, sweep._copy, lambda types: types[0].dtype.name)
+
+
+def searched_type(graph: CsrGraph) -> np.dtype:
+    """Return the type of the weights of the arcs of `graph`."""
+    return as_searched(graph, graph.weights).dtype
+
+
+@contextmanager
+def compiling_ahead(graph: CsrGraph) -> Iterator[None]:
+    """Have children compile `WEIGHTS` and `SWEEPS` for `graph` during the block, which waits for the weights.
+
+    If the block fails, they end. With one core no child is started.
+    """
+    dtype = searched_type(graph)
+    start([WEIGHTS, SWEEPS], dtype, usable_cores() - 1)
+    try:
+        yield
+        wait_for(WEIGHTS, dtype)
+    except BaseException:
+        stop()
+        raise

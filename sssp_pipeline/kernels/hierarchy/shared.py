@@ -99,8 +99,10 @@ def check_weights_can_be_made(traits: GraphTraits) -> None:
         raise InputError(f"no hierarchy of this graph can be made: {reason}", hint=REFUSED_HINT)
 
 
-def known_traits(graph: CsrGraph) -> HierarchyTraits | None:
+def known_hierarchy(graph: CsrGraph) -> HierarchyTraits | None:
     """Return what this process and the store of `graph` know of its hierarchy. The store is read once."""
+    if graph.weight_dtype.kind == "f":
+        return None  # floats have no hierarchy, and the edges of such a graph may be on a device
     with _lock:
         if graph not in _traits:
             _traits[graph] = _offers.get(graph, _NO_OFFER).traits()
@@ -120,12 +122,12 @@ def known_traits(graph: CsrGraph) -> HierarchyTraits | None:
 
 
 def traits_of(graph: CsrGraph) -> GraphTraits:
-    """Return the traits of `graph`, with its hierarchy as `known_traits` returns it."""
-    return replace(graph.traits, hierarchy=known_traits(graph))
+    """Return the traits of `graph`, with its hierarchy as `known_hierarchy` returns it."""
+    return replace(graph.traits, hierarchy=known_hierarchy(graph))
 
 
 def note_traits(graph: CsrGraph, known: HierarchyTraits | None) -> None:
-    """Have `known_traits` return what became known of the hierarchy of `graph`."""
+    """Have `known_hierarchy` return what became known of the hierarchy of `graph`."""
     with _lock:
         _traits[graph] = known
 
@@ -157,16 +159,16 @@ def share_reversed(graph: CsrGraph, backwards: CsrGraph) -> None:
 
     An arc that leads up in one of them leads down in the other.
     """
-    whole, known = weakref.ref(graph), known_traits(graph)  # an offer must not keep the graph
+    whole, known = weakref.ref(graph), known_hierarchy(graph)  # an offer must not keep the graph
 
     def completion() -> Completion | None:
         found = whole()
-        has_one = found is not None and (known_traits(found) or _NOTHING_KNOWN).is_completed
+        has_one = found is not None and (known_hierarchy(found) or _NOTHING_KNOWN).is_completed
         return shared_completion(found) if found is not None and has_one else None
 
     def hierarchy() -> Hierarchy | None:
         found = whole()
-        if found is None or not (known_traits(found) or _NOTHING_KNOWN).is_customized:
+        if found is None or not (known_hierarchy(found) or _NOTHING_KNOWN).is_customized:
             return None
         made = shared_hierarchy(found)
         return made if made.down is made.up else Hierarchy(made.completion, made.down, made.up)

@@ -4,9 +4,10 @@ A CRC is the remainder of a polynomial over {0, 1}. So the remainder of two part
 of the first, multiplied by x to the number of bits of the second, plus the remainder of the second. The highest bit of
 a word is the coefficient of x^0, as in zlib.
 
-The functions keep Python's lock: they take a microsecond, and a thread that gives the lock back may wait longer for it.
-
 The remainder of a part starts at 0. A checksum starts with all bits set, and all bits of it are turned at the end.
+
+A run on a GPU calls these functions, and few of them often. So they are plain, and only `appended_of_any` is compiled:
+to load numba takes longer than to solve on a small graph.
 
 References
 ----------
@@ -15,49 +16,49 @@ ISO 3309; Peterson and Brown, Cyclic Codes for Error Detection, 1961.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
 
-_POLYNOMIAL = np.uint32(0xEDB88320)
-_ONE = np.uint32(1 << 31)
-_ALL = np.uint32(0xFFFFFFFF)
+_POLYNOMIAL = 0xEDB88320
+_ONE = 1 << 31
+_ALL = 2**32 - 1
 #: x to this power has the remainder 1.
 _ORDER = 2**32 - 1
 
 
-@njit()
-def times(a: np.uint32, b: np.uint32) -> np.uint32:
+def times(a: int, b: int) -> int:
     """Return the product of two remainders."""
-    product = np.uint32(0)
+    product = 0
     for _ in range(32):
         if a & _ONE:
             product ^= b
-        a = np.uint32(a << np.uint32(1))
-        b = np.uint32((b >> np.uint32(1)) ^ (_POLYNOMIAL if b & np.uint32(1) else np.uint32(0)))
+        a = a << 1 & _ALL
+        b = b >> 1 ^ (_POLYNOMIAL if b & 1 else 0)
     return product
 
 
 #: The remainders of x to the powers 1, 2, 4, 8, …
-_SQUARES = np.empty(64, np.uint32)
-_SQUARES[0] = _ONE >> np.uint32(1)
-for _k in range(63):
-    _SQUARES[_k + 1] = times.py_func(_SQUARES[_k], _SQUARES[_k])
+_SQUARES = [_ONE >> 1]
+for _ in range(63):
+    _SQUARES.append(times(_SQUARES[-1], _SQUARES[-1]))
 
 
-@njit()
-def power_of_x(n_bits: int) -> np.uint32:
+def power_of_x(n_bits: int) -> int:
     """Return the remainder of x to the power `n_bits`, which is 0 or more."""
     power = _ONE
-    for k in range(64):
+    for k in range(n_bits.bit_length()):
         if n_bits >> k & 1:
             power = times(power, _SQUARES[k])
     return power
 
 
-@njit()
 def appended(checksum: int, remainders: np.ndarray, n_bits: np.ndarray) -> int:
     """Return the checksum of some bytes, whose own is `checksum`, followed by parts. These need not be whole bytes.
+
+    It is fast for lengths that earlier calls had.
 
     Parameters
     ----------
@@ -66,20 +67,41 @@ def appended(checksum: int, remainders: np.ndarray, n_bits: np.ndarray) -> int:
     n_bits
         (k,) int64, their lengths.
     """
-    state = np.uint32(checksum) ^ _ALL
-    known, power = np.int64(0), _ONE  # parts often have equal lengths
-    for i in range(len(remainders)):
-        if n_bits[i] != known:
-            known, power = n_bits[i], power_of_x(n_bits[i])
-        state = times(state, power) ^ remainders[i]
-    return int(state ^ _ALL)
+    state = checksum ^ _ALL
+    for remainder, length in zip(remainders.tolist(), n_bits.tolist(), strict=True):
+        first, second, third, fourth = _advancing_by(length)
+        state = first[state & 255] ^ second[state >> 8 & 255] ^ third[state >> 16 & 255] ^ fourth[state >> 24]
+        state ^= remainder
+    return state ^ _ALL
+
+
+@lru_cache(2**6)
+def _advancing_by(n_bits: int) -> list[list[int]]:
+    tables: list[list[int]] = advancing(power_of_x(n_bits)).tolist()
+    return tables
+
+
+_times = njit()(times)
+_SQUARES_OF_X = np.array(_SQUARES, np.uint32)
 
 
 @njit()
-def of_ones(n_bits: int) -> np.uint32:
+def appended_of_any(checksum: int, remainders: np.ndarray, n_bits: np.ndarray) -> int:
+    """Do what `appended` does, fast for parts of any lengths."""
+    state = checksum ^ _ALL
+    for i in range(len(remainders)):
+        for k in range(64):
+            if n_bits[i] >> k & 1:
+                state = _times(state, np.int64(_SQUARES_OF_X[k]))
+        state ^= np.int64(remainders[i])
+    return state ^ _ALL
+
+
+@lru_cache(2**6)
+def of_ones(n_bits: int) -> int:
     """Return the remainder of `n_bits` bits that are all set."""
-    ones, power = np.uint32(0), _ONE
-    length, left = _ONE >> np.uint32(1), n_bits  # x to the number of bits of `doubled`
+    ones, power = 0, _ONE
+    length, left = _ONE >> 1, n_bits  # x to the number of bits of `doubled`
     doubled = _ONE
     while left > 0:
         if left & 1:
@@ -91,23 +113,17 @@ def of_ones(n_bits: int) -> np.uint32:
     return times(ones, _POLYNOMIAL)
 
 
-@njit()
-def power_without_zeros(n_bits: int) -> np.uint32:
+def power_without_zeros(n_bits: int) -> int:
     """Return what multiplies a remainder to leave out the last `n_bits` bits, which are 0."""
     return power_of_x(_ORDER - n_bits)
 
 
-@njit()
-def advancing(power: np.uint32) -> np.ndarray:
+def advancing(power: int) -> np.ndarray:
     """Return tables (4, 256) uint32 that multiply by `power`: the product is the sum of one entry for each byte."""
-    tables = np.empty((4, 256), np.uint32)
-    for place in range(4):
-        for byte in range(256):
-            tables[place, byte] = times(np.uint32(byte << (8 * place)), power)
-    return tables
+    places = np.arange(0, 32, 8, dtype=np.uint32)[:, None]
+    return _times_each(np.arange(256, dtype=np.uint32) << places, power)
 
 
-@njit()
 def correct_segments(
     remainders: np.ndarray, n_present: np.ndarray, n_columns: int, segment: int, width: int
 ) -> None:
@@ -118,9 +134,16 @@ def correct_segments(
     """
     for k in range(remainders.shape[1]):
         length = min(segment, n_columns - k * segment)
-        ones, power = of_ones(length), power_without_zeros(-length % width)
-        for i in range(len(remainders)):
-            if n_present[i, k] == length:
-                remainders[i, k] = ones
-            else:
-                remainders[i, k] = times(remainders[i, k], power)
+        is_complete = n_present[:, k] == length
+        if not is_complete.all():
+            remainders[:, k] = _times_each(remainders[:, k], power_without_zeros(-length % width))
+        remainders[is_complete, k] = of_ones(length)
+
+
+def _times_each(remainders: np.ndarray, factor: int) -> np.ndarray:
+    """Return the products of `remainders`, of any shape, with `factor`."""
+    products = np.zeros_like(remainders)
+    for bit in range(31, -1, -1):
+        products ^= (remainders >> np.uint32(bit) & np.uint32(1)) * np.uint32(factor)
+        factor = times(factor, _SQUARES[0])
+    return products

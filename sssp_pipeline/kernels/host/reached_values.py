@@ -1,4 +1,4 @@
-"""The values of reached vertices, taken out of whole rows."""
+"""What sources reach, taken out of whole rows."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import numpy as np
 
 from sssp_pipeline.base.csr import unreached_distance
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.reached import Reached
+from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
 
-def reached_values(distances: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how many vertices each row reaches, (S,) int64; these vertices, (n,) uint32, rising; and their distances.
+def reached_of(solution: Solution) -> Reached:
+    """Return what the sources of `solution` reach. It has the distances to all vertices, or `reached`."""
+    if solution.reached is not None:
+        return solution.reached
+    if solution.facts is None or solution.facts.n_present is None:
+        return reached_values(solution.distances)
+    is_reached, distances = solution.facts.selected(solution.distances)
+    return Reached(is_reached.sum(axis=1), np.nonzero(is_reached)[1].astype(np.uint32), distances)
 
-    Parameters
-    ----------
-    distances
-        (S, V), of any type of weights; not changed.
-    """
+
+def reached_values(distances: np.ndarray) -> Reached:
+    """Return what each row of `distances` (S, V) reaches. They may have any type of weights, and are not changed."""
     # Only equal bits are compared, so two kernels do for all types.
     word = np.dtype(f"u{distances.dtype.itemsize}")
     rows = np.ascontiguousarray(distances).view(word)
@@ -26,7 +32,7 @@ def reached_values(distances: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
     vertices = np.empty(counts.sum(), np.uint32)
     values = np.empty(len(vertices), word)
     _fill(rows, unreached, vertices, values)
-    return counts, vertices, values.view(distances.dtype)
+    return Reached(counts, vertices, values.view(distances.dtype))
 
 
 @njit(nogil=True)

@@ -128,7 +128,9 @@ def solve(
     predecessors = np.empty(distances.shape, np.uint32) if options.predecessors else None
     metrics = []
     made = reweighted(graph, sources)
-    inner = replace(options, cutoff=None, predecessors=False, kept=EveryVertex(), row_facts=False)
+    inner = replace(
+        options, cutoff=None, predecessors=False, kept=EveryVertex(), row_facts=False, reached_only=False
+    )
     row = np.empty(graph.n_vertices, dtype)
     at_once = max(1, _ROWS_BYTES // max(1, graph.n_vertices * made.graph.weight_dtype.itemsize))
     for first in range(0, len(sources), at_once):

@@ -20,6 +20,9 @@ class Search(ABC):
 
     #: Bucket width, or None without buckets.
     delta: float | None = None
+    #: (n,) uint32. If the solver says that it lists vertices, `run` writes the first n vertices here that it processes.
+    #: It processes every reached vertex, and some of them twice.
+    listed: np.ndarray = np.empty(0, np.uint32)
 
     @abstractmethod
     def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:

@@ -80,6 +80,10 @@ class Solver(ABC):
         """Return why this solver cannot run on this machine, or None."""
         return None
 
+    def yields_reached(self, graph: GraphTraits, options: SolveOptions) -> bool:
+        """Return whether `solve_parts` makes no rows and gives `Solution.reached`, each part when it is yielded."""
+        return False
+
     @abstractmethod
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""

@@ -46,7 +46,7 @@ UP, DOWN = (tuple(f"{way}_{name}" for name in ("offsets", "heads", "weights")) f
 class StoredArray(BaseModel):
     """An array, in parts of consecutive entries."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     dtype: Literal["uint32", "uint64"]
     parts: list[StoredPart]
 
@@ -62,7 +62,7 @@ Arrays = dict[str, StoredArray]
 class OfEdges(BaseModel):
     """What is known of the hierarchy of some edges, whatever their weights; None for what was never found out."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     #: Vertices and pairs of neighbours that are left when the vertices of degrees 0 to 2 are eliminated, and how many
     #: vertices separate the rest.
     core_vertices: int
@@ -98,7 +98,7 @@ class OfEdges(BaseModel):
 class OfGraph(BaseModel):
     """A graph: its edges, and the arrays of the customization for its weights, empty if there is none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     #: The key of `HierarchyRecord.edges`.
     edges: str
     arrays: Arrays = Field(default_factory=dict)
@@ -113,7 +113,7 @@ class OfGraph(BaseModel):
 class HierarchyRecord(BaseModel):
     """What a store holds of hierarchies."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     format: Literal["sssp-pipeline hierarchy"] = "sssp-pipeline hierarchy"
     version: Literal[1] = 1
     #: By the digest of the edges, `edges_id`.

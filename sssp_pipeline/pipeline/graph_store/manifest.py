@@ -57,7 +57,7 @@ def place_in_record(error: ValidationError) -> str:
 class StoredPart(BaseModel):
     """One Parquet file of the store."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     #: Path of the file below the store.
     path: str = Field(pattern=PART_PATTERN)
     #: The number of rows.
@@ -85,7 +85,7 @@ class WeightFacts(BaseModel):
     With a `scale`, the stored weights are the input's weights times that number.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     dtype: Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
     unit: str | None
     scale: int | None = Field(None, ge=1, le=10**9)
@@ -109,7 +109,7 @@ class Counts(BaseModel):
     `rows_skipped` counts the rows that were left out because they are not edges. `edges_read` does not include them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     edges_read: int
     self_loops_dropped: int
     reverses_added: int
@@ -120,7 +120,7 @@ class Counts(BaseModel):
 class Cleaning(BaseModel):
     """Which vertices were kept, and how many vertices and edges were left out with the others."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     kept: Literal["with-edges", "largest-component"]
     vertices_dropped: int
     edges_dropped: int
@@ -139,7 +139,7 @@ class Cleaning(BaseModel):
 class Manifest(BaseModel):
     """The facts about a stored graph with one of its weights, and its parts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     format: Literal["sssp-pipeline graph store"]
     version: Literal[1]
     n_vertices: int = Field(ge=0, le=2**32)
@@ -276,7 +276,7 @@ class StoreManifest(BaseModel):
     If the only weight has no name, the file of the store has its manifest. Otherwise the file has the fields below.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     format: Literal["sssp-pipeline graph store"] = "sssp-pipeline graph store"
     version: Literal[2] = 2
     #: By the name of the weight; None for an only weight without a name.

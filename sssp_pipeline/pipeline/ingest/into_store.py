@@ -5,7 +5,7 @@ The store changes only after the whole input has been read and checked (`new_gra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
@@ -34,6 +34,7 @@ def ingest(
     remove_old_versions: bool = False,
     workers: IngestWorkers | None = None,
     wider: Mapping[str | None, str] | None = None,
+    before_reading: Callable[[], None] | None = None,
 ) -> tuple[StoreManifest, bool]:
     """Return the manifest of the stored graph, and whether it had to be ingested.
 
@@ -46,6 +47,8 @@ def ingest(
 
     `wider` has the types that some weights need, by the names of the weights: a path is too long for the type that
     `graph.weights.dtype: auto` chose. Weights that are stored in another type are ingested again.
+
+    `before_reading` is called if the graph has to be ingested, before the input is read.
 
     Raises
     ------
@@ -76,6 +79,8 @@ def ingest(
         if (manifest := current) is None:
             from sssp_pipeline.pipeline.ingest.new_graph import ingest_into
 
+            if before_reading is not None:
+                before_reading()
             manifest = ingest_into(given, store, check_held, progress, workers)
         if remove_old_versions:
             check_held()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.error_text import Text
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.forecast import (
-    GPU_START_S,
     POTENTIALS_S_PER_ELEMENT,
     TURN_BACK_S_PER_VERTEX,
     graph_device_bytes,
@@ -31,14 +33,14 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     InputError
         The solver is unknown or cannot solve such a graph here, or none can.
     """
-    refused = refusals(work, machine)
     if name != "auto":
         solver = solver_named(name)
-        check_choice(name, refused, work.options)
+        check_choice(name, partial(_refusal, work=work, machine=machine), work.options)
         return solver, "asked for" + _how(solver, work), (), 1
-    refused = {s.name: why for s in SOLVERS.values() if (why := refused.get(s.name) or _left_out(s, work))}
-    check_choice(name, refused, work.options)
-    expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
+    refused = refusals(work, machine)
+    refused = {n: why for n in SOLVERS if (why := refused.get(n) or _left_out(SOLVERS[n], work))}
+    check_choice(name, refused.get, work.options)
+    expected = {n: expected_s(SOLVERS[n], work, machine) for n in SOLVERS if n not in refused}
 
     def order(name: str) -> tuple[float, float]:
         # If writing takes longer than solving, all solvers finish together: then the fastest search comes first.
@@ -48,25 +50,30 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     compared = "".join(f", {other} {seconds_text(expected[other])}" for other in rest[:N_NAMED])
     why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
     # Times of a source on one core and on all cores cannot be compared: both depend on how busy the cores are.
-    alike = SOLVERS[first].device, work.of_a_call(first).is_shared
-    others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
+    alike = SOLVERS.device_of(first), work.of_a_call(first).is_shared
+    others = tuple(o for o in rest if (SOLVERS.device_of(o), work.of_a_call(o).is_shared) == alike)
     how = _how(SOLVERS[first], work)
     reason = f"expected to take {seconds_text(expected[first])}{compared}{why_not}{how}"
     return SOLVERS[first], reason, others, len(expected)
 
 
-def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> None:
-    """Raise `InputError` if the solver called `name` is among the `refused`, or with "auto" every solver is."""
-    if name in refused:
+def check_choice(name: str, refusal_of: Callable[[str], str | None], options: SolveOptions) -> None:
+    """Raise `InputError` if the solver called `name` is refused, or with "auto" every solver is.
+
+    `refusal_of` returns why the solver with a name is refused, or None.
+    """
+    if any(refusal_of(n) is None for n in (SOLVERS if name == "auto" else (name,))):
+        return
+    refused = {n: why for n in SOLVERS if (why := refusal_of(n)) is not None}
+    if name != "auto":
         problem = Text(f"solver `{name}` cannot solve this: ", refused[name])
         raise InputError(problem, hint=_instead_of(name, refused))
-    if name == "auto" and len(refused) == len(SOLVERS):
-        raise InputError(
-            Text("no solver can solve this: ", Text.joined("; ", _by_reason(refused, ", "))),
-            hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
-            if options.no_trace
-            else "change the weights or the options that the reasons name",
-        )
+    raise InputError(
+        Text("no solver can solve this: ", Text.joined("; ", _by_reason(refused, ", "))),
+        hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
+        if options.no_trace
+        else "change the weights or the options that the reasons name",
+    )
 
 
 def _how(solver: Solver, work: Work) -> str:
@@ -82,7 +89,7 @@ def is_reweighted(solver: Solver, traits: GraphTraits) -> bool:
 def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
     of_a_call = work.of_a_call(solver.name)
-    start_s = of_a_call.start_s + (GPU_START_S if solver.device == "gpu" else 0.0)
+    start_s = of_a_call.start_s + (machine.gpu_start_s if solver.device == "gpu" else 0.0)
     source_s = of_a_call.wall_s(machine.cores)
     if is_reweighted(solver, work.traits):
         start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)
@@ -114,17 +121,20 @@ def _left_out(solver: Solver, work: Work) -> str | None:
 
 def refusals(work: Work, machine: Machine) -> dict[str, str]:
     """Return why solvers cannot do this work on this machine, by name."""
-    return {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
+    return {name: why for name in SOLVERS if (why := _refusal(name, work, machine))}
 
 
-def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
-    """Return why `solver` cannot do this work on this machine, or None."""
+def _refusal(name: str, work: Work, machine: Machine) -> str | None:
+    """Return why the solver called `name` cannot do this work on this machine, or None."""
+    is_on_gpu = SOLVERS.device_of(name) == "gpu"
+    if is_on_gpu and machine.gpu_free_bytes is None:
+        return machine.no_gpu  # before its module is imported
+    solver = SOLVERS[name]
     if (reason := solver.supports(work.traits, work.options)) is not None:
         return reason
-    if solver.device != "gpu":
+    if not is_on_gpu:
         return None
-    if machine.gpu_free_bytes is None:
-        return machine.no_gpu
+    assert machine.gpu_free_bytes is not None
     one = solver.forecast(work.traits, 1)
     needed = graph_device_bytes(work.traits) + one.fixed_bytes + one.source_bytes
     needed += work.kept_device_bytes + work.kept_fixed_bytes
@@ -146,7 +156,7 @@ def _by_reason(refused: dict[str, str], between: str) -> list[Text]:
     names: dict[str, list[str]] = {}
     for name, reason in refused.items():
         names.setdefault(reason, []).append(name)
-    of_gpu = [s.name for s in SOLVERS.values() if s.device == "gpu"]
+    of_gpu = [name for name in SOLVERS if SOLVERS.device_of(name) == "gpu"]
     return [
         Text("the GPU solvers" if found == of_gpu else between.join(found), ": ", reason)
         for reason, found in names.items()

@@ -11,7 +11,6 @@ import math
 import threading
 import weakref
 from dataclasses import replace
-from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -29,8 +28,6 @@ from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, ha
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.workflow.models import Solve
-
-Direction: TypeAlias = Literal["auto", "forward", "backward"]
 
 #: How many times as fast the way backward must be.
 LEAST_GAIN = 2

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import in_bytes, plural
-from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs
-from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.planning.choice import expected_s, has_hierarchy, refusals, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
@@ -39,11 +38,12 @@ def why_never(
     for_gpu
         Whether a GPU computes the weights of the arcs, so that a CPU need not.
     """
-    users = _users(for_gpu=for_gpu)
-    reasons = [solver.supports(traits, options) for solver in users]
-    if None not in reasons:
-        return reasons[-1]  # of the one on the CPU
-    if has_hierarchy(traits, users[0] if for_gpu else None):
+    names = [name for name in WITH_HIERARCHY if SOLVERS[name].weighs_arcs] if for_gpu else WITH_HIERARCHY
+    # From the one on the CPU on: another one is imported only if it refuses.
+    reasons = (SOLVERS[name].supports(traits, options) for name in reversed(names))
+    if (reason := next(reasons)) is not None and None not in reasons:
+        return reason
+    if has_hierarchy(traits, SOLVERS[names[0]] if for_gpu else None):
         return None
     known = traits.hierarchy
     if known is not None and known.n_arcs is not None:
@@ -67,14 +67,11 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
     if (reason := why_never(traits, work.options, free_bytes, for_gpu=for_gpu)) is not None:
         return reason
     refused = refusals(work, machine)
-    able = [expected_s(s, work, machine) for s in _users() if s.name not in refused]
-    others = [
-        expected_s(s, work, machine)
-        for s in SOLVERS.values()
-        if not s.uses_hierarchy and not s.is_exhibit and s.name not in refused
-    ]
+    left = [SOLVERS[name] for name in SOLVERS if name not in refused]
+    able = [expected_s(s, work, machine) for s in left if s.uses_hierarchy]
+    others = [expected_s(s, work, machine) for s in left if not s.uses_hierarchy and not s.is_exhibit]
     if not able or not others:
-        return None if able else refused[_users()[-1].name]
+        return None if able else refused[WITH_HIERARCHY[-1]]
     with_s, without_s = min(able), min(others)
     prepare_s = costs.left_s(traits, on_gpu=for_gpu)
     if without_s - with_s < max(LEAST_S, _LEAST_SHARE * without_s):
@@ -106,11 +103,5 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
 def leaves_weights(work: Work, machine: Machine) -> bool:
     """Return whether the fastest solver of a hierarchy for this work computes the weights of the arcs itself."""
     refused = refusals(work, machine)
-    able = [solver for solver in _users() if solver.name not in refused]
+    able = [SOLVERS[name] for name in WITH_HIERARCHY if name not in refused]
     return bool(able) and min(able, key=lambda solver: expected_s(solver, work, machine)).weighs_arcs
-
-
-def _users(*, for_gpu: bool = False) -> list[Solver]:
-    """Return the solvers that use a hierarchy, the one on the CPU last; `for_gpu`, those that weigh arcs."""
-    users = [solver for solver in SOLVERS.values() if solver.uses_hierarchy]
-    return [solver for solver in users if solver.weighs_arcs] if for_gpu else users

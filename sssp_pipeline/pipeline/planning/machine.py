@@ -20,10 +20,8 @@ import numpy as np
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import memory_bytes
 from sssp_pipeline.base.progress import plural
-from sssp_pipeline.kernels.gpu.common.cuda.compile import load_kernels
+from sssp_pipeline.kernels.contract.forecast import GPU_START_S
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Finding, gpu_findings, gpu_missing
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
-from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
@@ -49,8 +47,10 @@ def cpu_name() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()  # runs a program
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,22 @@ class Machine:
     no_gpu: str = "no GPU"
     #: The number of GPUs that the run uses.
     n_gpus: int = 1
+    #: Seconds to prepare a GPU for the first source.
+    gpu_start_s: float = GPU_START_S
 
 
 def this_machine() -> Machine:
-    """Return the hardware of this machine with its first GPU; imports CuPy only if there is a GPU."""
+    """Return the hardware of this machine with its first GPU; imports CuPy only if there is a GPU.
+
+    A GPU that this process has used already need not be prepared.
+    """
     if (reason := gpu_missing()) is not None:
         return Machine(usable_cores(), None, reason)
-    return Machine(usable_cores(), obtainable_bytes())
+    from sssp_pipeline.kernels.gpu.common.cuda.compile import has_loaded_kernels
+    from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
+
+    start_s = 0.0 if has_loaded_kernels() else GPU_START_S
+    return Machine(usable_cores(), obtainable_bytes(), gpu_start_s=start_s)
 
 
 def hardware() -> dict[str, Any]:
@@ -146,6 +155,9 @@ def _check_kernels() -> Finding:
     """Compile the smallest kernel and load it, which works only if driver, CuPy and NVRTC match."""
     if gpu_missing() is not None:
         return Finding("kernels", "absent", "not tried: this needs a driver, a GPU, CuPy and NVRTC")
+    from sssp_pipeline.kernels.gpu.common.cuda.compile import load_kernels
+    from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
+
     try:
         kernels = load_kernels(SUMMARY, np.dtype("uint32"))
     except SsspError as error:

@@ -15,7 +15,7 @@ from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
+from sssp_pipeline.pipeline.results.outputs import ChosenPairs, RowOutput, output_of
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.pairs import Pairs
 from sssp_pipeline.workflow.reduce import Amounts
@@ -58,12 +58,11 @@ class _Chooser(VertexSelection):
     traits: GraphTraits = field(kw_only=True)
     is_symmetric: bool = field(kw_only=True)
 
-    def pairs(self, spec: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sources and the targets of pairs; as `chosen_pairs`."""
+    def pairs(self, spec: Pairs) -> ChosenPairs:
+        """Return the pairs; as `chosen_pairs`."""
         from sssp_pipeline.pipeline.planning.pairs import chosen_pairs
 
-        found = chosen_pairs(spec, self.ids, self.skipped)
-        return found.sources, found.targets
+        return chosen_pairs(spec, self)
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts; as `read_amounts`."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
+from sssp_pipeline.base.vertex_ids import NamedPoints
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -42,15 +43,19 @@ class Snapper:
         #: For the log: a sentence about the sources and one about the targets that were points.
         self.sentences: list[str] = []
 
-    def __call__(self, spec: Points, key: str) -> np.ndarray:
-        """Return the vertices (n,) uint32 of the points in `spec.file`, in the order of the file.
+    def __call__(self, spec: Points, key: str, what: str, *, needs_ids: bool = False) -> NamedPoints:
+        """Return the points in `spec.file`, in the order of the file.
 
         Parameters
         ----------
         spec
             The file, and how to read it.
         key
-            The key of the section that has the points: "sources", or one for targets.
+            Its key in the workflow.
+        what
+            What the points are, "source" or "target".
+        needs_ids
+            Whether the file must have a column of ids.
 
         Raises
         ------
@@ -60,9 +65,8 @@ class Snapper:
         """
         from sssp_pipeline.pipeline.formats.vertex_files.point_files import PointFile
 
-        key, what = f"{key}.points", "source" if key == "sources" else "target"
         points = PointFile(key, spec).read()
-        _check_ids(spec, key, points)
+        _check_ids(spec, key, points, needs_ids)
         positions = self._stored.lon_lat(spec.coordinates)
         nearby = Nearby(positions)
         limit_m = np.inf if spec.max_snap_m is None else spec.max_snap_m
@@ -79,7 +83,8 @@ class Snapper:
             "vertex": self._stored.ids.originals(vertices),
             "distance_m": distances_m,
         }
-        self._tables.append(snapped.points_table(columns, has_whole_ids=points.has_whole_ids))
+        table = snapped.points_table(columns, has_whole_ids=points.has_whole_ids)
+        self._tables.append(table)
         n_vertices = len(np.unique(vertices))
         last = int(np.argmax(distances_m))
         named = "numbered from 1" if points.id_column is None else f"ids in column `{points.id_column}`"
@@ -88,7 +93,9 @@ class Snapper:
             f"at most {distances_m[last]:,.1f} m away ({files.redacted(spec.file)} {points.places[last]}); "
             f"{named}; coordinates of the graph in {positions.unit}"
         )
-        return vertices
+        ids = snapped.ids_of(table, what)
+        assert ids is not None, "they are the points of the table"
+        return NamedPoints(ids["id"].combine_chunks(), vertices)
 
     @property
     def table(self) -> pa.Table | None:
@@ -101,9 +108,14 @@ class Snapper:
         return None if (table := self.table) is None else snapped.digest_of(table)
 
 
-def _check_ids(spec: Points, key: str, points: PointTable) -> None:
+def _check_ids(spec: Points, key: str, points: PointTable, needs_ids: bool) -> None:
     """Raise `InputError` if a point has no id, or that of another one: results would not tell them apart."""
     ids, places, file = points.ids, points.places, files.redacted(spec.file)
+    if needs_ids and points.id_column is None:
+        raise InputError(
+            f"`{file}` has no column `id`, and pairs name points by their ids",
+            hint=f"name the column with `{key}.id`",
+        )
     if None in ids:
         raise InputError(
             f"`{file}` {places[ids.index(None)]} has no id in column `{points.id_column}`",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.base.progress import plural
-from sssp_pipeline.base.vertex_ids import MAX_LISTED, VertexIds, listed
+from sssp_pipeline.base.vertex_ids import MAX_LISTED, NamedPoints, VertexIds, listed
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
@@ -49,8 +50,18 @@ class Skipped:
         for name, first in self.first.items():
             n = getattr(self, name)
             one = {"vertices": "vertex"}.get(name, name[:-1])
-            are = "are" if n > 1 else "is"
-            yield f"skipped {plural(n, one)} that {are} not in the graph: {listed(first, n)}"
+            why = f"that {'are' if n > 1 else 'is'} not in the graph"
+            if name == "pairs":
+                why = "with an id that is not known"
+            yield f"skipped {plural(n, one)} {why}: {listed(first, n)}"
+
+
+class Snap(Protocol):
+    """Finds the vertices of points, as `Snapper` does."""
+
+    def __call__(self, spec: Points, key: str, what: str, *, needs_ids: bool = False) -> NamedPoints:
+        """Return the points in `spec.file`."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +75,7 @@ class VertexSelection:
     #: Collects the ids that `unknown: skip` and `repeated: drop` leave out.
     skipped: Skipped = field(default_factory=Skipped)
     #: Finds the vertices of points, and collects what it found. Only points need it.
-    snap: Callable[[Points, str], np.ndarray] | None = None
+    snap: Snap | None = None
 
     def sources(self, spec: Sources) -> np.ndarray:
         """Return the sources (S,) uint32: ascending, or with `order: given` in the order of the workflow or its file.
@@ -109,7 +120,7 @@ class VertexSelection:
             return _random_vertices(spec.random, key, what, ids.n_vertices, self.load)
         if spec.points is not None:
             assert self.snap is not None, "points are chosen on a stored graph, which has coordinates"
-            return self.snap(spec.points, key)
+            return self.snap(spec.points, f"{key}.points", what).vertices
         place, named = "", list(ids.typed(spec.ids or ()))
         if spec.file is not None:
             # A file is read by modules that only few runs need.
@@ -207,9 +218,10 @@ def _random_vertices(
     """Return the first `count` vertices of a seeded random order that reach at least `min_reach` vertices."""
     _check_enough(spec.count, n_vertices, f"`{key}.random.count`", what)
     # The raw stream of PCG64 never changes. NumPy's shuffles may change with a release.
-    order = np.argsort(np.random.PCG64(spec.seed).random_raw(n_vertices), kind="stable")
+    keys = np.random.PCG64(spec.seed).random_raw(n_vertices)
     if spec.min_reach <= 1:
-        return order[: spec.count]
+        return _lowest(keys, spec.count)
+    order = np.argsort(keys, kind="stable")
     chosen = order[:0]
     if spec.min_reach <= n_vertices:
         graph = load()
@@ -221,6 +233,13 @@ def _random_vertices(
             hint="lower `count` or `min_reach`",
         )
     return chosen
+
+
+def _lowest(keys: np.ndarray, count: int) -> np.ndarray:
+    """Return the places of the `count` lowest of `keys`, the lowest first. To sort all keys takes ten times as long."""
+    limit = np.partition(keys, count - 1)[count - 1]
+    places = np.flatnonzero(keys <= limit)
+    return places[np.argsort(keys[places], kind="stable")][:count]
 
 
 @njit(nogil=True)

@@ -44,6 +44,10 @@ class VertexDistances(RowOutput):
     def reads_facts(self) -> bool:
         return self.layout.reads_facts
 
+    @property
+    def reached_only(self) -> bool:
+        return self.layout.reached_only
+
     def id_bytes(self, n_vertices: int, n_sources: int, n_files: int) -> int:
         is_rising = self.n_targets is None
         return self.layout.id_bytes(self.n_columns(n_vertices), n_sources, n_files, rising=is_rising)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -38,6 +38,15 @@ if TYPE_CHECKING:
     from sssp_pipeline.workflow.vertices import Vertices
 
 
+class ChosenPairs(NamedTuple):
+    """The pairs of a run, in the order of their file."""
+
+    #: The sources and the targets, (n,) uint32 each: vertices, or places among the points of an end that has points.
+    ends: tuple[np.ndarray, np.ndarray]
+    #: The vertices of both, (n,) uint32 each.
+    vertices: tuple[np.ndarray, np.ndarray]
+
+
 class Chooser(Protocol):
     """Finds on the graph of a run what `output` of its workflow names."""
 
@@ -59,8 +68,8 @@ class Chooser(Protocol):
         """Return the amounts of the vertices that `spec` names."""
         ...
 
-    def pairs(self, spec: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sources and the targets (n,) uint32 of the pairs that `spec` names."""
+    def pairs(self, spec: Pairs) -> ChosenPairs:
+        """Return the pairs that `spec` names."""
         ...
 
 
@@ -238,6 +247,11 @@ class RowOutput(ABC):
     @property
     def reads_facts(self) -> bool:
         """Whether `write` can use facts that a GPU finds, and packed rows (`kernels/contract/row_facts.py`)."""
+        return False
+
+    @property
+    def reached_only(self) -> bool:
+        """Whether `write` needs only what is reached, and takes `Solution.reached`."""
         return False
 
     # ---- when all batches are committed ----

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from sssp_pipeline.storage import file_sums, files
 from sssp_pipeline.workflow.pairs import section_of
 
 if TYPE_CHECKING:
-    from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.base.vertex_ids import NamedPoints, VertexIds
     from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -61,9 +61,9 @@ class PairDistances(RowOutput):
     #: Whether the searched vertices are the targets, and how many edges are reversed for that.
     is_backward: bool = False
     n_reversed: int = 0
-    #: The digest of the sources and the targets in the order of the file.
+    #: The digest of `ends`.
     pairs: str = ""
-    #: The sources and the targets in this order, and their groups. Only the process that finishes the run has them.
+    #: As `ChosenPairs.ends`, and the groups of the pairs. Only the process that finishes the run has them.
     ends: tuple[np.ndarray, np.ndarray] | None = None
     groups: GroupedPairs | None = None
 
@@ -72,11 +72,12 @@ class PairDistances(RowOutput):
         given = spec.own["pairs"]
         assert given is not None, "checked as a contradiction"
         spec_of_pairs = section_of(given)
-        sources, targets = choose.pairs(spec_of_pairs)
+        ends, (sources, targets) = choose.pairs(spec_of_pairs)
         n_vertices = choose.traits.n_vertices
         is_backward = _is_backward(spec_of_pairs.direction, sources, targets, choose)
         n_reversed = choose.traits.n_edges if is_backward and not choose.is_symmetric else 0
         groups = GroupedPairs.of(sources, targets, n_vertices, is_backward=is_backward)
+        del sources, targets  # with points, they are not `ends`
         words = groups.words
         groups = replace(groups, others=words[len(words) - len(groups) :])  # one copy is held
         n_kept = None if groups.columns is None else len(groups.columns)
@@ -86,9 +87,9 @@ class PairDistances(RowOutput):
             len(groups),
             is_backward,
             n_reversed,
-            digest_of(sources, targets),
+            digest_of(*ends),
         )
-        return cls(form, digest_of(words), words, *facts, (sources, targets), groups)
+        return cls(form, digest_of(words), words, *facts, ends, groups)
 
     @classmethod
     def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
@@ -121,6 +122,15 @@ class PairDistances(RowOutput):
     @property
     def follows_reversed(self) -> bool:
         return self.is_backward
+
+    @property
+    def searched(self) -> str:
+        return self._ends[0]
+
+    @property
+    def _ends(self) -> tuple[str, str]:
+        """The column of the searched vertices, and that of the other ends."""
+        return (TARGET, SOURCE) if self.is_backward else (SOURCE, TARGET)
 
     @property
     def searches(self) -> np.ndarray | None:
@@ -176,11 +186,12 @@ class PairDistances(RowOutput):
                 distances,
             )
             progress.advance(batch + 1, len(batches), "batches")
+        ids = folder.named_ids(stored.ids, folder.identity)
         for number, first in enumerate(range(0, self.n_pairs, FILE_ROWS)):
             some = slice(first, first + FILE_ROWS)
             columns = {
-                SOURCE: stored.ids.originals(self.ends[0][some]),
-                TARGET: stored.ids.originals(self.ends[1][some]),
+                SOURCE: _names(self.ends[0][some], SOURCE, ids),
+                TARGET: _names(self.ends[1][some], TARGET, ids),
                 DISTANCE: self.form.column(distances[some]),
             }
             options = {"row_group_size": GROUP_ROWS, "compression": self.form.compression}
@@ -189,47 +200,59 @@ class PairDistances(RowOutput):
     # ---- verdicts ----
 
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
-        """Yield each searched vertex at `places` among all of the run, and the distances of its pairs in their order.
+        """Yield each searched vertex at `places` among all of the run, and its `_PairsOfVertex`.
 
         Raises
         ------
         InputError
             The files do not have the pairs of such a vertex.
         """
-        searched = [self._groups.searched[place] for place in places]
-        names = ids.originals(np.array(searched, np.uint32))
-        ends = (TARGET, SOURCE) if self.is_backward else (SOURCE, TARGET)
-        parts = []
-        for each in stored:
-            with opened(each) as file:
-                for group in range(file.num_row_groups):
-                    rows = file.read_row_group(group, use_threads=False)
-                    parts.append(rows.filter(pc.is_in(rows[ends[0]].cast(names.type), value_set=names)))
-        table = pa.concat_tables(parts)
-        for place, name in zip(places, names.to_pylist(), strict=True):
-            rows = table.filter(pc.equal(table[ends[0]], name))
-            if (
-                ids.vertices(rows[ends[1]].to_pylist(), ends[1]).tolist()
-                != self._groups.others_of(place).tolist()
-            ):
+        searched, wanted = self._groups.searched[list(places)], [self._groups.others_of(p) for p in places]
+        start, other = self._ends
+        # `which` of the searched vertices has each of `names`. Several points may stand for one vertex.
+        names, which = ids.originals(searched), np.arange(len(searched))
+        if (points := _points_of(start, ids)) is not None:
+            there = np.flatnonzero(np.isin(points.vertices, searched))
+            names, which = points.ids.take(pa.array(there)), np.searchsorted(searched, points.vertices[there])
+        found, n_found = [_PairsOfVertex([], {SOURCE: [], TARGET: []}) for _ in places], np.zeros_like(places)
+        for rows in _row_groups(stored):
+            at = pc.index_in(rows[start].cast(names.type), value_set=names)
+            rows, numbers = rows.filter(at.is_valid()), which[at.drop_null().to_numpy()]
+            for number in np.unique(numbers).tolist():
+                of_vertex = rows.filter(pa.array(numbers == number))
+                begin, n_found[number] = n_found[number], n_found[number] + len(of_vertex)
+                vertices = {
+                    start: np.full(len(of_vertex), searched[number]),
+                    other: wanted[number][begin : n_found[number]],
+                }
+                for end, parts in found[number].ends.items():
+                    parts.append(_checked(of_vertex[end], end, vertices[end], ids))
+                found[number].distances.append(self.form.as_solved(of_vertex[DISTANCE], dtype))
+        for number, name in enumerate(ids.originals(searched).to_pylist()):
+            is_there = n_found[number] == len(wanted[number])
+            if not is_there or any(part is None for parts in found[number].ends.values() for part in parts):
                 raise InputError(
                     f"`{files.redacted(stored[0].url)}` and the files after it have not the pairs of `{name}` "
                     "that the run was asked for",
                     hint=REPAIR,
                 )
-            yield name, self.form.as_solved(rows[DISTANCE], dtype)
+            yield name, found[number]
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
         place = self._groups.place(ids.vertices([source], "source")[0])
-        exact = self._groups.gather(place, true.distances)
-        wrong = np.flatnonzero(exact != stored)
+        exact, distances = self._groups.gather(place, true.distances), np.concatenate(stored.distances)
+        wrong = np.flatnonzero(exact != distances)
         if not len(wrong):
             return None
-        first = int(wrong[0])
-        ends = source, ids.original(int(self._groups.others_of(place)[first]))
+        first = wrong[:1]
+        source, target = (
+            _names(np.concatenate(parts)[first], end, ids)[0].as_py() for end, parts in stored.ends.items()
+        )
         unreached = csr.unreached_distance(exact.dtype)
-        found, wanted = (None if d == unreached else d.item() for d in (stored[first], exact[first]))
-        return distance_fault(*(ends[::-1] if self.is_backward else ends), found, wanted, self.form.scale)
+        found, wanted = (
+            None if d == unreached else d for d in (distances[first].item(), exact[first].item())
+        )
+        return distance_fault(source, target, found, wanted, self.form.scale)
 
     # ---- words ----
 
@@ -239,6 +262,43 @@ class PairDistances(RowOutput):
     def facts(self) -> Iterator[tuple[str, Any]]:
         yield "pairs", f"{self.n_pairs:,}"
         yield "searched from", plural(self.n_searched, "target" if self.is_backward else "source")
+
+
+class _PairsOfVertex(NamedTuple):
+    """What is stored of the pairs of a searched vertex, in their order, in parts."""
+
+    #: As they were solved.
+    distances: list[np.ndarray]
+    #: As `ChosenPairs.ends`; None for a part that has other vertices than the run was asked for.
+    ends: dict[str, list[np.ndarray | None]]
+
+
+def _row_groups(stored: Files) -> Iterator[pa.Table]:
+    for each in stored:
+        with opened(each) as file:
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, use_threads=False)
+
+
+def _points_of(end: str, ids: VertexIds) -> NamedPoints | None:
+    """Return the points that the pairs have at an end, "source" or "target"."""
+    return ids.points_of_pairs[(SOURCE, TARGET).index(end)]
+
+
+def _names(found: np.ndarray, end: str, ids: VertexIds) -> pa.Array:
+    """Return the ids of an end of some pairs, which `found` has as `ChosenPairs.ends`."""
+    points = _points_of(end, ids)
+    return ids.originals(found) if points is None else points.ids.take(pa.array(found))
+
+
+def _checked(names: pa.ChunkedArray, end: str, vertices: np.ndarray, ids: VertexIds) -> np.ndarray | None:
+    """Return an end of some pairs, as `ChosenPairs.ends`; None if `names` are not those of `vertices` (n,) uint32."""
+    if (points := _points_of(end, ids)) is None:
+        wanted = ids.originals(vertices)
+        return vertices if names.combine_chunks().cast(wanted.type).equals(wanted) else None
+    found = points.find_column(names.combine_chunks())
+    is_right = (found >= 0).all() and np.array_equal(points.vertices[found], vertices)
+    return found.astype(np.uint32) if is_right else None
 
 
 def _is_backward(direction: str, sources: np.ndarray, targets: np.ndarray, choose: Chooser) -> bool:

@@ -236,7 +236,7 @@ class RunFolder(RunBatches):
 
     def write_input(self, words: np.ndarray, *, stays: bool) -> None:
         """Store the input of the output, (n,) uint32, for the workers; `stays` is `RowOutput.input_stays`."""
-        name, content = OUTPUT_INPUT if stays else TARGETS, words.astype("<u4")
+        name, content = OUTPUT_INPUT if stays else TARGETS, words.astype("<u4", copy=False)
         of_file = file_sums.write_summed(self.path(name), lambda file: file.write(content))
         if stays:
             self.sums[name] = of_file
@@ -259,7 +259,7 @@ class RunFolder(RunBatches):
         """
         if identity is None or "snapped" not in identity:
             return ids
-        return snapped.with_points(ids, self.read_points(identity))
+        return snapped.with_points(ids, self.read_points(identity), of_pairs="pairs" in identity)
 
     def read_points(self, identity: dict[str, Any]) -> pa.Table:
         """Return the content of `snapped.parquet`; raises as `named_ids`."""

@@ -54,8 +54,8 @@ def _type_of(table: pa.Table, role: str) -> str | None:
     return None if kind is None else kind.decode()
 
 
-def with_points(ids: VertexIds, table: pa.Table) -> VertexIds:
-    """Return `ids` with the points of the table, which name its vertices."""
+def with_points(ids: VertexIds, table: pa.Table, *, of_pairs: bool) -> VertexIds:
+    """Return `ids` with the points of the table. `of_pairs` says that they are the ends of pairs."""
 
     def points(role: str) -> NamedPoints | None:
         if (found := ids_of(table, role)) is None:
@@ -63,4 +63,7 @@ def with_points(ids: VertexIds, table: pa.Table) -> VertexIds:
         vertices = ids.vertices(found["vertex"].to_pylist(), "`snapped.parquet`: vertex")
         return NamedPoints(found["id"].combine_chunks(), vertices)
 
-    return replace(ids, source_points=points("source"), target_points=points("target"))
+    sources, targets = points("source"), points("target")
+    if of_pairs:
+        return replace(ids, points_of_pairs=(sources, targets))
+    return replace(ids, source_points=sources, target_points=targets)

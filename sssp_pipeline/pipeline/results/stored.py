@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, UnknownIdError
 from sssp_pipeline.base.vertex_ids import VertexIds, listed
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results import snapped
@@ -51,7 +51,9 @@ class StoredResults:
 
     @property
     def sources(self) -> pa.Array:
-        """The ids of the sources, (S,), in the order of the run."""
+        """The ids of the sources, (S,), in the order of the run; of pairs, in the order in which each comes first."""
+        if self.output.is_in_input_order:
+            return self._sources_of_pairs
         return self._of_sources["source"].combine_chunks()
 
     @property
@@ -59,6 +61,14 @@ class StoredResults:
         """The number of the file or files of each source, (S,) int64, ascending."""
         found: np.ndarray = self._of_sources["batch"].to_numpy()
         return found
+
+    @cached_property
+    def _sources_of_pairs(self) -> pa.Array:
+        parts = []
+        for stored in self.folder.stored_batch(0):
+            with opened(stored) as file:
+                parts.append(file.read(columns=["source"], use_threads=False)["source"].unique())
+        return pa.chunked_array(parts).unique()
 
     @cached_property
     def _of_sources(self) -> pa.Table:
@@ -118,9 +128,11 @@ class StoredResults:
         points = self._points[role]
         places = pc.index_in(ids, value_set=points["id"])
         if places.null_count:
-            unknown = ids.filter(places.is_null()).unique()
-            raise InputError(
-                f"{role} {listed(unknown.to_pylist())} is not in the run `{self.url}`",
+            unknown = ids.filter(places.is_null()).unique().to_pylist()
+            raise UnknownIdError(
+                f"{role} {listed(unknown)} is not in the run `{self.url}`",
+                unknown=unknown[0],
+                role=role,
                 hint=f"its {role}s are {listed(points['id'].to_pylist())}",
             )
         return points["vertex"].combine_chunks().take(places)
@@ -144,10 +156,12 @@ class StoredResults:
     def wanted(self, sources: Any) -> pa.Array:
         """Return the ids of `sources`, or of all for None; raise `InputError` if the run lacks one."""
         wanted = self.sources if sources is None else self.typed(sources, self.sources.type).unique()
-        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
-        if len(unknown):
-            raise InputError(
-                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
+        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources))).to_pylist()
+        if unknown:
+            raise UnknownIdError(
+                f"source {listed(unknown)} is not in the run `{self.url}`",
+                unknown=unknown[0],
+                role="source",
                 hint=f"its sources are {listed(self.sources.to_pylist())}",
             )
         return wanted
@@ -218,8 +232,7 @@ class StoredResults:
             with opened(stored) as file:
                 rows = file.read(use_threads=False)
             if sources is not None:
-                wanted = self.typed(sources, rows["source"].type)
-                rows = rows.filter(pc.is_in(rows["source"], value_set=wanted))
+                rows = rows.filter(pc.is_in(rows["source"], value_set=self.wanted(sources)))
             yield rows
 
     def per_vertex(self) -> pa.Table:

@@ -5,6 +5,7 @@ Checks that need the graph come later: memory, vertex ids, and a weight type tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY, solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.host.solver import Solver
@@ -64,9 +65,9 @@ def check_before_ingest(
         solver_named(workflow.solve.solver, workflow.solve.options)
     if files.exists(folder.path(RUN_FILE)) and not overwrite:
         return
-    refused = _refused(workflow)
-    check_choice(workflow.solve.solver, refused, solve_options(workflow.solve))
-    _check_hierarchy(workflow.solve, refused)
+    refusal_of = _refusal_of(workflow)
+    check_choice(workflow.solve.solver, refusal_of, solve_options(workflow.solve))
+    _check_hierarchy(workflow.solve, refusal_of)
     if cluster:
         _check_cluster(workflow.cluster, progress)
 
@@ -75,47 +76,47 @@ def check_before_making_hierarchy(workflow: Workflow) -> None:
     """Raise `InputError` if `ingest --hierarchy` would fail with every graph."""
     if workflow.solve.hierarchy == "off":
         raise InputError("`solve.hierarchy` is `off`, and `--hierarchy` makes one", hint="remove one of them")
-    refused = _refused(workflow)
-    if all(name in refused for name in _users()):
-        problem = f"no solver can use a hierarchy: {refused[_users()[-1]]}"
-        raise InputError(problem, hint="leave out `--hierarchy`")
+    if (reason := _no_hierarchy(_refusal_of(workflow))) is not None:
+        raise InputError(f"no solver can use a hierarchy: {reason}", hint="leave out `--hierarchy`")
 
 
-def _refused(workflow: Workflow) -> dict[str, str]:
-    """Return why solvers cannot solve any graph with this workflow, by name."""
+def _refusal_of(workflow: Workflow) -> Callable[[str], str | None]:
+    """Return a function that returns why the solver with a name cannot solve any graph with this workflow, or None."""
     dtype, options = workflow.graph.weights.dtype, solve_options(workflow.solve)
     dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
     no_gpu = gpu_missing() if workflow.cluster.kind in _LOCAL_KINDS else None
-    found = {solver.name: _refusal(solver, dtypes, options) for solver in SOLVERS.values()}
-    for name, solver in SOLVERS.items():
-        if solver.device == "gpu":
-            found[name] = found[name] or no_gpu
-    return {name: reason for name, reason in found.items() if reason is not None}
+
+    def refusal_of(name: str) -> str | None:
+        if no_gpu is not None and SOLVERS.device_of(name) == "gpu":
+            return no_gpu  # before its module is imported
+        return _refusal(SOLVERS[name], dtypes, options)
+
+    return refusal_of
 
 
-def _users() -> list[str]:
-    """Return the names of the solvers that use a hierarchy; the last one is on the CPU, and its reason is shown."""
-    return [solver.name for solver in SOLVERS.values() if solver.uses_hierarchy]
+def _no_hierarchy(refusal_of: Callable[[str], str | None]) -> str | None:
+    """Return why no solver can use a hierarchy, or None."""
+    reasons = [refusal_of(name) for name in WITH_HIERARCHY]
+    return None if None in reasons else reasons[-1]
 
 
-def _check_hierarchy(solve: Solve, refused: dict[str, str]) -> None:
+def _check_hierarchy(solve: Solve, refusal_of: Callable[[str], str | None]) -> None:
     """Raise `InputError` if `solve.hierarchy` does not fit the solver, or no solver that uses one can run."""
-    users = _users()
-    if solve.hierarchy == "off" and solve.solver in users:
+    if solve.hierarchy == "off" and solve.solver in WITH_HIERARCHY:
         raise InputError(
             f"`solve.hierarchy` is `off`, and solver `{solve.solver}` needs a hierarchy",
             hint="remove one of them",
         )
     if solve.hierarchy != "build":
         return
-    if solve.solver not in ("auto", *users):
+    if solve.solver not in ("auto", *WITH_HIERARCHY):
         raise InputError(
             f"`solve.hierarchy` is `build`, and solver `{solve.solver}` uses no hierarchy",
-            hint=f"name a solver that does ({', '.join(users)}), or set `solve.hierarchy: off`",
+            hint=f"name a solver that does ({', '.join(WITH_HIERARCHY)}), or set `solve.hierarchy: off`",
         )
-    if all(name in refused for name in users):
+    if (reason := _no_hierarchy(refusal_of)) is not None:
         raise InputError(
-            f"`solve.hierarchy` is `build`, and no solver can use a hierarchy: {refused[users[-1]]}",
+            f"`solve.hierarchy` is `build`, and no solver can use a hierarchy: {reason}",
             hint="set `solve.hierarchy: auto`",
         )
 

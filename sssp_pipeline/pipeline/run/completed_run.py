@@ -103,7 +103,7 @@ def _verdict_on(
     else:
         name = SOURCES_FILE if SOURCES_FILE in folder.sums else METRICS_FILE
         place = f"`{files.redacted(folder.path(name))}`: source"
-        sources = stored.ids.vertices(of_sources["source"].to_pylist(), place)
+        sources = stored.ids.vertices(of_sources.column(0).to_pylist(), place)
     # There is a row for each source, in the order of the batches.
     batches = np.split(sources, np.searchsorted(of_sources["batch"].to_numpy(), range(1, record["batches"])))
     retries = record["workflow"]["solve"]["retries"]

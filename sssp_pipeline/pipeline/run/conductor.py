@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.errors import (
     DiskFullError,
     InputError,
@@ -29,6 +30,7 @@ from sssp_pipeline.pipeline.graph_store.stores import in_use
 from sssp_pipeline.pipeline.planning.selection import select
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
+from sssp_pipeline.pipeline.run.compile_ahead import compile_for_run
 from sssp_pipeline.pipeline.run.completed_run import finish_run
 from sssp_pipeline.pipeline.run.direction_of_run import in_direction
 from sssp_pipeline.pipeline.run.graphs import Graphs
@@ -116,7 +118,8 @@ def run_each(
             check_before_ingest(one, progress, overwrite=overwrite)
     done: Runs = {}
     with OneCluster(workflow.cluster) as cluster, ExitStack() as using:
-        graphs = Graphs(workflow, progress, cluster)
+        using.callback(compile_children.stop)
+        graphs = Graphs(workflow, progress, cluster, lambda: compile_for_run(workflow))
         if may_ingest:
             with timings.of("ingest"):
                 graphs.ingest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions, read_newest
@@ -23,10 +25,19 @@ class Graphs:
         Gets what an ingest reports.
     cluster
         Its workers ingest if they are on other machines. Without it, this machine ingests.
+    before_reading
+        As for `ingest_all`.
     """
 
-    def __init__(self, workflow: Workflow, progress: Progress, cluster: OneCluster | None = None) -> None:
+    def __init__(
+        self,
+        workflow: Workflow,
+        progress: Progress,
+        cluster: OneCluster | None = None,
+        before_reading: Callable[[], None] | None = None,
+    ) -> None:
         self._workflow, self._progress, self._cluster = workflow, progress, cluster
+        self._before_reading = before_reading
         #: The version of the graph that was ingested.
         self._manifest: StoreManifest | None = None
         #: The types that distances turned out to need, by weight.
@@ -35,8 +46,13 @@ class Graphs:
 
     def ingest(self) -> None:
         """Ingest the graph with all weights, if the store does not hold it. Raises the errors of `ingest_all`."""
-        wider = self._wider or None
-        self._manifest = ingest_all(self._workflow, self._progress, cluster=self._cluster, wider=wider)
+        self._manifest = ingest_all(
+            self._workflow,
+            self._progress,
+            cluster=self._cluster,
+            wider=self._wider or None,
+            before_reading=self._before_reading,
+        )
         self._last = None
 
     def widen(self, name: str | None, dtype: str) -> None:

@@ -68,7 +68,7 @@ def prepare_call(
     if (reason := why_not_wanted(solve)) is not None:
         return graph.traits, reason
     with _making:
-        traits = replace(graph.traits, hierarchy=shared.known_traits(graph))
+        traits = replace(graph.traits, hierarchy=shared.known_hierarchy(graph))
         searches = Searches(lambda: graph, work.options, [sources])
         measured = None if has_hierarchy(traits) else pace_of_run(searches, solve, work, machine)
         pace = 1.0 if measured is None else measured.pace

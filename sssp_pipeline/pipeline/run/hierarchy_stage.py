@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.error_text import Text
 from sssp_pipeline.base.errors import InputError, SsspError
@@ -22,7 +23,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs, shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
-from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -31,7 +32,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning import hierarchy
-from sssp_pipeline.pipeline.planning.choice import check_choice, has_hierarchy, refusals, seconds_text
+from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run.hierarchy_steps import LeavesWeights, WhyNot, count_arcs
@@ -121,10 +122,10 @@ class _Making:
         with HierarchyWriter(self._stored.store) as writer:
             if key in self._record.edges:  # maybe of a graph with other weights
                 self._note_edges(key, self._record.edges[key])
-            with compiling_ahead(graph) as stop:
+            with compiling_ahead(graph):
                 completion, reason = self._completion(graph, key, writer)
                 if completion is None or self._is_there:
-                    stop()
+                    compile_children.stop()
             if completion is not None and not self._is_there and (reason := self._reason()) is None:
                 self._progress.stage(f"hierarchy: weights of {_amount_text(completion)}")
                 made = customize(completion, graph)
@@ -146,6 +147,8 @@ class _Making:
             assert completion is not None
             shared.share_completion(graph, completion)
             return completion, None
+        for group in (ORDER, COMPLETION):
+            compile_children.wait_for(group, graph.weight_dtype)
         around = neighbours_of(graph)
         counted, reason = self._counted(around, key)
         if counted is None:
@@ -336,7 +339,7 @@ def why_not_for(solve: Solve, work: Work, machine: Machine, hint: str = _LEAVE_I
 
     def why_not_on_gpu(traits: GraphTraits) -> str | None:
         reason = required(traits)
-        check_choice(solve.solver, refusals(work_with(traits), machine), work.options)
+        choose_solver(solve.solver, work_with(traits), machine)
         return reason
 
     if not is_free(solve):

@@ -70,7 +70,7 @@ def make_in_memory(
     SsspError
         METIS failed.
     """
-    traits = replace(graph.traits, hierarchy=shared.known_traits(graph))
+    traits = replace(graph.traits, hierarchy=shared.known_hierarchy(graph))
     if has_hierarchy(traits) or (reason := why_not(traits)) is not None:
         return traits, None if has_hierarchy(traits) else reason
     if traits.hierarchy is None or not traits.hierarchy.is_completed:
@@ -80,8 +80,8 @@ def make_in_memory(
         if counted is None:
             return replace(traits, hierarchy=known), reason
         shared.share_completion(graph, fill(*around, counted))
-        traits = replace(traits, hierarchy=shared.known_traits(graph))
+        traits = replace(traits, hierarchy=shared.known_hierarchy(graph))
     # If weights are negative, each solver reweights the graph, and finds the weights of the arcs.
     if graph.traits.min_weight >= 0 and not leaves_weights(traits):
         shared.shared_hierarchy(graph)
-    return replace(traits, hierarchy=shared.known_traits(graph)), None
+    return replace(traits, hierarchy=shared.known_hierarchy(graph)), None

@@ -6,7 +6,7 @@ what only a cluster or a hierarchy needs is imported when the workflow has one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -36,17 +36,16 @@ def ingest_all(
     hierarchy: bool = False,
     cluster: OneCluster | None = None,
     wider: Mapping[str | None, str] | None = None,
+    before_reading: Callable[[], None] | None = None,
 ) -> StoreManifest:
     """Return the manifest of the workflow's store with all weights. Ingest the graph if the store does not hold it.
 
     With `hierarchy`, make what the store lacks of a hierarchy too. With a `cluster` of other machines, its workers
-    ingest. Worker processes of this machine do not: threads of this process already use all of its cores. `wider` is
-    as for `ingest`.
+    ingest. Worker processes of this machine do not: threads of this process already use all of its cores. `wider` and
+    `before_reading` are as for `ingest`.
     """
     if hierarchy:
-        from sssp_pipeline.pipeline.run.checks import check_before_making_hierarchy
-
-        check_before_making_hierarchy(workflow)
+        return _ingest_with_hierarchy(workflow, progress, remove_old_versions, cluster)
     workers: IngestWorkers | None = None
     if cluster is not None and not cluster.is_here:
         from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
@@ -60,6 +59,7 @@ def ingest_all(
             remove_old_versions=remove_old_versions,
             workers=workers,
             wider=wider,
+            before_reading=before_reading,
         )
     for name, manifest in stored.by_weight.items():
         if fresh:
@@ -88,9 +88,29 @@ def ingest_all(
         edges=manifest.n_edges,
         store=store,
     )
-    if hierarchy:
-        from sssp_pipeline.pipeline.run.hierarchy_stage import make_for_all
+    return stored
 
+
+def _ingest_with_hierarchy(
+    workflow: Workflow, progress: Progress, remove_old_versions: bool, cluster: OneCluster | None
+) -> StoreManifest:
+    """Do what `ingest_all` does with `hierarchy`."""
+    from sssp_pipeline.base import compile_children
+    from sssp_pipeline.pipeline.run.checks import check_before_making_hierarchy
+    from sssp_pipeline.pipeline.run.compile_ahead import compile_for_hierarchy
+    from sssp_pipeline.pipeline.run.hierarchy_stage import make_for_all
+
+    check_before_making_hierarchy(workflow)
+    try:
+        stored = ingest_all(
+            workflow,
+            progress,
+            remove_old_versions=remove_old_versions,
+            cluster=cluster,
+            before_reading=lambda: compile_for_hierarchy(workflow),
+        )
         with compile_notice(progress), syncing(workflow.storage.sync):
             make_for_all(workflow.store, stored, progress)
+    finally:
+        compile_children.stop()
     return stored

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Level, Progress, StartUp, plural
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -19,6 +20,7 @@ from sssp_pipeline.pipeline.results.graph_of_run import STORE_FROM_RUN, store_fr
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
 from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD, SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
+from sssp_pipeline.pipeline.run.compile_ahead import wait_until_compiled
 from sssp_pipeline.pipeline.run.direction_of_run import identity_of
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
 from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
@@ -124,7 +126,10 @@ class OneRun:
         if (pace := pace_of_run(Searches.of_run(self.stored, solve, left), solve, work, machine)) is not None:
             work = work.at_pace(pace.pace)
         traits, no_hierarchy = prepare(self.stored, solve, work, machine, self.progress)
+        if no_hierarchy is not None:
+            compile_children.stop()
         plan = make_plan(traits, batches, solve, output, machine, no_hierarchy)
+        wait_until_compiled(plan.solver, traits.weight_dtype)
         why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
         line, total = f"solver: {plan.solver} ({why})", len(batches)
         self.progress.say(line, "solver", solver=plan.solver, total=total)

@@ -65,13 +65,14 @@ def pace_of_run(searches: Searches, solve: Solve, work: Work, machine: Machine) 
 
     `work` is what is left of the run.
     """
+    if solve.solver != "auto" or solve.hierarchy == "off" or machine.gpu_free_bytes is not None:
+        return None
     cores_times = machine.cores**CORES_EXPONENT
     source_s = SOLVERS["delta-stepping"].forecast(work.traits, 1).source_s
     run_s = work.n_sources * source_s / cores_times
-    is_open = solve.solver == "auto" and solve.hierarchy != "off" and machine.gpu_free_bytes is None
     # A forecast does not know how far a search goes with a cutoff.
     least_s = _LONG_S if searches.options.cutoff is None else hierarchy.LEAST_S
-    if not is_open or run_s < least_s or source_s > _SHARE * run_s:
+    if run_s < least_s or source_s > _SHARE * run_s:
         return None
     if hierarchy.why_never(work.traits, work.options, free_memory_bytes()) is not None:
         return None

@@ -14,9 +14,9 @@ from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
-from sssp_pipeline.pipeline.planning.direction import kept_reversed
 from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
+from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
 from sssp_pipeline.pipeline.planning.selection import select
 from sssp_pipeline.pipeline.planning.work import Work, solve_options, work_of
 from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD
@@ -138,9 +138,8 @@ def _hierarchy_facts(work: Work, solver: Solver) -> dict[str, Any]:
 
 def _probed(workflow: Workflow, stored: StoredGraph, plan: RunPlan, probe: int) -> dict[str, Any]:
     """Return the measured time of `probe` sources with each solver that a run would try."""
-    graph, traits, n_sources = stored.graph(), stored.manifest.traits, sum(len(b) for b in plan.batches)
-    if plan.output.follows_reversed:
-        graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
+    graph = searched_graph(stored.graph(), stored, plan.output)
+    traits, n_sources = stored.manifest.traits, sum(len(b) for b in plan.batches)
     tried = np.concatenate(plan.batches)[:: max(1, n_sources // probe)][:probe]
     options = solve_options(workflow.solve, plan.output.kept, stored.manifest.weights.scale)
     source_s: dict[str, float] = {}

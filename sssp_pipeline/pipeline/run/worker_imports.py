@@ -24,6 +24,11 @@ import sssp_pipeline.pipeline.solving.solve_task
 import sssp_pipeline.pipeline.solving.workers.dask_workers
 import sssp_pipeline.pipeline.solving.workers.local_cluster
 import sssp_pipeline.pipeline.verification.vertices
+from sssp_pipeline.kernels import SOLVERS
+
+for name in SOLVERS:
+    if SOLVERS.device_of(name) == "cpu":
+        SOLVERS[name]
 
 gc.freeze()
 gc.enable()

@@ -25,13 +25,14 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
-from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, metrics_column
 from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
+from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
 from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -80,6 +81,10 @@ class SolveTask(Task):
     limit_s: float | None = None
 
 
+#: Held while an input or points are read. Without it, each thread of a worker would read its own copy at the beginning.
+_READING = threading.Lock()
+
+
 @lru_cache(maxsize=1)
 def _read_input(run: str, identity: str, stays: bool, digest: str) -> np.ndarray:
     """Return the targets or amounts that the folder of a run has. This process keeps them for one run."""
@@ -111,22 +116,20 @@ def solve_task(task: SolveTask) -> TaskDone:
 
 def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
+    device = _device(SOLVERS.device_of(task.solver))
     stored = resident_graph(task.store, task.content_id)
-    graph, ids = stored.graph(), stored.ids
-    if task.output.follows_reversed:
-        from sssp_pipeline.pipeline.planning.direction import kept_reversed
-
-        graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
-    # Searches backward start at vertices. Points get their ids when the rows of the sources are put together.
-    if (snapped := task.identity.get("snapped")) is not None and not task.output.follows_reversed:
-        ids = _named_ids(task.run, snapped, ids)
+    graph, ids = searched_graph(stored.graph(), stored, task.output), stored.ids
+    # Other searches start at vertices. Points get their ids when the files of the run are made of all batches.
+    if (snapped := task.identity.get("snapped")) is not None and task.output.counts_sources:
+        with _READING:
+            ids = _named_ids(task.run, snapped, ids)
     loaded = time.perf_counter()
     read_input = partial(_read_input, task.run, str(task.identity), task.output.input_stays)
-    output = task.output.for_solving(read_input)
+    with _READING:
+        output = task.output.for_solving(read_input)
     solver = solver_named(task.solver, task.tuning)
-    device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
     worker = f"{platform.node()}:{os.getpid()}"
-    commits = _Commits(task, output, Place(worker, device, task.attempt), ids)
+    commits = _Commits(task, output, worker, device, ids)
     done = partial(TaskDone, task.solver, task.numbers, worker, task.attempt, loaded - began)
     source_s: list[np.ndarray] = []
     try:
@@ -147,10 +150,28 @@ def _solved(task: SolveTask) -> TaskDone:
     return done(solve_s, commits.write_s, len(of_sources), float(np.mean(of_sources)), commits.n_bytes)
 
 
+def _device(kind: str) -> Callable[[], str]:
+    """Return a function that returns the name of the GPU or of the CPU.
+
+    A program is asked for the name of the GPU. It takes up to a second, in which the graph is loaded and solved.
+    """
+    if kind == "cpu":
+        return cpu_name
+    asking = threading.Thread(target=gpu_name)
+    asking.start()
+
+    def name() -> str:
+        asking.join()
+        return gpu_name() or cpu_name()
+
+    return name
+
+
 def _parts(task: SolveTask, solver: Solver, graph: CsrGraph, output: RowOutput) -> Parts:
     """Yield the solution of each batch of a task."""
     sources = np.concatenate([sources for _, sources in task.batches])
-    options = replace(task.options, kept=output.kept, row_facts=output.reads_facts)
+    made = {"row_facts": output.reads_facts, "reached_only": output.reached_only}
+    options = replace(task.options, kept=output.kept, **made)
     if task.limit_s is not None:
         options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
     ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
@@ -164,9 +185,12 @@ class _Commits:
     the other batches are committed all the same.
     """
 
-    def __init__(self, task: SolveTask, output: RowOutput, place: Place, ids: VertexIds) -> None:
+    def __init__(
+        self, task: SolveTask, output: RowOutput, worker: str, device: Callable[[], str], ids: VertexIds
+    ) -> None:
         self._folder, self._identity = RunFolder(task.run, task.identity), task.identity
-        self._output, self._place, self._ids = output, place, ids
+        self._output, self._ids = output, ids
+        self._worker, self._device, self._attempt = worker, device, task.attempt
         self._turn = _WRITERS if files.is_local(task.run) else nullcontext()
         self._threads: ThreadPoolExecutor | None = None
         if len(task.batches) > 1:
@@ -214,8 +238,9 @@ class _Commits:
                     hint="run the same command again, and leave the folder to it until it ends",
                 )
             self._is_checked = True
-        place = replace(self._place, solved_at=time.time())
-        n_bytes = part.distances.nbytes + (0 if part.over_sources is None else part.over_sources.nbytes)
+        place = Place(self._worker, self._device(), self._attempt, solved_at=time.time())
+        held = (part.distances, part.over_sources, part.reached)
+        n_bytes = sum(array.nbytes for array in held if array is not None)
         if self._threads is None or n_bytes < _SMALL_BYTES:
             self._write(number, sources, part, place)
         else:

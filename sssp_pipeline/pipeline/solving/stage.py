@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from sssp_pipeline.base import interrupts
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.progress import StartUp, in_bytes, plural, shortened
-from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.planning.choice import seconds_text
 from sssp_pipeline.pipeline.planning.machine import versions
@@ -69,7 +69,7 @@ class Solving(TaskStage):
         self._began_s = 0.0
         # The longest first, so that no worker waits at the end for a long batch that began late.
         self._waiting = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
-        self._on_gpu = solver_named(self.plan.solver).device == "gpu"
+        self._on_gpu = SOLVERS.device_of(self.plan.solver) == "gpu"
 
     def solve_on(self, source: WorkerSource) -> Solved:
         """Solve and commit the missing batches on the workers of `source`; return what that took.

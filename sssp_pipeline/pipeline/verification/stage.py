@@ -119,7 +119,9 @@ class Verifying(TaskStage):
         n_vertices = of_vertices.n_checked
         facts: dict[str, Any] = {} if n_vertices is None else {"checked_vertices": n_vertices}
         if sentence is None:
-            what = plural(total, "source") + (f" and {plural(n_vertices, 'vertex')}" if n_vertices else "")
+            what = plural(total, self.output.searched) + (
+                f" and {plural(n_vertices, 'vertex')}" if n_vertices else ""
+            )
             self.progress.say(
                 f"verified {what} ({self.mode}): every {self.output.verdict(manifest.weights.dtype)}",
                 "verified",

@@ -27,6 +27,7 @@ from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
+from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
 from sssp_pipeline.pipeline.results.distance_outputs import distance_fault
 from sssp_pipeline.pipeline.results.layouts.layout import StoredRow
 from sssp_pipeline.pipeline.results.outputs import RowOutput
@@ -84,11 +85,8 @@ def verify_task(task: VerifyTask) -> Checked:
     """
     mark_reachable(files.redacted(task.store), files.redacted(task.run))
     stored = resident_graph(task.store, task.content_id)
-    graph, ids = stored.proven(), task.folder().named_ids(stored.ids, task.identity)
-    if task.output.follows_reversed:
-        from sssp_pipeline.pipeline.planning.direction import kept_reversed
-
-        graph = kept_reversed(graph, is_symmetric=stored.manifest.symmetric)
+    graph = searched_graph(stored.proven(), stored, task.output)
+    ids = task.folder().named_ids(stored.ids, task.identity)
     with ROOM.held(task.n_bytes, memory_limit() - stored.manifest.graph_bytes):
         check = _Check(task, graph, ids, _output_of(task, ids))
         batches = zip(task.batches, task.places, strict=True)

@@ -6,10 +6,17 @@ import pytest
 from sssp_pipeline.base.csr import distance_limit
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY, solver_named
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
-from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions, SourceMetrics, metrics_column
+from sssp_pipeline.kernels.contract.solver import (
+    MetricsColumns,
+    SolveOptions,
+    SourceMetrics,
+    joined_metrics,
+    metrics_column,
+)
 from sssp_pipeline.kernels.host.numba_tools import bit_length
+from sssp_pipeline.kernels.registry import Solvers
 
 
 @pytest.mark.parametrize(
@@ -39,7 +46,18 @@ def test_solvers_are_found_by_name():
     for name, solver in SOLVERS.items():
         assert solver_named(name) is solver
         assert solver.name == name
-        assert solver.device in ("cpu", "gpu")
+    assert [name for name, solver in SOLVERS.items() if solver.uses_hierarchy] == list(WITH_HIERARCHY)
+
+
+def test_an_entry_tells_the_device_before_its_solver_is_imported():
+    entries = {name: f"{type(s).__module__}:{type(s).__name__}" for name, s in SOLVERS.items()}
+    not_imported = Solvers(entries)
+    assert {name: not_imported.device_of(name) for name in entries} == {
+        n: s.device for n, s in SOLVERS.items()
+    }
+    assert not_imported["dijkstra"] is not_imported["dijkstra"]
+    with pytest.raises(KeyError):
+        not_imported["dijsktra"]
 
 
 def test_an_unknown_solver_is_an_error_with_a_suggestion():
@@ -117,3 +135,11 @@ def test_metrics_of_several_device_batches_are_joined():
     assert list(joined) == [*columns(4), *other]
     assert metrics_column(joined, "solve_s").tolist() == [0.5] * 4 + [0.25] * 2
     assert joined.column("solver") == ["adds"] * 6
+
+
+def test_metrics_are_joined_by_column_if_all_have_columns():
+    parts = [columns(4), columns(2, first=4)]
+    assert list(joined_metrics(parts)) == [*parts[0], *parts[1]]
+    assert isinstance(joined_metrics(parts), MetricsColumns)
+    assert joined_metrics([parts[0], list(parts[1])]) == [*parts[0], *parts[1]]
+    assert joined_metrics([]) == []

@@ -10,17 +10,25 @@ import json
 import os
 import re
 import shutil
+import threading
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sssp_pipeline.base.csr import WEIGHT_DTYPES
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.cuda import compile
-from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options, warnings_in
+from sssp_pipeline.kernels.gpu.common.cuda.compile import (
+    Unit,
+    kernel_options,
+    load_ahead,
+    load_kernels,
+    warnings_in,
+)
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
 from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import distribution_unit
@@ -218,3 +226,79 @@ def test_an_edited_header_changes_the_options(tmp_path, monkeypatch):
         assert compile.sources_digest() != before
     finally:
         compile.sources_digest.cache_clear()
+
+
+class FakeCupy:
+    """As much of CuPy as loads a module. `compile` waits until `together` threads compile, or a time has passed."""
+
+    def __init__(self, together: int) -> None:
+        self.compiled: list[tuple[str, ...]] = []
+        meeting, cupy = threading.Barrier(together), self
+
+        class RawModule:
+            def __init__(self, *, options, **_):
+                self.options = options
+
+            def compile(self, log_stream):
+                cupy.compiled.append(self.options)
+                meeting.wait(60)
+                if "-DSSSP_FAULT=1" in self.options:
+                    raise RuntimeError("no such device")
+
+            def get_function(self, name):
+                return SimpleNamespace(num_regs=1, local_size_bytes=0)
+
+        class CompileException(Exception):
+            pass
+
+        self.RawModule = RawModule
+        current = id(self)  # another device in each test, since what is loaded stays loaded
+        self.cuda = SimpleNamespace(
+            Device=lambda number=current: FakeDevice(number),
+            compiler=SimpleNamespace(CompileException=CompileException),
+        )
+
+
+class FakeDevice:
+    def __init__(self, number: int) -> None:
+        self.id = number
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+
+@pytest.fixture
+def fake_cupy(monkeypatch):
+    """Return a function that replaces CuPy."""
+
+    def replace(together: int) -> FakeCupy:
+        cupy = FakeCupy(together)
+        monkeypatch.setattr(compile, "cupy_module", lambda: cupy)
+        return cupy
+
+    return replace
+
+
+def units_of(*macros: str) -> list[Unit]:
+    return [Unit("near_far", ("kernel",), ((name, 1),)) for name in macros]
+
+
+def test_units_are_compiled_at_the_same_time_and_each_once(fake_cupy):
+    cupy, units, dtype = fake_cupy(together=3), units_of("A", "B", "C"), np.dtype("uint32")
+    load_ahead(units, dtype)
+    load_ahead(units, dtype)
+    for unit in units:
+        assert load_kernels(unit, dtype).keys() == {"kernel"}
+    assert len(cupy.compiled) == 3
+
+
+def test_an_error_of_a_unit_that_is_loaded_ahead_is_raised_where_it_is_needed(fake_cupy):
+    fake_cupy(together=1)
+    (unit,) = units_of("SSSP_FAULT")
+    load_ahead([unit], np.dtype("uint32"))
+    for _ in range(2):
+        with pytest.raises(SsspError, match="cannot be compiled for this GPU: no such device"):
+            load_kernels(unit, np.dtype("uint32"))

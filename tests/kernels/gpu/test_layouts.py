@@ -108,7 +108,7 @@ def climbs(*, wide: bool) -> Mirrored:
 
 def sweeps(*, wide: bool) -> Mirrored:
     return Mirrored(
-        phast_gpu.sweep_unit(wide=wide),
+        phast_gpu.sweep_unit(wide=wide, cutoff=False),
         {},
         {
             "kSweepBlock": phast_gpu._BLOCK,

@@ -23,6 +23,7 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     device_hierarchy,
     host_hierarchy,
 )
+from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import needed_tiles
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import lanes_for
 from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
@@ -46,6 +47,8 @@ def assert_as_on_a_cpu(graph, sources, cutoff=None):
             assert [getattr(m, name) for m in found.metrics] == [getattr(m, name) for m in expected.metrics]
         edges = [[round(m.teps * m.solve_s) for m in s.metrics] for s in (found, expected)]
         assert edges[0] == edges[1]
+        alone = SOLVERS["phast-gpu"].solve(graph, sources, replace(options, metrics=False))
+        assert_array_equal(alone.distances, expected.distances)
 
 
 # ---- without a GPU ----
@@ -75,6 +78,38 @@ def test_tiles_cover_every_place_once_and_bands_every_tile(made):
     assert (bands[0][0], bands[-1][1]) == (0, len(tiles))
     words = tiles["matrix"] + np.uint64(TILE) * tiles["n_boundary"]
     assert words.max() <= host.words_before[0][-1]
+
+
+@pytest.mark.parametrize("made", [road_like(5000), grid(30, 40), star(200), path(1)])
+@pytest.mark.parametrize("n", [1, 3, 40, 5000])
+def test_tiles_for_targets_are_those_that_their_rows_follow_from(made, n):
+    host = HostHierarchy(completion := completion_of(made.graph()), cut(completion))
+    (tiles, _), chunks, n_vertices = host.tiles, host.chunks, completion.n_vertices
+    places = np.random.default_rng(n).integers(0, n_vertices, min(n, n_vertices)).astype(np.uint32)
+    found = needed_tiles(host, places)
+
+    first_place, needed, waiting = tiles["first_place"], set(), set(host.tiles_of_places[places].tolist())
+    while waiting:
+        tile = waiting.pop()
+        needed.add(tile)
+        chunk = tiles["chunk"][tile]
+        boundary = chunks.places[chunks.boundary[slice(*chunks.boundary_offsets[chunk : chunk + 2])]]
+        waiting |= set(host.tiles_of_places[boundary].tolist()) - needed
+    needed = sorted(tile for tile in needed if tiles["chunk"][tile] > 0)
+    assert_array_equal(found.tiles["matrix"], tiles["matrix"][needed])
+    assert [first for first, _ in found.bands] == [0, *(end for _, end in found.bands)][: len(found.bands)]
+    assert (found.bands[-1][1] if found.bands else 0) == len(needed)
+
+    # Rows have memory of their own, and targets lead to theirs.
+    n_upper = int(chunks.first_places[chunks.first_low])
+    memory = {place: place for place in range(n_upper)}
+    for tile, kept in zip(needed, found.tiles, strict=True):
+        is_low = tiles["chunk"][tile] >= chunks.first_low
+        assert is_low or kept["first_place"] == first_place[tile]
+        for i in range(kept["n_rows"]):
+            memory[int(first_place[tile]) + i] = int(kept["first_place"]) + i
+    assert sorted(memory.values()) == list(range(found.n_rows))
+    assert found.places.tolist() == [memory[place] for place in places.tolist()]
 
 
 def test_floats_are_refused_with_the_solvers_that_take_them():

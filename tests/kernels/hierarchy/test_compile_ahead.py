@@ -1,4 +1,4 @@
-"""A child compiles the kernels after the completion, while this process makes the completion."""
+"""Children compile the kernels after the completion, while this process makes the completion."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 #: Solves in an environment without compiled kernels. Prints which kernels this process compiles, and whether the cache
-#: has those of the child, before and after.
+#: has those of the children, before and after.
 PROGRAM = """
 import json, sys
 import numpy as np
@@ -20,7 +21,7 @@ from numba.core import event
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import grid
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy.compile_ahead import is_compiled
+from sssp_pipeline.kernels.hierarchy.compile_ahead import SWEEPS, WEIGHTS, searched_type
 from sssp_pipeline.kernels.registry import SOLVERS
 names = []
 class Compiled(event.Listener):
@@ -32,22 +33,56 @@ class Compiled(event.Listener):
 event.register("numba:compile", Compiled())
 made = grid(12, 9)
 graph = csr_from_edges(made.src, made.dst, made.weights.astype(sys.argv[1]), made.n_vertices)
-before = is_compiled(graph)
+def are_compiled():
+    return [group.is_compiled(searched_type(graph)) for group in (WEIGHTS, SWEEPS)]
+before = are_compiled()
 rows = [SOLVERS[name].solve(graph, np.arange(20), SolveOptions()).distances for name in ("phast", "dijkstra")]
-print(json.dumps([before, is_compiled(graph), bool((rows[0] == rows[1]).all()), names]))
+print(json.dumps([before, are_compiled(), bool((rows[0] == rows[1]).all()), names]))
 """
-OF_CHILD = ("customization", "arcs", "sweep", "tiles", "lanes")
+OF_CHILDREN = ("customization", "arcs", "sweep", "tiles", "lanes")
+#: Compiles one group after the other. Prints of which the cache has the last kernel, before and after each.
+GROUPS = """
+import json
+import numpy as np
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+groups, dtypes = [NUMBERS, ORDER, COMPLETION, CHUNKS, ROWS, WEIGHTS, SWEEPS], [np.dtype("uint32"), np.dtype("uint64")]
+def found():
+    return [[group.is_compiled(dtype) for dtype in dtypes] for group in groups]
+seen = [found()]
+for group in groups:
+    group.compile_for(np.dtype("uint32"))
+    seen.append(found())
+print(json.dumps(seen))
+"""
+
+
+def printed(tmp_path, program: str, *arguments: str):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.mark.medium
 @pytest.mark.skipif(usable_cores() < 2, reason="one core compiles nothing ahead")
 @pytest.mark.parametrize("dtype", ["int32", pytest.param("uint64", marks=pytest.mark.slow)])
-def test_a_child_compiles_what_follows_the_completion(tmp_path, dtype):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", PROGRAM, dtype]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
-    before, after, is_equal, names = json.loads(done.stdout)
-    assert (before, after, is_equal) == (False, True, True)
+def test_children_compile_what_follows_the_completion(tmp_path, dtype):
+    before, after, is_equal, names = printed(tmp_path, PROGRAM, dtype)
+    assert (before, after, is_equal) == ([False, False], [True, True], True)
     here = [name.removeprefix("sssp_pipeline.kernels.hierarchy.") for name in names]
     assert "arc_completion._list_arcs" in here
-    assert [name for name in here if name.partition(".")[0] in OF_CHILD] == []
+    assert [name for name in here if name.partition(".")[0] in OF_CHILDREN] == []
+
+
+@pytest.mark.slow
+def test_a_group_is_compiled_after_its_last_kernel(tmp_path):
+    seen = np.array(printed(tmp_path, GROUPS))
+    expected = np.zeros((8, 7, 2), bool)
+    for number in range(7):
+        expected[number + 1 :, number, 0] = True
+        expected[number + 1 :, number, 1] = number < 4  # these do not depend on the type
+    np.testing.assert_array_equal(seen, expected)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sssp_pipeline.kernels.host.crc32 import (
     advancing,
     appended,
+    appended_of_any,
     correct_segments,
     of_ones,
     power_of_x,
@@ -35,7 +36,9 @@ def remainder(part: bytes) -> int:
 def test_the_checksum_of_parts_is_that_of_the_whole(before, parts):
     remainders = np.array([remainder(part) for part in parts], np.uint32)
     n_bits = np.array([8 * len(part) for part in parts], np.int64)
-    assert appended(zlib.crc32(before), remainders, n_bits) == zlib.crc32(before + b"".join(parts))
+    whole = zlib.crc32(before + b"".join(parts))
+    assert appended(zlib.crc32(before), remainders, n_bits) == whole
+    assert appended_of_any(zlib.crc32(before), remainders, n_bits) == whole
 
 
 def test_parts_of_many_bytes():
@@ -66,7 +69,8 @@ def test_the_checksum_of_bits_is_that_of_the_bytes_that_they_fill(before, parts)
     remainders = np.array([remainder_of_bits(part) for part in parts], np.uint32)
     n_bits = np.array([len(part) for part in parts], np.int64)
     whole = np.packbits(np.array([bit for part in parts for bit in part], bool), bitorder="little").tobytes()
-    assert appended(zlib.crc32(before), remainders, n_bits) == zlib.crc32(before + whole)
+    for join in (appended, appended_of_any):
+        assert join(zlib.crc32(before), remainders, n_bits) == zlib.crc32(before + whole)
 
 
 @PATIENT

@@ -21,10 +21,11 @@ def test_reached_values(dtype, shape, share):
     rows[rng.random(shape) < 0.1] = np.nextafter(unreached, 0) if dtype.kind == "f" else unreached - 1
     rows[rng.random(shape) >= share] = unreached
     before = rows.copy()
-    counts, vertices, values = reached_values(rows)
+    found = reached_values(rows)
     is_reached = rows != unreached
-    np.testing.assert_array_equal(counts, is_reached.sum(axis=1))
-    np.testing.assert_array_equal(vertices, np.nonzero(is_reached)[1])
-    assert (vertices.dtype, values.dtype) == (np.uint32, dtype)
-    assert values.tobytes() == rows[is_reached].tobytes()
+    np.testing.assert_array_equal(found.counts, is_reached.sum(axis=1))
+    np.testing.assert_array_equal(found.vertices, np.nonzero(is_reached)[1])
+    np.testing.assert_array_equal(found.places, np.nonzero(is_reached)[0])
+    assert (found.vertices.dtype, found.distances.dtype) == (np.uint32, dtype)
+    assert found.distances.tobytes() == rows[is_reached].tobytes()
     assert rows.tobytes() == before.tobytes()

@@ -401,8 +401,9 @@ def test_a_trace_needs_a_solver_that_records_one():
     solver, reason, *_ = choose_solver("auto", traced, H200)
     assert solver.name == "adds"
     assert reason.endswith(f"; not {' nor '.join(others)}: {why_not}")
+    on_cpu = ", ".join(name for name in SOLVERS if SOLVERS.device_of(name) == "cpu")
     assert refused("auto", traced) == (
-        f"no solver can solve this: {', '.join(others)}: {why_not}; adds: no NVIDIA driver (libcuda.so.1)",
+        f"no solver can solve this: the GPU solvers: no NVIDIA driver (libcuda.so.1); {on_cpu}: {why_not}",
         "leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU",
     )
 

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
+from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection, _lowest
 from sssp_pipeline.workflow.vertices import Sources, Vertices
 
 # A path 0-1-…-9, and 10 to 19 on their own; vertex 4 has edges to all of the path.
@@ -72,6 +73,14 @@ def test_random_vertices_depend_on_the_seed_only():
     assert first == to(random={"count": 5, "seed": 3}) == [0, 1, 4, 7, 9]  # on every machine
     assert first != chosen(random={"count": 5, "seed": 4})
     assert chosen(random={"count": 20}) == list(range(20))
+
+
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_random_vertices_are_the_first_ones_of_the_whole_order(n):
+    for keys in (np.random.PCG64(7).random_raw(n), np.arange(n, dtype=np.uint64) // 5 % 7):
+        order = np.argsort(keys, kind="stable")
+        for count in {1, min(2, n), n // 2 + 1, n}:
+            assert_array_equal(_lowest(keys, count), order[:count])
 
 
 @pytest.mark.parametrize(

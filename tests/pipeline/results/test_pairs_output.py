@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,20 @@ def test_a_run_that_stops_between_two_batches_goes_on(monkeypatch, listener):
     assert rows_of() == expected(pairs)
 
 
+def test_threads_of_a_worker_read_the_pairs_once(monkeypatch):
+    write_pairs()
+    inner, found = RunFolder.read_input, []
+
+    def read_input(*arguments, **options):
+        found.append(arguments)
+        time.sleep(0.1)  # so that every thread needs the pairs before the first one has them
+        return inner(*arguments, **options)
+
+    monkeypatch.setattr(RunFolder, "read_input", read_input)
+    run_of("verify=off", "solve.batch=1")
+    assert len(found) == 1
+
+
 def test_another_order_of_the_same_pairs_is_another_run(run_interrupted):
     write_pairs()
     run_interrupted(load_workflow("w.yaml"))
@@ -301,7 +316,7 @@ def test_unknown_ids_are_left_out_and_counted(listener):
     assert record["skipped"]["first"] == {"pairs": ["nowhere"]}
     searched = len({source for source, _ in [*pairs, ("v01", "v02")]})
     assert f"pairs: 306; searched from: {searched} sources" in said.lines
-    assert "skipped 1 pair that is not in the graph: `nowhere`" in said.lines
+    assert "skipped 1 pair with an id that is not known: `nowhere`" in said.lines
 
 
 def test_lines_of_a_run_count_what_it_searches_from(listener):

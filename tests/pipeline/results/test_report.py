@@ -114,6 +114,18 @@ def test_throughput_is_that_of_the_times_of_the_batches():
     assert (rows[0][0], rows[-1][1]) == ("0", "3")
 
 
+def test_a_run_backward_has_charts_of_targets():
+    of_targets = many_metrics(100).rename_columns({"source": "target"})
+    page = report.render_report(run_record(direction="backward"), of_targets, NO_SAMPLE)
+    charts = "".join(re.findall(r"<figure.*?</figure>", page, re.DOTALL))
+    for text in ("Time of a target", "over time, target 0", "targets a second", "% of 100 targets are from"):
+        assert text in charts
+    assert "source" not in charts
+    for text in ("Targets compared", "a row for each target", "solve_s per target"):
+        assert text in page
+    assert "Time of a source" in report.render_report(run_record(), many_metrics(100), NO_SAMPLE)
+
+
 def test_a_run_without_times_of_batches_has_no_throughput():
     page = rendered(table=metrics(24, solved_at=pa.nulls(24, pa.timestamp("ms"))))
     assert "Throughput over time" not in page.tables

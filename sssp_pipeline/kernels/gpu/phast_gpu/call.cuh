@@ -44,7 +44,7 @@ struct Call {
     const sweep_word* to_boundary;
     const sweep_word* from_boundary;
     const sweep_word* from_own;
-    const Tile* tiles;
+    const Tile* tiles;               // of all chunks, or those that are needed
     const word64* edges_before;      // (V+1,): how many edges leave the vertices of lower places
     // Memory of the call. A source is a lane.
     sweep_word* kept;                // (n_sources, n_depths), used if not is_shared
@@ -53,8 +53,9 @@ struct Call {
     Segment* segments;               // (n_sources, n_segments): those of each chunk, the top last
     Climbed* climbed;                // (n_sources,)
     word32* seeded;                  // (C, n_lanes / 32), a bit for each chunk and lane
+    word32* near;                    // (C, n_lanes / 32), not 0 if a distance there is below the limit; or null
     sweep_word* low_seeds;           // (n_lanes, kMostLow)
-    sweep_word* rows;                // by place, (V, n_lanes)
+    sweep_word* rows;                // by place, (V, n_lanes), or fewer places if few are needed
     const word32* columns;           // (n_columns,): the places of the vertices whose distances are returned
     // The batch.
     const word32* sources;           // (n_sources,)

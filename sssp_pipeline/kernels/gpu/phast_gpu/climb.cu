@@ -25,7 +25,7 @@ __device__ __forceinline__ word64 in_column(const Chunk& chunk, word32 own) {
 constexpr word32 kMostThreads = 1024;
 constexpr word32 kMostEntries = 512;
 
-// A block for each source, of any number of warps. All of them together clear `seeded`.
+// A block for each source, of any number of warps. All of them together clear `seeded` and `near`. The top is near.
 extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Call call) {
     extern __shared__ sweep_word shared[];
     __shared__ word32 locals[kMostEntries];
@@ -42,6 +42,9 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
     const word32 n_seeded = call.n_chunks * (call.n_lanes / 32);
     for (word32 i = blockIdx.x * blockDim.x + thread; i < n_seeded; i += gridDim.x * blockDim.x) {
         call.seeded[i] = 0;
+        if (call.near != nullptr) {
+            call.near[i] = i < call.n_lanes / 32;
+        }
     }
     word32 place = call.places[call.sources[blockIdx.x]];
     word32 c = call.chunks_of_places[place];
@@ -123,7 +126,8 @@ constexpr word32 kSeedBlock = kAcross * kSeedParts;
 // Blocks that make the seeds of the top.
 constexpr word32 kTopBlocks = 4;
 
-// Blocks for the segments of each source, the last kTopBlocks for the top. Source s is lane s.
+// Blocks for the segments of each lane, the last kTopBlocks for the top. Source s is lane s. The lanes that are left
+// have no entries, so their rows are kInfinity.
 //
 // Writes the seeds of its chunk to `rows`, or to low_seeds (n_lanes, kMostLow) if it is `first_low` or a later chunk,
 // and sets the bit of the chunk and the lane.
@@ -137,7 +141,10 @@ extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call 
     const word32 lane = blockIdx.x / n_blocks;
     const word32 part = blockIdx.x % n_blocks;
     const bool is_top = part >= n_segments - 1;
-    const Segment segment = call.segments[static_cast<word64>(lane) * n_segments + min(part, n_segments - 1)];
+    Segment segment{0, 0, 0, 0};
+    if (lane < call.n_sources) {
+        segment = call.segments[static_cast<word64>(lane) * n_segments + min(part, n_segments - 1)];
+    }
     if (segment.first == segment.end && !is_top) {
         return;
     }

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.compile_children import KernelGroup, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
@@ -24,6 +25,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, ke
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
+from sssp_pipeline.kernels.hierarchy.compile_ahead import one_arc
 from sssp_pipeline.kernels.hierarchy.shared import shared_completion
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
@@ -77,6 +79,22 @@ class HostHierarchy:
         return -(-np.diff(self.chunks.first_places).astype(np.int64) // int(TILE))
 
     @cached_property
+    def first_tiles(self) -> np.ndarray:
+        """(C+1,) int64: the tiles of chunk `c` are `first_tiles[c]:first_tiles[c + 1]`."""
+        return np.append(0, np.cumsum(self.n_tiles))
+
+    @cached_property
+    def tiles_of_places(self) -> np.ndarray:
+        """(V,) uint32."""
+        tiles = self.tiles[0]
+        return np.repeat(np.arange(len(tiles), dtype=np.uint32), tiles["n_rows"])
+
+    @cached_property
+    def boundary_places(self) -> np.ndarray:
+        """(N,) uint32: the places of the boundary vertices of all chunks."""
+        return self.chunks.places[self.chunks.boundary]
+
+    @cached_property
     def words_before(self) -> tuple[np.ndarray, np.ndarray]:
         """How many words the matrices of earlier chunks have; each (C+1,) uint64.
 
@@ -103,10 +121,9 @@ class HostHierarchy:
     @cached_property
     def tiles(self) -> tuple[np.ndarray, list[tuple[int, int]]]:
         """The tiles of all chunks, of `Tile`, and the first and the end of the tiles of each band."""
-        shapes, n_tiles = self.shapes, self.n_tiles
-        ends = np.cumsum(n_tiles)
-        of = np.repeat(np.arange(len(shapes)), n_tiles)
-        inside = np.arange(len(of)) - (ends - n_tiles)[of]
+        shapes, first_tiles = self.shapes, self.first_tiles
+        of = np.repeat(np.arange(len(shapes)), self.n_tiles)
+        inside = np.arange(len(of)) - first_tiles[of]
         tiles = np.zeros(len(of), _TILE)
         inside_words = inside * int(TILE) * shapes["n_boundary"][of].astype(np.int64)
         tiles["matrix"] = shapes["boundary_words"][of] + inside_words.astype(np.uint64)
@@ -115,7 +132,7 @@ class HostHierarchy:
         tiles["first_place"] = shapes["first_place"][of] + inside * int(TILE)
         tiles["first_local"] = inside * int(TILE)
         tiles["n_rows"] = np.minimum(shapes["n_own"][of] - inside * int(TILE), int(TILE))
-        limits = np.append(0, ends)[self.chunks.bands]
+        limits = first_tiles[self.chunks.bands]
         return tiles, list(zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True))
 
     @property
@@ -132,8 +149,16 @@ def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
     with _lock:
         if graph not in _kept:
             completion = shared_completion(graph)
+            wait_for(CHUNKS, graph.weight_dtype)
             _kept[graph] = HostHierarchy(completion, cut(completion))
         return _kept[graph]
+
+
+def compile_chunks(dtype: np.dtype) -> None:
+    """Compile the kernels on the host."""
+    completion = one_arc()
+    host = HostHierarchy(completion, cut(completion))
+    assert len(host.next_chunks) == len(host.by_height[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +292,7 @@ def _make(
         from_boundary=from_boundary,
         to_boundary=to_boundary,
         from_own=from_own,
-        boundary=_sent(chunks.places[chunks.boundary]),
+        boundary=_sent(host.boundary_places),
         marks=_sent(np.stack((chunks.depths[chunks.boundary], chunks.chunk_of[chunks.boundary]), 1).ravel()),
         tiles=_sent(tiles.view(np.uint8)),
         chunks_of_places=_sent(chunks.chunk_of[at_places]),
@@ -334,3 +359,6 @@ def _fill_heights(parents: np.ndarray, heights: np.ndarray) -> None:
         above = parents[v]
         if above != NO_VERTEX:
             heights[above] = max(heights[above], heights[v] + np.uint32(1))
+
+
+CHUNKS = KernelGroup(compile_chunks, _fill_heights)

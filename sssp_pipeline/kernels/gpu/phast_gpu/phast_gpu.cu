@@ -7,14 +7,18 @@
 //   2. sweep_kernel, a launch for each band, from the top down: the rows of a chunk are the least of its seeds and of
 //      the min-plus product of `from_boundary` with the rows of the boundary. A warp computes 8 rows of 32 to 128
 //      lanes in registers. There is no order inside a band, so nothing waits.
-//   3. last_kernel does the same for the last band, which has most vertices, and counts over all rows.
+//   3. last_kernel does the same for the last band, which has most vertices, and counts over all rows. If nothing is
+//      counted, sweep_kernel takes the last band too, and only tiles that the wanted rows follow from are launched.
 //   4. rows_kernel: from rows by place, with a lane for each source, to rows by source.
+//   With a cutoff (SSSP_CUTOFF), a tile is not computed if nothing of its boundary is below the limit (`near`).
 // docs/design/0021-phast-gpu.md has the measurements.
 //
 // Needs: rows by place (V, n_lanes); n_lanes a multiple of 32 times the lanes of a thread.
 // Keeps
 //     I1. The rows of the boundary of a chunk are final before its band is launched.
 //     I2. A bit of `seeded` is set for a chunk and a lane if there are seeds. Other seeds are not read.
+//     I3. If `near` of a chunk that is not in the last band is 0 for 32 lanes, its rows are at the limit or above it
+//         there. Then so is every row that follows from them and has no seeds.
 // Memory order: relaxed; launches follow each other on one stream.
 
 #include "call.cuh"
@@ -54,7 +58,17 @@ struct Found {
                     sum(p, i < n ? rows[i][p] : 0);
                 }
             } else {
+                sweep_word least = kInfinity;
+#pragma unroll
+                for (int i = 0; i < kTile; ++i) {
+                    least = i < n ? min(least, rows[i][p]) : least;
+                }
                 most = 0;
+                if (least >= limit) {
+                    unreached[p] += n;
+                    edges_of_unreached[p] += edges_before[n] - edges_before[0];
+                    continue;
+                }
 #pragma unroll
                 for (int i = 0; i < kTile; ++i) {
                     if (i < n) {
@@ -100,12 +114,33 @@ struct Ahead {
         const word32 i = threadIdx.x % 32;
         boundary = i < tile.n_boundary ? call.boundary[tile.first_boundary + i] : 0;
         bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & ((1u << kEach) - 1);
+#if SSSP_CUTOFF
+        if (!is_near<kEach>(call, lane)) {
+            tile.n_boundary = 0;  // nothing is below the limit in any lane of the warp
+        }
+#endif
     }
+
+#if SSSP_CUTOFF
+    template <int kEach>
+    __device__ __forceinline__ bool is_near(const Call& call, word32 lane) const {
+        const word32 first_word = lane / (32 * kEach) * kEach;
+        bool found = bits != 0;
+        for (word32 i = threadIdx.x % 32; i < tile.n_boundary; i += 32) {
+            const word32* words = call.near + call.marks[tile.first_boundary + i].y * (call.n_lanes / 32) + first_word;
+#pragma unroll
+            for (int p = 0; p < kEach; ++p) {
+                found |= words[p] != 0;
+            }
+        }
+        return __any_sync(kWholeWarp, found);
+    }
+#endif
 };
 
-// The rows of a tile; kIsLow if it is in the last band.
-template <int kEach, word32 kBatch, bool kIsLow>
-__device__ __forceinline__ void product(const Call& call, const Ahead& ahead, word32 lane,
+// The rows of a tile; `is_low` if it is in the last band.
+template <int kEach, word32 kBatch>
+__device__ __forceinline__ void product(const Call& call, const Ahead& ahead, word32 lane, bool is_low,
                                         sweep_word (&least)[kTile][kEach]) {
     const Tile& tile = ahead.tile;
     const word32 n_lanes = call.n_lanes;
@@ -122,7 +157,7 @@ __device__ __forceinline__ void product(const Call& call, const Ahead& ahead, wo
 #pragma unroll
             for (int p = 0; p < kEach; ++p) {
                 if (i < tile.n_rows && (ahead.bits >> p & 1) != 0) {
-                    least[i][p] = kIsLow ? call.low_seeds[(lane + p) * kMostLow + tile.first_local + i]
+                    least[i][p] = is_low ? call.low_seeds[(lane + p) * kMostLow + tile.first_local + i]
                                          : call.rows[static_cast<word64>(tile.first_place + i) * n_lanes + lane + p];
                 }
             }
@@ -179,10 +214,30 @@ __device__ __forceinline__ void write_rows(const Call& call, const Tile& tile, w
     }
 }
 
+#if SSSP_CUTOFF
+// Notes that a row of an upper tile is below the limit in a lane of the warp.
+template <int kEach>
+__device__ __forceinline__ void note_near(const Call& call, const Tile& tile, word32 lane,
+                                          const sweep_word (&least)[kTile][kEach]) {
+    bool found = false;
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) {
+#pragma unroll
+        for (int p = 0; p < kEach; ++p) {
+            found |= i < tile.n_rows && least[i][p] < call.limit;
+        }
+    }
+    if (__any_sync(kWholeWarp, found) && threadIdx.x % 32 < kEach) {
+        const word32 word = lane / (32 * kEach) * kEach + threadIdx.x % 32;
+        atomicOr(&call.near[tile.chunk * (call.n_lanes / 32) + word], 1u);
+    }
+}
+#endif
+
 constexpr word32 kSweepBlock = 256;
 constexpr word32 kWarps = kSweepBlock / 32;
 
-// Takes the tiles from `first` to `end` - 1 of a band that is not the last. A block has 32 * kEach lanes, and its warps
+// Takes the tiles from `first` to `end` - 1 of a band, and counts nothing. A block has 32 * kEach lanes, and its warps
 // have tiles that follow each other: these share most of their boundary.
 template <int kEach>
 __device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end) {
@@ -194,8 +249,14 @@ __device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end
         Ahead ahead{call.tiles[t]};
         ahead.read<kEach>(call, lane);
         sweep_word least[kTile][kEach];
-        product<kEach, batch, false>(call, ahead, lane, least);
+        const bool is_low = first >= call.first_low_tile;
+        product<kEach, batch>(call, ahead, lane, is_low, least);
         write_rows<kEach>(call, ahead.tile, lane, least);
+#if SSSP_CUTOFF
+        if (!is_low) {
+            note_near<kEach>(call, ahead.tile, lane, least);
+        }
+#endif
     }
 }
 
@@ -238,7 +299,7 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
             }
         } else {
             constexpr word32 batch = kEach == 4 ? 3 : 4;
-            product<kEach, batch, true>(call, ahead, lane, least);
+            product<kEach, batch>(call, ahead, lane, true, least);
         }
         ahead.tile = next;
         ahead.read<kEach>(call, lane);

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_ahead, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
@@ -30,11 +31,13 @@ from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     MOST_NARROW,
     DeviceHierarchy,
+    HostHierarchy,
     customize_unit,
     device_hierarchy,
     host_hierarchy,
     matrices_unit,
 )
+from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import NeededTiles, needed_tiles
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
@@ -65,10 +68,11 @@ def climb_unit(*, wide: bool) -> Unit:
     return Unit("climb", ("climb_kernel", "seed_kernel"), (("SSSP_WIDE", int(wide)),))
 
 
-def sweep_unit(*, wide: bool) -> Unit:
+def sweep_unit(*, wide: bool, cutoff: bool) -> Unit:
     """Return the unit of the kernels that make rows of seeds, with words of 64 bits if `wide`."""
     sweeps = tuple(f"{name}_{each}_kernel" for name in ("sweep", "last") for each in LANES_EACH[wide])
-    return Unit("phast_gpu", (*sweeps, "rows_kernel"), (("SSSP_WIDE", int(wide)),))
+    macros = ("SSSP_WIDE", int(wide)), ("SSSP_CUTOFF", int(cutoff))
+    return Unit("phast_gpu", (*sweeps, "rows_kernel"), macros)
 
 
 class PhastGpu(GpuBatchSolver):
@@ -84,9 +88,14 @@ class PhastGpu(GpuBatchSolver):
     @property
     def units(self) -> tuple[Unit, ...]:
         return tuple(
-            unit(wide=wide)
+            unit
             for wide in (False, True)
-            for unit in (climb_unit, sweep_unit, customize_unit, matrices_unit)
+            for unit in (
+                climb_unit(wide=wide),
+                *(sweep_unit(wide=wide, cutoff=cutoff) for cutoff in (False, True)),
+                customize_unit(wide=wide),
+                matrices_unit(wide=wide),
+            )
         )
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
@@ -109,16 +118,18 @@ class PhastGpu(GpuBatchSolver):
             host_bytes=costs.host_bytes(traits),
         )
 
-    def _begin(self, graph: CsrGraph, *args: Any) -> Any:
+    def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
+        wide = graph.weight_dtype.itemsize == 8  # otherwise narrow words are tried first
+        sweep = sweep_unit(wide=wide, cutoff=options.cutoff is not None)  # takes longest
+        load_ahead([sweep, climb_unit(wide=wide), matrices_unit(wide=wide)], graph.weight_dtype)
         host_hierarchy(graph)  # takes seconds, without the GPU
-        return super()._begin(graph, *args)
+        return super()._begin(graph, sources, options, *args)
 
     def needs(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> BatchNeeds:
-        hierarchy = device_hierarchy(on_device, host_hierarchy(graph))
-        work = _Work.of(graph.traits, hierarchy, options)
-        scratch = _scratch_bytes(hierarchy, work.writes_all)
+        hierarchy, work = self._work(graph, on_device, options)
+        scratch = _scratch_bytes(hierarchy, work.n_rows)
         spare_lanes = min(lanes_for(min(n_sources, _FULL)), 128)
         fixed_bytes = spare_lanes * scratch
         if work.targets is not None and not work.writes_kept:  # in each of two buffers
@@ -128,10 +139,19 @@ class PhastGpu(GpuBatchSolver):
     def start_batch(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> BatchSearch:
-        hierarchy = device_hierarchy(on_device, host_hierarchy(graph))
-        return _Sweep(
-            self.name, on_device, hierarchy, _Work.of(graph.traits, hierarchy, options), options, n_sources
-        )
+        hierarchy, work = self._work(graph, on_device, options)
+        return _Sweep(self.name, on_device, hierarchy, work, options, n_sources)
+
+    def _work(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
+    ) -> tuple[DeviceHierarchy, _Work]:
+        host = host_hierarchy(graph)
+        hierarchy = device_hierarchy(on_device, host)
+        of_options, work = _last_work.get(graph, (None, None))
+        if work is None or of_options is not options:
+            work = _Work.of(graph.traits, host, hierarchy, options)
+            _last_work[graph] = options, work
+        return hierarchy, work
 
 
 def lanes_for(n_sources: int) -> int:
@@ -144,40 +164,52 @@ def lanes_for(n_sources: int) -> int:
 class _Work:
     """What a call wants of the rows."""
 
+    #: How many rows by place there is memory for: all, or those above the last band, if that is only counted.
+    n_rows: int
     #: The vertices whose distances are written, source by source; None for all.
     targets: np.ndarray | None = None
     #: Whether these are what is kept.
     writes_kept: bool = False
     #: Whether rows are left as the sweep makes them, and reduced there; there are no targets then.
     leaves_rows: bool = False
-    #: Whether the distances of the last band are needed beyond its counts.
-    writes_all: bool = True
+    #: What is computed if nothing is counted; None for all tiles.
+    needed: NeededTiles | None = None
 
     @classmethod
-    def of(cls, traits: GraphTraits, hierarchy: DeviceHierarchy, options: SolveOptions) -> _Work:
+    def of(
+        cls, traits: GraphTraits, host: HostHierarchy, hierarchy: DeviceHierarchy, options: SolveOptions
+    ) -> _Work:
         kept, none = options.kept, np.empty(0, np.uint32)
+        n_all, n_upper = hierarchy.n_vertices, hierarchy.n_upper
         # A path that is too long for the type is searched in whole rows.
         is_safe = hierarchy.longest is not None and hierarchy.longest + traits.max_weight <= largest_distance(
             traits.weight_dtype
         )
         if is_safe and kept.takes_lanes:
-            return cls(none, leaves_rows=True, writes_all=kept.reads_distances)
+            return cls(n_all if kept.reads_distances else n_upper, none, leaves_rows=True)
         if is_safe and kept.over_sources is None:
             if isinstance(kept, Nothing):
-                return cls(none, writes_kept=True, writes_all=False)
+                return cls(n_upper, none, writes_kept=True)
             if isinstance(kept, Targets | NearestOfRow):
-                return cls(kept.read_vertices, writes_kept=isinstance(kept, Targets))
-        return cls()
+                work = cls(n_all, kept.read_vertices, writes_kept=isinstance(kept, Targets))
+                if options.metrics or work.targets is None:
+                    return work
+                needed = needed_tiles(host, hierarchy.host_places[work.targets])
+                return replace(work, n_rows=needed.n_rows, needed=needed)
+        return cls(n_all)
 
 
-def _scratch_bytes(hierarchy: DeviceHierarchy, writes_all: bool) -> int:
+#: The options of the last call on a graph, and what it wants. A call asks twice.
+_last_work: weakref.WeakKeyDictionary[CsrGraph, tuple[SolveOptions, _Work]] = weakref.WeakKeyDictionary()
+
+
+def _scratch_bytes(hierarchy: DeviceHierarchy, n_rows: int) -> int:
     """Return the device memory of a lane."""
-    n_rows = hierarchy.n_vertices if writes_all else hierarchy.n_upper
     words = n_rows + hierarchy.n_depths + MOST_LOW
     return (
         words * hierarchy.word.itemsize
         + 4 * hierarchy.n_depths
-        + hierarchy.n_chunks // 8
+        + hierarchy.n_chunks // 4
         + hierarchy.n_segments * _SEGMENT_BYTES
         + _CLIMBED.itemsize
     )
@@ -201,16 +233,26 @@ class _Sweep(BatchSearch):
         self.writes_kept = work.writes_kept
         self.lane_bits = 8 * hierarchy.word.itemsize if work.leaves_rows else 0
         self._deadline_s = options.deadline_s
+        units = (
+            climb_unit(wide=hierarchy.wide),
+            sweep_unit(wide=hierarchy.wide, cutoff=options.cutoff is not None),
+        )
         self._kernels = {
-            name: kernel
-            for unit in (climb_unit, sweep_unit)
-            for name, kernel in load_kernels(unit(wide=hierarchy.wide), on_device.dtype).items()
+            name: kernel for unit in units for name, kernel in load_kernels(unit, on_device.dtype).items()
         }
         self._n_resident = {
             each: self._kernels[f"last_{each}_kernel"].resident_blocks(_BLOCK)
             for each in LANES_EACH[hierarchy.wide]
         }
-        targets = None if work.targets is None else Sent(hierarchy.host_places[work.targets])
+        needed = self._needed = work.needed
+        targets = None
+        if work.targets is not None:
+            places = hierarchy.host_places[work.targets] if needed is None else needed.places
+            targets = Sent(places)
+        self._sent_tiles = None if needed is None else Sent(needed.tiles.view(np.uint8))
+        #: The bands that are swept without counts.
+        self._bands = hierarchy.bands[1 : hierarchy.n_upper_bands] if needed is None else needed.bands
+        n_marks = hierarchy.n_chunks * lanes_for(n_sources) // 32
         shared_bytes = hierarchy.n_depths * hierarchy.word.itemsize
         is_shared = shared_bytes <= _SHARED_BYTES
         self._shared_bytes = shared_bytes if is_shared else 0
@@ -222,13 +264,14 @@ class _Sweep(BatchSearch):
             "entry_distances": cupy.empty(n_up, word),
             "segments": cupy.empty(n_sources * hierarchy.n_segments * _SEGMENT_BYTES, np.uint8),
             "climbed": cupy.empty(n_sources * _CLIMBED.itemsize, np.uint8),
-            "seeded": cupy.empty(hierarchy.n_chunks * n_lanes // 32, np.uint32),
+            "seeded": cupy.empty(n_marks, np.uint32),
+            "near": None if options.cutoff is None else cupy.empty(n_marks, np.uint32),
             "low_seeds": cupy.empty(n_lanes * MOST_LOW, word),
-            "rows": cupy.empty(
-                n_lanes * (hierarchy.n_vertices if work.writes_all else hierarchy.n_upper), word
-            ),
+            "rows": cupy.empty(n_lanes * work.n_rows, word),
             "columns": hierarchy.places if targets is None else targets.on_device,
         }
+        if self._sent_tiles is not None:
+            self._scratch["tiles"] = self._sent_tiles.on_device
         self._sent_targets = targets
         limit = int(limit_bits(on_device.dtype, options.cutoff))
         self._call = np.zeros(1, _CALL)
@@ -243,12 +286,16 @@ class _Sweep(BatchSearch):
             ("beyond", unreached_distance(on_device.dtype).view(bits_type(on_device.dtype))),
             ("n_columns", len(self._scratch["columns"])),
             ("is_shared", is_shared),
-            ("first_low_tile", hierarchy.bands[hierarchy.n_upper_bands - 1][1]),
+            (
+                "first_low_tile",
+                hierarchy.bands[hierarchy.n_upper_bands - 1][1] if needed is None else needed.first_low,
+            ),
             ("n_tiles", hierarchy.bands[-1][1]),
-            ("writes", work.writes_all),
+            ("writes", work.n_rows > hierarchy.n_upper),
         ):
             self._call[name] = value
 
+        self._bands_bytes = np.array(self._bands, np.int64).tobytes()  # launches depend on them too
         #: What the kernels get. CuPy lists the fields of a record at every launch, but not of bytes.
         self._bytes = self._call.view(f"V{_CALL.itemsize}")
 
@@ -267,7 +314,9 @@ class _Sweep(BatchSearch):
             self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
-        hierarchy.launches.run(self._call.tobytes(), lambda: self._enqueue(n_sources, n_lanes, rows.shape[1]))
+        hierarchy.launches.run(
+            self._call.tobytes() + self._bands_bytes, lambda: self._enqueue(n_sources, n_lanes, rows.shape[1])
+        )
         if self.lane_bits:
             words, places, limit = self._scratch["rows"], hierarchy.places, int(self._call["limit"][0])
             self.left = LaneRows(words, places, limit, n_lanes, n_sources)
@@ -278,9 +327,8 @@ class _Sweep(BatchSearch):
             if cupy.cuda.get_elapsed_time(began, ended) / 1e3 > self._deadline_s:
                 raise DeadlineError(self._name, f"sources 0 to {n_sources - 1} of a batch", self._deadline_s)
             found = climbed.view(_CLIMBED)
-            return SearchCounts(
-                hierarchy.n_vertices + found["entries"], hierarchy.n_products + found["words"]
-            )
+            swept = hierarchy if self._needed is None else self._needed
+            return SearchCounts(swept.n_vertices + found["entries"], swept.n_products + found["words"])
 
         return counts
 
@@ -291,7 +339,7 @@ class _Sweep(BatchSearch):
             n_sources, 1024 if n_sources <= _FEW else 256, (self._bytes,), shared_bytes=self._shared_bytes
         )
         self._kernels["seed_kernel"](
-            n_sources * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
+            n_lanes * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
         )
         self._sweep(n_lanes)
         if n_columns:
@@ -303,11 +351,13 @@ class _Sweep(BatchSearch):
         hierarchy = self._hierarchy
         each = next(each for each in LANES_EACH[hierarchy.wide] if n_lanes % (32 * each) == 0)
         blocks_of_lanes = n_lanes // (32 * each)
-        for first, end in hierarchy.bands[1 : hierarchy.n_upper_bands]:
+        for first, end in self._bands:
             n_groups = -(-(end - first) // _WARPS)
             self._kernels[f"sweep_{each}_kernel"](
                 blocks_of_lanes * n_groups, _BLOCK, (self._bytes, np.uint32(first), np.uint32(end))
             )
+        if self._needed is not None:
+            return
         n_groups = min(
             -(-hierarchy.bands[-1][1] // _WARPS), max(1, self._n_resident[each] // blocks_of_lanes)
         )

@@ -7,6 +7,7 @@ points have ids of their own takes the ids as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, UnknownIdError
 from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
@@ -35,14 +36,19 @@ Ends = tuple[Any, Any]
 
 
 class Findable(Protocol):
-    """Ids of the vertices of a graph."""
+    """The ids that an end of pairs may have: those of the vertices of a graph, or of points."""
+
+    @property
+    def owner(self) -> str:
+        """What has these ids, for messages."""
+        ...
 
     def find_column(self, column: Any) -> np.ndarray:
-        """Return the vertices (n,) int64 of a column of ids, -1 for an id that no vertex has."""
+        """Return the vertices or the places of points (n,) int64 of a column of ids, -1 for an unknown id."""
         ...
 
     def range_hint(self) -> str:
-        """Return a hint with ids of the graph."""
+        """Return a hint with some of these ids."""
         ...
 
 
@@ -50,17 +56,17 @@ class Findable(Protocol):
 class PairList:
     """Pairs of vertices in the order of the caller."""
 
-    #: (n,) uint32 each.
+    #: (n,) uint32 each: what `Findable.find_column` found, vertices or places of points.
     sources: np.ndarray
     targets: np.ndarray
     #: (m,) bool: which of the given pairs these are; None if they are all.
     is_known: np.ndarray | None = None
-    #: The first ids that no vertex has.
+    #: The first ids that are unknown.
     unknown: tuple[int | str, ...] = ()
 
     @property
     def n_unknown(self) -> int:
-        """How many pairs were left out because no vertex has one of their ids."""
+        """How many pairs were left out because one of their ids is unknown."""
         return 0 if self.is_known is None else len(self.is_known) - len(self.sources)
 
 
@@ -78,6 +84,8 @@ class PairReading:
     #: How the user says which columns these are, and that the first line names them, for hints.
     naming: str = "name the columns `source` and `target`"
     has_header: str = "name the columns in the first line: `source` and `target`"
+    #: Which ids are integers, if these are, for hints.
+    integers: str = "the ids of the graph are integers"
 
     @property
     def place(self) -> str:
@@ -109,13 +117,36 @@ class PairReading:
         return f"row {n_before + 1}" if line is None else f"line {line}"
 
 
+@contextmanager
+def naming_lines(reading: PairReading | None, ids: Ends) -> Iterator[None]:
+    """Give errors of the block about an unknown id the file and the line of the first pair that has it.
+
+    `ids` are those of the pairs, which `reading` is the file of; None if they are in memory.
+    """
+    try:
+        yield
+    except UnknownIdError as error:
+        if reading is not None:
+            row = pc.index(ids[error.role == "target"], error.unknown).as_py()
+            error.message = f"{reading.place}{error.message} (the first in {reading.place_of(row)})"
+            error.args = (error.message,)
+        raise
+
+
 def find_pairs(
-    chunks: Iterator[Ends], ids: Findable, *, skip: bool, skip_hint: str, reading: PairReading | None = None
+    chunks: Iterator[Ends],
+    ids: tuple[Findable, Findable],
+    *,
+    skip: bool,
+    skip_hint: str,
+    reading: PairReading | None = None,
 ) -> PairList:
     """Return the pairs whose ids `chunks` gives.
 
     Parameters
     ----------
+    ids
+        The ids of the sources and of the targets.
     skip
         Whether pairs with an unknown id are left out.
     skip_hint
@@ -131,19 +162,20 @@ def find_pairs(
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     #: Which pairs of each chunk are known; only their number if they all are.
     known: list[np.ndarray | int] = []
-    unknown: dict[int | str, None] = {}
+    #: The first unknown ids by what should have them: once each, in their order.
+    unknown: dict[str, dict[int | str, None]] = {}
     n_given = first_unknown = 0
     for chunk in chunks:
-        ends = [ids.find_column(column) for column in chunk]
+        ends = [of_end.find_column(column) for of_end, column in zip(ids, chunk, strict=True)]
         is_known = (ends[0] >= 0) & (ends[1] >= 0)
         known.append(len(is_known) if is_known.all() else is_known)
         if not is_known.all():
             rows = np.flatnonzero(~is_known)[:MAX_LISTED].tolist()
             first_unknown = first_unknown if unknown else n_given + rows[0]
-            missing = (
-                (column[row], found[row]) for row in rows for column, found in zip(chunk, ends, strict=True)
-            )
-            unknown |= {_value(given): None for given, vertex in missing if vertex < 0}
+            for row in rows:
+                for of_end, column, found in zip(ids, chunk, ends, strict=True):
+                    if found[row] < 0:
+                        unknown.setdefault(of_end.owner, {})[_value(column[row])] = None
             ends = [found[is_known] for found in ends]
         parts.append((ends[0].astype(np.uint32), ends[1].astype(np.uint32)))
         n_given += len(is_known)
@@ -156,18 +188,21 @@ def find_pairs(
         raise InputError(f"{place}there is no pair", hint=_WANTED)
     if not unknown:
         return PairList(sources, targets)
-    n_unknown, first = n_given - len(sources), listed([*unknown], len(unknown))
+    n_unknown = n_given - len(sources)
     if not skip or not len(sources):
+        missing = ", or not in ".join(f"{owner}: {listed([*some])}" for owner, some in unknown.items())
         message = (
             f"{place}{n_unknown:,} of {plural(n_given, 'pair')} {'have' if n_unknown > 1 else 'has'} "
-            f"an id that is not in the graph: {first}"
+            f"an id that is not in {missing}"
         )
         if reading is not None:
             message += f" (the first in {reading.place_of(first_unknown)})"
-        hint = ids.range_hint() + ("" if skip else f"; {skip_hint} leaves out such pairs")
+        hints = {of_end.owner: of_end.range_hint() for of_end in ids if of_end.owner in unknown}
+        hint = "; ".join([*hints.values(), *([] if skip else [f"{skip_hint} leaves out such pairs"])])
         raise InputError(message, hint=hint)
     masks = [np.ones(some, bool) if isinstance(some, int) else some for some in known]
-    return PairList(sources, targets, np.concatenate(masks), tuple(unknown)[:MAX_LISTED])
+    first = tuple(each for some in unknown.values() for each in some)[:MAX_LISTED]
+    return PairList(sources, targets, np.concatenate(masks), first)
 
 
 def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
@@ -191,7 +226,21 @@ def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
 def typed_pairs(
     reading: PairReading, types: Sequence[pa.DataType], n_threads: int
 ) -> tuple[pa.Array, pa.Array]:
-    """Return the ids of the pairs in a file, (n,) each, in its order: points may have names, and vertices numbers.
+    """Return the ids of the pairs in a file of a run, (n,) each, in its order; as `typed_chunks`."""
+    owner = "the run", "correct it"
+    if not pa.types.is_integer(types[0]):  # sources are points with names, and targets no points
+        owner = "the graph", "name a vertex of the graph, or run it with points as `output.targets`"
+    sources, targets = zip(*typed_chunks(reading, types, (owner, owner), n_threads), strict=True)
+    return pa.concat_arrays(sources), pa.concat_arrays(targets)
+
+
+def typed_chunks(
+    reading: PairReading,
+    types: Sequence[pa.DataType],
+    owners: tuple[tuple[str, str], tuple[str, str]],
+    n_threads: int,
+) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Yield the ids of the pairs in a file, as `read_pairs`: points may have names, and vertices numbers.
 
     Parameters
     ----------
@@ -199,30 +248,25 @@ def typed_pairs(
         It reads strings.
     types
         The types of the ids of sources and of targets.
+    owners
+        What has the ids of the sources and of the targets, and the hint if one is no integer.
 
     Raises
     ------
     InputError
         As `read_pairs`; or an id is no integer where ids are integers.
     """
-    found: tuple[list[pa.Array], list[pa.Array]] = [], []
     n_before = 0
     for chunk in read_pairs(reading, n_threads):
-        for ids, type_, parts in zip(chunk, types, found, strict=True):
+        for ids, type_, (owner, hint) in zip(chunk, types, owners, strict=True):
             if pa.types.is_integer(type_) and (row := _first_of_text(ids)) >= 0:
-                word = listed([ids[row].as_py()])
-                what, hint = "run", "correct it"
-                if not pa.types.is_integer(types[0]):  # sources are points with names, and targets no points
-                    what = "graph"
-                    hint = "name a vertex of the graph, or run it with points as `output.targets`"
                 raise InputError(
-                    f"`{files.redacted(reading.url)}` {reading.place_of(n_before + row)}: {word} is no id "
-                    f"of the {what}, whose ids are integers",
+                    f"`{files.redacted(reading.url)}` {reading.place_of(n_before + row)}: "
+                    f"{listed([ids[row].as_py()])} is no id of {owner}, whose ids are integers",
                     hint=hint,
                 )
-            parts.append(ids.cast(type_))
+        yield chunk[0].cast(types[0]), chunk[1].cast(types[1])
         n_before += len(chunk[0])
-    return pa.concat_arrays(found[0]), pa.concat_arrays(found[1])
 
 
 def _first_of_text(ids: pa.Array) -> int:
@@ -249,7 +293,7 @@ def _in_words_of_pairs(error: InputError, reading: PairReading) -> InputError:
     elif "may be a header" in message:
         hint = reading.has_header
     elif "graph.ids" in hint and reading.id_type == "int64":
-        hint = "the ids of the graph are integers"
+        hint = reading.integers
     elif "graph." in hint or "a row holds" in hint:
         hint = _WANTED
     return InputError("`".join(parts), hint=hint)

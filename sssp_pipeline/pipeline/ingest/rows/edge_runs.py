@@ -222,7 +222,9 @@ class EdgeRuns:
         src, dst = (self._scratch.array(name, n, np.uint32) for name in ("src", "dst"))
         weights = self._scratch.array("weights", n, weight_type.dtype)
         is_float, factor = weight_type.dtype.kind == "f", float(weight_type.factor)
-        _gather_ends(addresses, begins, places, src, dst)
+        every = np.arange(len(self._runs))
+        for c, ends in enumerate((src, dst)):
+            _gather(addresses[c], begins[c], places, every, ends[:0], False, 1.0, ends)
         for given, which in self._of_dtype.items():
             # The same weight may be an integer in one chunk and a decimal in another. Both go through float64, so that
             # both are rounded in the same way.
@@ -303,16 +305,6 @@ def _read_from_disk(
             return i
         sums_before += groups[run + 1] - groups[run]
     return -1
-
-
-@njit(nogil=True)
-def _gather_ends(
-    addresses: np.ndarray, begins: np.ndarray, places: np.ndarray, src: np.ndarray, dst: np.ndarray
-) -> None:
-    """Copy the ends of the edges of all runs to their places in `src` and `dst`."""
-    every = np.arange(places.shape[1])
-    _gather(addresses[0], begins[0], places, every, src[:0], False, 1.0, src)
-    _gather(addresses[1], begins[1], places, every, dst[:0], False, 1.0, dst)
 
 
 @njit(nogil=True)

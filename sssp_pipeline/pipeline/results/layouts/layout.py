@@ -76,6 +76,11 @@ class DistanceLayout(ABC):
         """Whether `write` can use facts that a GPU finds, and packed rows (`kernels/contract/row_facts.py`)."""
         return self.form.unreached is None and self.form.scale is None
 
+    @property
+    def reached_only(self) -> bool:
+        """Whether `write` needs only what is reached, and takes `Solution.reached`."""
+        return False
+
     @abstractmethod
     def id_bytes(self, n_columns: int, n_sources: int, n_files: int, *, rising: bool) -> int:
         """Return about how many bytes the ids of vertices take in storage; `rising` ids are in order."""

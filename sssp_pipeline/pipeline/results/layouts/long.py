@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base import csr
+from sssp_pipeline.kernels.host.reached_values import reached_of
 from sssp_pipeline.parquet import page_writer, pages
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import opened
@@ -130,18 +131,16 @@ class ReachedLayout(LongLayout):
     def reads_facts(self) -> bool:
         return True
 
+    @property
+    def reached_only(self) -> bool:
+        return True
+
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        rows, facts = solution.distances, solution.facts
-        if facts is None:
-            is_reached = rows != csr.unreached_distance(rows.dtype)
-            distances = rows[is_reached]
-        else:
-            is_reached, distances = facts.selected(rows)
-        places, reached = np.nonzero(is_reached)
+        found = reached_of(solution)
         columns = {
-            "source": ids.of_sources(sources).take(pa.array(places)),
-            "vertex": ids.originals(reached),
-            "distance": pa.array(self.form.as_written(distances)),
+            "source": ids.of_sources(sources).take(pa.array(found.places)),
+            "vertex": ids.originals(found.vertices),
+            "distance": pa.array(self.form.as_written(found.distances)),
         }
         options = {"compression": self.form.compression, "row_group_size": REACHED_GROUP_ROWS}
         write_parquet(pa.table(columns), handle, **options)

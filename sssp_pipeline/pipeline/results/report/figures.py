@@ -32,18 +32,21 @@ _MOST_SPANS, _LEAST_BATCHES = 60, 3
 _MOST_TRACES, _TRACE_SPANS = 4, 300
 
 
-def time_charts(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
-    """Return where the time went: stages, work of the threads, and sources a second over time."""
+def time_charts(run: dict[str, Any], metrics: pa.Table, start: str) -> list[Chart]:
+    """Return where the time went: stages, work of the threads, and searches a second over time.
+
+    Here and below, `start` says what each search begins at: a "source", or a "target" in a run backward.
+    """
     stages_of_run = Heading("stages", "Time of the stages", "Wall time, of the call that finished the run.")
-    shown = [stages(stages_of_run, run["timings"]), _throughput(metrics)]
+    shown = [stages(stages_of_run, run["timings"]), _throughput(metrics, start)]
     if sum((threads := run.get("thread_s", {})).values()):
         caption = "Seconds of all threads together: they load the graph, solve, and write."
         shown.insert(1, stages(Heading("threads", "Time of the threads that solve", caption), threads))
     return [chart for chart in shown if chart is not None]
 
 
-def _throughput(metrics: pa.Table) -> Chart | None:
-    """Return sources solved a second over time; None if the run is too short, or a batch has no time."""
+def _throughput(metrics: pa.Table, start: str) -> Chart | None:
+    """Return searches a second over time; None if the run is too short, or a batch has no time."""
     if not metrics.num_rows or metrics["solved_at"].null_count:
         return None
     batch, first = np.unique(metrics["batch"].to_numpy(), return_index=True)
@@ -59,40 +62,41 @@ def _throughput(metrics: pa.Table) -> Chart | None:
     counts = np.bincount(np.searchsorted(edges[1:-1], ends), minlength=n_spans)
     rates = counts / (whole / n_spans)
     caption = (
-        f"{metrics.num_rows:,} sources in {number(whole)} s: {number(metrics.num_rows / whole)} a second on "
-        "average. A source counts when its batch is solved. A run that was interrupted shows the pause."
+        f"{metrics.num_rows:,} {start}s in {number(whole)} s: {number(metrics.num_rows / whole)} a second on "
+        f"average. A {start} counts when its batch is solved. A run that was interrupted shows the pause."
     )
     rows = [
         (number(a), number(b), f"{count:,}", number(rate))
         for a, b, count, rate in zip(edges[:-1], edges[1:], counts.tolist(), rates.tolist(), strict=True)
     ]
-    table = Table(("from second", "to second", "sources", "sources a second"), rows)
-    axes = Axis("seconds since the first batch began"), Axis("sources a second")
+    table = Table(("from second", "to second", f"{start}s", f"{start}s a second"), rows)
+    axes = Axis("seconds since the first batch began"), Axis(f"{start}s a second")
     return bars(Heading("throughput", "Throughput over time", caption), edges, rates, *axes, table, None)
 
 
-def distributions(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
-    """Return how time, work, reach and distances differ from source to source."""
+def distributions(run: dict[str, Any], metrics: pa.Table, start: str) -> list[Chart]:
+    """Return how time, work, reach and distances differ from search to search."""
     unit = unit_of(run)
     columns = {name: _numbers(metrics, name) for name in ("vertices_processed", "edges_relaxed", "reached")}
     with np.errstate(divide="ignore", invalid="ignore"):
         work = columns["vertices_processed"] / columns["reached"]
     seconds, largest, mean = (_numbers(metrics, n) for n in ("solve_s", "max_distance", "mean_distance"))
-    eccentricity = "Eccentricity: the largest distance of a source"
+    eccentricity = f"Eccentricity: the largest distance of a {start}"
+    # The definition of `solve_s`, for a GPU.
+    notes = {"solve-s": f"If a GPU solves several {start}s together, each has an equal share."}
     charts = (
-        ("solve-s", "Time of a source", seconds, Axis("seconds (solve_s)"), _SHARED),
-        ("work", "Work of a source", work, Axis("vertices processed per vertex reached")),
+        ("solve-s", f"Time of a {start}", seconds, Axis("seconds (solve_s)")),
+        ("work", f"Work of a {start}", work, Axis("vertices processed per vertex reached")),
         ("relaxed", "Edges relaxed", columns["edges_relaxed"], Axis("edges (edges_relaxed)", whole=True)),
         ("reach", "Reach", columns["reached"], Axis("vertices reached (reached)", whole=True)),
         ("eccentricity", eccentricity, largest, Axis(f"largest distance{unit} (max_distance)")),
-        ("mean-distance", "Mean distance of a source", mean, Axis(f"mean distance{unit} (mean_distance)")),
+        ("mean-distance", f"Mean distance of a {start}", mean, Axis(f"mean distance{unit} (mean_distance)")),
     )
-    found = (histogram(*chart) for chart in charts)
+    found = (
+        histogram(key, title, values, axis, notes.get(key, ""), f"{start}s")
+        for key, title, values, axis in charts
+    )
     return [chart for chart in found if chart is not None]
-
-
-#: The definition of `solve_s`, for a GPU.
-_SHARED = "If a GPU solves several sources together, each has an equal share."
 
 
 def unit_of(run: dict[str, Any]) -> str:
@@ -177,7 +181,7 @@ def unreached_pairs(run: dict[str, Any], metrics: pa.Table) -> tuple[int, int]:
     return n_pairs - int(metrics["reached"].to_numpy().sum()), n_pairs
 
 
-def workers_table(metrics: pa.Table) -> Table:
+def workers_table(metrics: pa.Table, start: str) -> Table:
     """Return what ran on what: a row for each worker, device and solver, those with the most time first."""
     groups = metrics.group_by(["worker", "device", "solver"]).aggregate(
         [("batch", "count_distinct"), ("source", "count"), ("solve_s", "sum")]
@@ -191,7 +195,7 @@ def workers_table(metrics: pa.Table) -> Table:
     if rest := rows[_MOST_ROWS:]:
         totals = (number(sum(row[key] for row in rest)) for key in sums)
         shown.append((f"{len(rest):,} more", "", "", *totals))
-    return Table(("worker", "device", "solver", "batches", "sources", "solve_s"), shown)
+    return Table(("worker", "device", "solver", "batches", f"{start}s", "solve_s"), shown)
 
 
 def attempts_tables(metrics: pa.Table) -> tuple[Table, Table]:
@@ -207,8 +211,8 @@ def attempts_tables(metrics: pa.Table) -> tuple[Table, Table]:
     return Table(("attempts", "batches"), numbers), Table(columns, rows)
 
 
-def trace_charts(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
-    """Return parallelism, waiting work and delta over time of the first traced sources."""
+def trace_charts(run: dict[str, Any], metrics: pa.Table, start: str) -> list[Chart]:
+    """Return parallelism, waiting work and delta over time of the first traced searches."""
     traced = metrics.filter(pc.greater(pc.list_value_length(metrics["trace"]), 1)).slice(0, _MOST_TRACES)
     shown = []
     for i in range(traced.num_rows):
@@ -220,7 +224,7 @@ def trace_charts(run: dict[str, Any], metrics: pa.Table) -> list[Chart]:
             ("words_queued", "Waiting work", "words in the queue"),
             ("delta", "Delta", f"delta{unit_of(run)}"),
         ):
-            title = f"{what} over time, source {traced['source'][i].as_py()}"
+            title = f"{what} over time, {start} {traced['source'][i].as_py()}"
             shown.append(_trace_line(f"trace-{i}-{name}", title, columns["time_us"], columns[name], label))
     return [chart for chart in shown if chart is not None]
 

@@ -48,6 +48,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
     templates.filters["with_commas"] = lambda value: f"{value:,}" if isinstance(value, int) else str(value)
     has_rows = metrics.num_rows > 0
     is_backward = run.get(DIRECTION) == BACKWARD and "target" in metrics.column_names
+    start = "target" if is_backward else "source"
     if is_backward:  # each row is of a target that was searched from
         metrics = metrics.rename_columns({"target": "source"})
     output = recorded_output(run)
@@ -58,23 +59,26 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
         run=run,
         judged=output.judged,
         verdict=output.verdict(run["graph"]["weights"]["dtype"]),
-        summary=list(_summary(run, metrics)),
+        checked=output.searched,
+        summary=list(_summary(run, metrics, output.searched)),
         metrics_file=METRICS_FILE,
+        of_metrics="target" if is_backward else "source",
         files=[(quote(name), name, f"{size:,} bytes") for name, size in stored[:_MOST_LINKS]],
         n_files=len(stored),
         stored_bytes=in_bytes(sum(size for _, size in stored)),
         query=output.query(run["workflow"].get("output", {}).get("path", "results")),
-        solve_facts=list(_solve_facts(run, metrics)),
-        workers=figures.workers_table(metrics),
+        start=start,
+        solve_facts=list(_solve_facts(run, metrics, start)),
+        workers=figures.workers_table(metrics, start),
         attempts=attempts,
         again=again,
         skipped=list(_skipped(run)),
-        time_charts=figures.time_charts(run, metrics),
+        time_charts=figures.time_charts(run, metrics, start),
         sample=sample,
         distance_charts=figures.distance_charts(run, sample),
-        distributions=figures.distributions(run, metrics) if has_rows else [],
+        distributions=figures.distributions(run, metrics, start) if has_rows else [],
         central=None if is_backward else figures.central_sources(run, metrics),
-        traces=figures.trace_charts(run, metrics),
+        traces=figures.trace_charts(run, metrics, start),
         input_facts=list(_input_facts(run)),
         graph_facts=list(_graph_facts(run["graph"])),
         machine=list({**machine, **run["versions"]}.items()),
@@ -82,13 +86,13 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
     )
 
 
-def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
-    """Yield what a reader wants first."""
+def _summary(run: dict[str, Any], metrics: pa.Table, searched: str) -> Iterable[tuple[str, Any]]:
+    """Yield what a reader wants first; `searched` is as in `RowOutput`."""
     if "finished" in run:
         yield "finished", run["finished"].replace("T", " ").replace("+00:00", " UTC")
     if "weight" in run:  # of several
         yield "weight", run["weight"]
-    yield "sources", run["sources"]
+    yield f"{searched}s", run["sources"]
     yield "vertices", run["graph"]["n_vertices"]
     yield "edges", run["graph"]["n_edges"]
     yield "solver", run["solver"]
@@ -110,7 +114,8 @@ def _skipped(run: dict[str, Any]) -> Iterable[str]:
     for name, ids in skipped.get("first", {}).items():
         some = ", ".join(ids) + (" and others" if skipped[name] > len(ids) else "")
         one = "vertex" if name == "vertices" else name.removesuffix("s")
-        yield f"Skipped {plural(skipped[name], one)} not in the graph: {some}."
+        why = "with an id that is not known" if name == "pairs" else "not in the graph"
+        yield f"Skipped {plural(skipped[name], one)} {why}: {some}."
 
 
 def _input_facts(run: dict[str, Any]) -> Iterable[tuple[str, Any]]:
@@ -137,10 +142,11 @@ def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
         yield key.replace("_", " "), count
 
 
-def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
+def _solve_facts(run: dict[str, Any], metrics: pa.Table, start: str) -> Iterable[tuple[str, Any]]:
     yield "solver", f"{run['solver']} ({run['solver_reason']})"
-    yield "sources", run["sources"]
-    yield from recorded_output(run).facts()
+    output = recorded_output(run)
+    yield f"{output.searched}s", run["sources"]
+    yield from output.facts()
     if run.get(DIRECTION) == BACKWARD:
         yield (
             DIRECTION,
@@ -152,7 +158,7 @@ def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, 
     solve_s, reached, processed, relaxed = (
         metrics[column].to_numpy() for column in ("solve_s", "reached", "vertices_processed", "edges_relaxed")
     )
-    yield "solve_s per source", f"median {np.median(solve_s):.4g}, largest {solve_s.max():.4g}"
+    yield f"solve_s per {start}", f"median {np.median(solve_s):.4g}, largest {solve_s.max():.4g}"
     yield "solve_s in all", f"{solve_s.sum():,.2f}"
     yield "distances per second of solving", f"{reached.sum() / max(solve_s.sum(), 1e-9):,.0f}"
     yield "edges relaxed per second of solving", f"{relaxed.sum() / max(solve_s.sum(), 1e-9):,.0f}"

@@ -9,13 +9,11 @@ pandas, which `worker_imports` leaves out. Workers of kind `local-cuda` are new 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import signal
 import sys
 from contextlib import suppress
-from multiprocessing import forkserver, resource_tracker, util
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +45,9 @@ def start_for(spec: Cluster) -> None:
     starts_processes = spec.workers != "auto" or spec.memory_limit != "auto"
     if sys.platform != "linux" or spec.kind not in _KINDS or not starts_processes:
         return
+    import multiprocessing
+    from multiprocessing import forkserver, resource_tracker
+
     multiprocessing.set_forkserver_preload([IMPORTED])
     resource_tracker.ensure_running()  # the next lines would start it too, and it would unblock the signal
     # A terminal sends Ctrl-C to every process. The server and its forks inherit the blocked signal.
@@ -71,4 +72,6 @@ def serves(kind: str) -> bool:
 def remove_socket() -> None:
     """Remove the folder of the server's socket. Python does this at a normal exit, but not in `os._exit`."""
     if _is_started:
+        from multiprocessing import util
+
         shutil.rmtree(util.get_temp_dir(), ignore_errors=True)

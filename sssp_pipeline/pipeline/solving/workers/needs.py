@@ -41,7 +41,7 @@ class Needs:
     @property
     def on_gpu(self) -> bool:
         """Whether the solver runs on a GPU."""
-        return SOLVERS[self.solver].device == "gpu"
+        return SOLVERS.device_of(self.solver) == "gpu"
 
     @property
     def n_tasks(self) -> int:

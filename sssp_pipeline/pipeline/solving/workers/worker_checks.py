@@ -241,7 +241,7 @@ def _ingest_fault(needs: IngestNeeds) -> str | None:
 
 def _gpu_fault(needs: Needs) -> str | None:
     """Return why this worker has no GPU for the solver; None if it has one, or if the solver needs none."""
-    if SOLVERS[needs.solver].device != "gpu":
+    if SOLVERS.device_of(needs.solver) != "gpu":
         return None
     if (no_gpu := gpu_missing()) is not None:
         return no_gpu

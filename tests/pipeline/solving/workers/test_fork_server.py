@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from multiprocessing import forkserver
 from pathlib import Path
 
 import distributed
@@ -108,7 +109,7 @@ def test_an_interrupt_while_the_server_imports_leaves_no_traceback_and_no_socket
     ids=str,
 )
 def test_no_server_starts_without_workers_that_it_serves(monkeypatch, spec):
-    monkeypatch.setattr(fork_server.forkserver, "ensure_running", lambda: pytest.fail("it starts"))
+    monkeypatch.setattr(forkserver, "ensure_running", lambda: pytest.fail("it starts"))
     fork_server.start_for(spec)
     assert not fork_server.serves(spec.kind)
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,7 +37,10 @@ _MULTIPROCESSORS = 16
 #: CuPy reads a binary from its cache in less time than this. After that, it must be compiling.
 _COMPILES_S = 1.0
 
-_lock = threading.RLock()
+_lock = threading.Lock()
+#: For each module that was asked for, a lock for the threads that want it. CuPy and NVRTC take several threads, each
+#: with a program of its own.
+_locks: dict[tuple[Any, ...], threading.Lock] = {}
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,10 @@ class Unit:
     @property
     def source(self) -> str:
         return SOURCES[self.stem].read_text(encoding="utf-8")
+
+
+#: What `load_ahead` has begun, by device.
+_begun: set[tuple[int, Unit, np.dtype]] = set()
 
 
 @cache
@@ -158,8 +167,36 @@ def load_kernels(
     """
     cupy = cupy_module()
     options = kernel_options(unit, dtype, wide_offsets=wide_offsets, signed=signed)
+    module = cupy.cuda.Device().id, unit, unit.names(dtype), options
     with _lock:
-        return _load(cupy.cuda.Device().id, unit, unit.names(dtype), options)
+        of_module = _locks.setdefault(module, threading.Lock())
+    with of_module:
+        return _load(*module)
+
+
+def load_ahead(units: Iterable[Unit], dtype: np.dtype) -> None:
+    """Begin to load the kernels of `units` for the current device, each in a thread of its own, once in a process.
+
+    NVRTC compiles without Python's lock. Who needs the kernels calls `load_kernels`, which waits for this thread and
+    raises its errors.
+    """
+    device = cupy_module().cuda.Device().id
+    for unit in units:
+        with _lock:
+            is_begun = (device, unit, dtype) in _begun
+            _begun.add((device, unit, dtype))
+        if not is_begun:
+            threading.Thread(target=_load_on, args=(device, unit, dtype), name="sssp-compile").start()
+
+
+def _load_on(device: int, unit: Unit, dtype: np.dtype) -> None:
+    with suppress(Exception), cupy_module().cuda.Device(device):
+        load_kernels(unit, dtype)
+
+
+def has_loaded_kernels() -> bool:
+    """Return whether this process has used a GPU."""
+    return _load.cache_info().currsize > 0
 
 
 @cache

@@ -1,0 +1,170 @@
+"""Compiles kernels in processes of their own, while this process does something else.
+
+numba compiles one kernel at a time in a process. So children compile groups of kernels, each by calls on tiny input,
+and leave the machine code in numba's cache.
+
+    python -P -m sssp_pipeline.base.compile_children PROCESSES MODULE:FUNCTION:DTYPE...
+
+A child loads numba once and forks. Each process compiles its groups one after the other, and writes a line for each.
+All of them end when their standard input ends, which happens when the process that started them ends, however it ends.
+
+If a child fails, nothing is lost: this process compiles what the cache lacks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.base.compile_notice import compilation_began
+from sssp_pipeline.base.lazy import leave_out_optional_packages
+from sssp_pipeline.base.numba_cache import cached_signatures, load_numba
+
+
+@dataclass(frozen=True)
+class KernelGroup:
+    """Kernels that are compiled together."""
+
+    #: Compiles them for weights of a type, on tiny input. A child finds this function by its name.
+    compile_for: Callable[[np.dtype], None]
+    #: The kernel that this function compiles last.
+    last: Any
+    #: Returns the name of the type of the weights from the types of the arguments of `last`; None if the kernels do
+    #: not depend on it.
+    dtype_of: Callable[[tuple[Any, ...]], str] | None = None
+
+    def task(self, dtype: np.dtype) -> str:
+        """Return what a child is told to compile; the same text for types that share the kernels."""
+        name = f"{self.compile_for.__module__}:{self.compile_for.__name__}"
+        return f"{name}:{'uint32' if self.dtype_of is None else dtype.name}"
+
+    def is_compiled(self, dtype: np.dtype) -> bool:
+        """Return whether numba's cache has the last kernel for weights of `dtype`."""
+        signatures = cached_signatures(self.last)
+        if self.dtype_of is None:
+            return bool(signatures)
+        return any(self.dtype_of(signature) == dtype.name for signature in signatures)
+
+
+class _Children:
+    """Processes that compile what `tasks` name."""
+
+    def __init__(self, tasks: Sequence[str], n_processes: int) -> None:
+        #: What is not known to be compiled.
+        self.left = list(tasks)
+        self._child = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, str(n_processes), *tasks],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for this process, which ends the children
+        )
+
+    def wait_for(self, task: str) -> None:
+        """Return when `task` is done, or no child is left."""
+        assert self._child.stdout is not None
+        if task in self.left:
+            compilation_began()
+        while task in self.left:
+            line = self._child.stdout.readline()
+            if not line:
+                self.left.clear()
+            with suppress(ValueError):
+                self.left.remove(line.decode().rstrip("\n"))
+
+    def kill(self) -> None:
+        # The number of the group stays theirs until `end` waits for the child.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        with self._child:  # closes its pipes and waits for it
+            self.kill()
+
+
+_running: list[_Children] = []
+#: Held by a thread that waits for a task. `stop` does not wait for it.
+_lock = threading.RLock()
+
+
+def start(groups: Sequence[KernelGroup], dtype: np.dtype, n_processes: int) -> None:
+    """Have up to `n_processes` children compile what numba's cache lacks of `groups`, until `stop` is called.
+
+    The groups come in the order in which they are needed. What children compile already is left to them.
+    """
+    if n_processes < 1:
+        return
+    with _lock:
+        begun = {task for children in _running for task in children.left}
+        wanted = {group.task(dtype): group for group in groups}
+        tasks = [task for task, group in wanted.items() if task not in begun and not group.is_compiled(dtype)]
+        if tasks:
+            _running.append(_Children(tasks, min(n_processes, len(tasks))))
+
+
+def wait_for(group: KernelGroup, dtype: np.dtype) -> None:
+    """Return when no child is compiling `group`."""
+    if not _running:
+        return
+    with _lock:
+        for children in _running:
+            children.wait_for(group.task(dtype))
+
+
+def stop() -> None:
+    """End all children. What they have compiled stays in numba's cache."""
+    for children in list(_running):
+        children.kill()
+    with _lock:
+        while _running:
+            _running.pop().end()
+
+
+atexit.register(stop)
+
+
+def _serve(n_processes: int, tasks: Sequence[str]) -> None:
+    """Share the tasks among `n_processes` processes, this one among them."""
+    leave_out_optional_packages()
+    load_numba()
+    forked = []
+    for number in range(1, n_processes):
+        if (pid := os.fork()) == 0:
+            try:
+                _compile(tasks[number::n_processes])
+            finally:
+                os._exit(0)
+        forked.append(pid)
+    try:
+        _compile(tasks[::n_processes])
+    finally:
+        for pid in forked:
+            os.waitpid(pid, 0)
+
+
+def _compile(tasks: Sequence[str]) -> None:
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    for task in tasks:
+        module, function, dtype = task.split(":")
+        getattr(import_module(module), function)(np.dtype(dtype))
+        os.write(1, f"{task}\n".encode())
+
+
+def _end_with_input() -> None:
+    os.read(0, 1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]), sys.argv[2:])

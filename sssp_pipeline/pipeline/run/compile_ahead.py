@@ -1,0 +1,87 @@
+"""Starts children that compile the kernels of a hierarchy while the input of a run is read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sssp_pipeline.base import compile_children
+from sssp_pipeline.base.compile_children import KernelGroup
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.hierarchy import metis_processes
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, why_not_wanted
+from sssp_pipeline.workflow.models import Workflow
+
+#: From this many sources on, `auto` may make a hierarchy before long. Fewer need one only on graphs that take longer to
+#: read than the kernels take to compile, and then the children start when the graph is read.
+_MANY_SOURCES = 256
+
+
+def compile_for_run(workflow: Workflow) -> None:
+    """Have children compile what numba's cache lacks for the hierarchy of a run, if there may be one."""
+    solve = workflow.solve
+    if why_not_wanted(solve) is None and (not is_free(solve) or _has_many_sources(workflow)):
+        if solve.solver == "auto":
+            is_on_gpu = gpu_missing() is None
+        else:
+            is_on_gpu = solver_named(solve.solver).device == "gpu"
+        _compile(workflow, _for_gpu() if is_on_gpu else SWEEPS)
+
+
+def wait_until_compiled(solver: str, dtype: np.dtype) -> None:
+    """Return when no child compiles what `solver` needs for weights of `dtype`; then end the children.
+
+    The time of the first batches does not include the wait, and workers find the kernels in the cache.
+    """
+    if solver in ("phast", "phast-gpu"):
+        group = SWEEPS if solver == "phast" else _for_gpu()
+        compile_children.wait_for(group, _searched(dtype))
+    compile_children.stop()
+
+
+def compile_for_hierarchy(workflow: Workflow) -> None:
+    """Have children compile what numba's cache lacks for a hierarchy."""
+    _compile(workflow)
+
+
+def _for_gpu() -> KernelGroup:
+    # Not at the top: a run on the CPU does not import the solvers of a GPU.
+    from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
+
+    return CHUNKS
+
+
+def _compile(workflow: Workflow, *of_solver: KernelGroup) -> None:
+    named = next(iter(workflow.graph.by_weight.values())).weights.dtype
+    # Until the input is read, `auto` stands for what most graphs get. If that is wrong, the children that compile for
+    # the right type start when the graph is read.
+    dtype = np.dtype("uint32" if named == "auto" else named)
+    if dtype.kind == "f" or metis_processes.missing() is not None:
+        return
+    groups = [ORDER, COMPLETION, WEIGHTS, *of_solver]
+    if (n_processes := usable_cores() - 1) > 1:  # one child has more to do than this process
+        # Not at the top: a run on a stored graph loads no readers.
+        from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
+        from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+
+        groups = [NUMBERS, ROWS, *groups]
+    compile_children.start(groups, _searched(dtype), n_processes)
+
+
+def _searched(dtype: np.dtype) -> np.dtype:
+    """Return the type of the weights of arcs in a hierarchy of a graph with weights of `dtype`, which are integers."""
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def _has_many_sources(workflow: Workflow) -> bool:
+    """Return whether a run has many sources, as far as the workflow tells."""
+    sources = workflow.sources
+    if sources is None:
+        return True  # a file of pairs
+    if sources.random is not None:
+        return sources.random.count >= _MANY_SOURCES
+    if sources.ids is not None:
+        return len(sources.ids) >= _MANY_SOURCES
+    return sources.top_degree is None or sources.top_degree >= _MANY_SOURCES

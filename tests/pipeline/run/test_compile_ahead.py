@@ -1,0 +1,222 @@
+"""A first run compiles the kernels of a hierarchy while its input is read, and leaves no process behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.base import compile_children
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
+from sssp_pipeline.kernels.hierarchy import metis_processes
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
+from sssp_pipeline.pipeline.ingest import new_graph
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+from sssp_pipeline.pipeline.run import compile_ahead
+from sssp_pipeline.pipeline.run.compile_ahead import compile_for_run
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
+from sssp_pipeline.workflow.models import Workflow
+
+pytestmark = [
+    pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing())),
+    pytest.mark.skipif(usable_cores() < 2, reason="one core compiles nothing ahead"),
+]
+
+U32, U64 = np.dtype("uint32"), np.dtype("uint64")
+BEFORE = [ORDER, COMPLETION, WEIGHTS]
+FOR_PHAST, FOR_GPU = [*BEFORE, SWEEPS], [*BEFORE, CHUNKS]
+
+#: Runs a workflow in an environment without compiled kernels. Prints which kernels this process compiles, and whether
+#: children are there when the input is read, when the solver is chosen, and in the end.
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+from numba.core import event
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.workflow.models import Workflow
+MARK = f"NUMBA_CACHE_DIR={os.environ['NUMBA_CACHE_DIR']}".encode()
+def has_children():
+    return any(is_child(process) for process in Path("/proc").glob("[0-9]*"))
+def is_child(process):
+    try:
+        is_ours = MARK in (process / "environ").read_bytes()
+        return is_ours and b"-m\\0sssp_pipeline.base.compile_children" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
+names, seen = [], {}
+class Compiled(event.Listener):
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        names.append(f"{function.__module__}.{function.__name__}")
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Compiled())
+class Looking(Quiet):
+    def say(self, line, event="note", *, level="info", **facts):
+        seen[event] = has_children()
+run(Workflow.model_validate(json.loads(sys.argv[1])), Looking())
+print(json.dumps([names, seen["graph"], seen["solver"], has_children()]))
+"""
+
+
+def workflow(folder: Path, n_sources: int = 20, **sections: Any) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "graph": {"input": "generated:grid?rows=60&cols=40&seed=3", "store": str(folder / "graph")},
+        "sources": {"random": {"count": n_sources, "seed": 1}},
+        "output": {"path": str(folder / "run")},
+        "verify": "off",
+        "report": False,
+    }
+    for name, section in sections.items():
+        data[name] = {**data.get(name, {}), **section} if name != "sources" else section
+    return data
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[Any]:
+    """Return what `compile_children` is asked for on two cores: groups and type, or "stop". No child is started."""
+    asked: list[Any] = []
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 2)
+    monkeypatch.setattr(compile_children, "start", lambda groups, dtype, _: asked.append((groups, dtype)))
+    monkeypatch.setattr(compile_children, "stop", lambda: asked.append("stop"))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("sections", "groups", "dtype"),
+    [
+        pytest.param({"solve": {"solver": "phast"}}, FOR_PHAST, U32, id="phast"),
+        pytest.param({"solve": {"hierarchy": "build"}}, FOR_PHAST, U32, id="build"),
+        pytest.param({"n_sources": 300}, FOR_PHAST, U32, id="many-sources"),
+        pytest.param({"sources": {"all": True}}, FOR_PHAST, U32, id="all-sources"),
+        pytest.param({"sources": {"top_degree": 256}}, FOR_PHAST, U32, id="top-degree"),
+        pytest.param(
+            {"n_sources": 300, "graph": {"weights": {"dtype": "int64"}}}, FOR_PHAST, U64, id="int64"
+        ),
+        pytest.param({"n_sources": 300, "graph": {"weights": {"dtype": "float32"}}}, None, None, id="floats"),
+        pytest.param({}, None, None, id="few-sources"),
+        pytest.param({"sources": {"ids": [1, 2]}}, None, None, id="few-ids"),
+        pytest.param({"n_sources": 300, "solve": {"solver": "dijkstra"}}, None, None, id="another-solver"),
+        pytest.param({"n_sources": 300, "solve": {"hierarchy": "off"}}, None, None, id="off"),
+    ],
+)
+def test_what_may_be_needed_is_compiled_before_the_input_is_read(
+    asked, monkeypatch, tmp_path, sections, groups, dtype
+):
+    class Reached(Exception):
+        pass
+
+    def read(*_):
+        raise Reached
+
+    monkeypatch.setattr(new_graph, "ingest_into", read)
+    with pytest.raises(Reached):
+        run(Workflow.model_validate(workflow(tmp_path, **sections)), Quiet())
+    assert asked == [*([] if groups is None else [(groups, dtype)]), "stop"]
+
+
+def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
+    compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast-gpu"})))
+    assert asked == [(FOR_GPU, U32)]
+
+
+def test_with_more_cores_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 3)
+    compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
+    assert asked == [([NUMBERS, ROWS, *FOR_PHAST], U32)]
+
+
+def test_ingest_with_a_hierarchy_compiles_while_it_reads(asked, tmp_path):
+    ingest_all(Workflow.model_validate(workflow(tmp_path)), Quiet(), hierarchy=True)
+    assert (asked[0], asked[-1]) == ((BEFORE, U32), "stop")
+    asked.clear()
+    ingest_all(Workflow.model_validate(workflow(tmp_path)), Quiet(), hierarchy=True)
+    assert asked == ["stop"]  # the graph is not read again
+
+
+def test_children_end_when_a_run_decides_against_a_hierarchy(asked, tmp_path, listener):
+    progress = listener()
+    say = progress.say
+
+    def noting(line, event="note", **facts):
+        asked.append(event)
+        say(line, event, **facts)
+
+    progress.say = noting
+    run(Workflow.model_validate(workflow(tmp_path, 300)), progress)
+    assert progress.named("hierarchy") == []
+    assert "stop" in asked[: asked.index("solver")]
+
+
+@pytest.mark.slow
+def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
+    """The input is text, and the cache has what children compile for the ingest with three cores."""
+    rows = [f"a {u} {u % 500 + 1} {u + 300}\na {u % 500 + 1} {u} {u + 400}\n" for u in range(1, 501)]
+    (tmp_path / "edges.gr").write_text(f"p sp 500 {2 * len(rows)}\n" + "".join(rows))
+    data = workflow(tmp_path, solve={"solver": "phast"}, graph={"input": str(tmp_path / "edges.gr")})
+    for group in (NUMBERS, ROWS):
+        compiled = f"from {group.compile_for.__module__} import {group.compile_for.__name__} as compile_for\n"
+        program = f"import numpy as np\n{compiled}compile_for(np.dtype('uint32'))"
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        subprocess.run([sys.executable, "-c", program], env=environment, timeout=300, check=True)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", PROGRAM, json.dumps(data)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    names, *has_children = json.loads(done.stdout)
+    assert has_children == [True, False, False]
+    assert "sssp_pipeline.pipeline.formats.parsing.tokenizer.scan_edges" in names
+    inner = [name.removeprefix("sssp_pipeline.") for name in names]
+    of_children = (
+        "kernels.hierarchy.",
+        "pipeline.ingest.rows.",
+        "pipeline.formats.parsing.numbers_in_text.scan",
+    )
+    assert [name for name in inner if name.startswith(of_children)] == []
+    data["graph"]["store"], data["output"]["path"] = (
+        str(tmp_path / "warm" / "graph"),
+        str(tmp_path / "warm" / "run"),
+    )
+    run(Workflow.model_validate(data), Quiet())
+    assert digests(tmp_path / "run") == digests(tmp_path / "warm" / "run")
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGINT, signal.SIGKILL))],
+)
+def test_an_interrupted_run_leaves_no_children(tmp_path, wait_until, number):
+    mark = f"NUMBA_CACHE_DIR={tmp_path / 'cache'}".encode()
+
+    def running() -> list[bytes]:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append((process / "cmdline").read_bytes())
+            except OSError:
+                continue
+        return [command for command in found if command]
+
+    (tmp_path / "workflow.yaml").write_text(json.dumps(workflow(tmp_path, solve={"solver": "phast"})))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-P", "-m", "sssp_pipeline.cli", "run", str(tmp_path / "workflow.yaml")]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: any(b"compile_children" in command for command in running()))
+        process.send_signal(number)
+        process.wait(60)
+    wait_until(lambda: not running())
+    assert not (tmp_path / "run" / "run.json").exists()
