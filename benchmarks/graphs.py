@@ -71,6 +71,11 @@ def cnr(data: Path) -> CsrGraph:
     return csr_of(src, dst, hashed_weights(src, dst, 100), n_vertices)
 
 
+def notredame_both_ways(data: Path) -> CsrGraph:
+    src, dst, _, n_vertices = read(data / "web-NotreDame.txt.gz")
+    return both_ways(src, dst, 100, n_vertices)
+
+
 def rmat_18_both_ways(data: Path) -> CsrGraph:
     """R-MAT of scale 18 as an undirected graph: both directions, parallel edges merged, no self-loops."""
     made = rmat(scale=18, edge_factor=16)
@@ -160,17 +165,23 @@ def made_by(generator: Callable[..., GeneratedEdges], data: Path, **parameters: 
 
 
 #: The graphs that are read from files.
-FROM_FILES = ("ny", "ny-time", "ny-w1", "ne", "wave", "wave-w1", "wing", "cnr", "notredame", "gnutella")
+FROM_FILES = (
+    *("ny", "ny-time", "ny-w1", "ne", "rome", "wave", "wave-w1", "wing"),
+    *("cnr", "notredame", "notredame-both", "enron", "gnutella"),
+)
 #: The ends of the names of graphs with new weights, and their largest weight; None is float32.
 WEIGHTINGS = {"w1": 1, "w10": 10, "w1000000": 10**6, "float32": None}
 GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
     "ny": partial(from_file, "USA-road-d.NY.gr.gz"),
     "ny-time": partial(from_file, "USA-road-t.NY.gr.gz"),
     "ne": north_east,
+    "rome": partial(from_file, "rome99.gr"),
     "wave": wave,
     "wing": partial(from_file, "wing.graph"),
     "cnr": cnr,
     "notredame": partial(from_file, "web-NotreDame.txt.gz"),
+    "notredame-both": notredame_both_ways,
+    "enron": partial(from_file, "Email-Enron.txt"),
     "gnutella": partial(from_file, "p2p-Gnutella31.txt"),
     "rmat-18": rmat_18_both_ways,
     "grid": partial(made_by, grid, rows=1000, cols=1000),

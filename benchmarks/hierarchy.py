@@ -1,6 +1,7 @@
 """`phast`: its preparation by step, and milliseconds a source beside `delta-stepping`, SciPy and NetworKit.
 
     python benchmarks/hierarchy.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 100,1000,10000]
+    python benchmarks/hierarchy.py --data FOLDER --order [--graphs ...]
 
 Each graph gives one line. `wall_ms` and `cpu_ms` are of a source, once the graph is prepared; the threads share the
 cores with whatever else runs (`load`), so processor times are the better ratio. `total_s` is the wall time with the
@@ -10,6 +11,10 @@ sources, and their rows must be the same. NetworKit is left out where it is not 
 
 `prepare_s` is on all cores, `prepare_on_one_core_s` on one. `break_even_sources` is from how many sources on `phast`
 takes less wall time than `delta-stepping`, its preparation on all cores included, at the pace of its smallest call.
+
+With `--order` a line has what a change of the order must show, on roads, meshes, webs and social networks: arcs,
+triangles, the largest front and processor seconds of each step. Arcs get no weights where that would take minutes.
+These lines are stored apart, in `hierarchy_order.jsonl`.
 """
 
 from __future__ import annotations
@@ -27,18 +32,25 @@ from typing import Any
 import numpy as np
 import scipy.sparse as ss
 from graphs import checked_names, load
-from record import record
+from record import processor_s, record
 from scipy.sparse import csgraph
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy.arc_completion import complete
+from sssp_pipeline.kernels.hierarchy.arc_completion import complete, fill
+from sssp_pipeline.kernels.hierarchy.arc_completion import count as count_arcs
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
 from sssp_pipeline.kernels.hierarchy.shared import share_hierarchy
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+
+#: The graphs of a measurement, and with `--order`.
+GRAPHS = "ny,ne,road-1m,grid-2048,delaunay"
+ORDER_GRAPHS = f"rome,{GRAPHS},grid,wing,wave,notredame-both,cnr,enron,gnutella"
+#: With `--order`: repetitions, and how many triangles are visited at most.
+REPEATS, MOST_VISITED = 3, 10**10
 
 
 def prepared(graph: CsrGraph) -> dict[str, Any]:
@@ -169,13 +181,44 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_other
     )
 
 
+def measure_order(name: str, graph: CsrGraph) -> None:
+    """Record sizes of the hierarchy, and the least processor seconds of each step, one thread and METIS."""
+    steps: dict[str, float] = {}
+
+    def timed(step: str, made: Callable[..., Any], *arguments: Any) -> Any:
+        began = processor_s()
+        found = made(*arguments)
+        steps[step] = min(steps.get(step, np.inf), processor_s() - began)
+        return found
+
+    for _ in range(REPEATS):
+        around = timed("neighbours", neighbours_of, graph)
+        order = timed("order", elimination_order, *around)
+        counted = timed("count", count_arcs, *around, order)
+    if counted.n_triangles <= MOST_VISITED:
+        completion = timed("fill", fill, *around, counted, 1)
+        timed("customization", customize, completion, graph, 1)
+    record(
+        "hierarchy_order",
+        graph=name,
+        vertices=graph.n_vertices,
+        edges=graph.n_edges,
+        arcs=counted.n_arcs,
+        triangles=counted.n_triangles,
+        largest_front=counted.largest_front,
+        steps_cpu_s=steps,
+        load=os.getloadavg()[0],
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--graphs", default="ny,ne,road-1m,grid-2048,delaunay")
+    parser.add_argument("--graphs")
+    parser.add_argument("--order", action="store_true", help="measure the order only")
     parser.add_argument("--sources", default="100,1000,10000", help="numbers of sources, rising")
     parser.add_argument("--rival", type=int, default=32, help="sources of delta-stepping")
     parser.add_argument(
@@ -185,8 +228,12 @@ def main() -> None:
     small = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.array([1], np.uint32))
     for solver in ("phast", "delta-stepping"):
         per_source(solver, small, np.array([0]))  # compiles, or loads what was compiled
-    for name in checked_names(parser, given.graphs, given.data):
+    names = given.graphs or (ORDER_GRAPHS if given.order else GRAPHS)
+    for name in checked_names(parser, names, given.data):
         graph = load(name, given.data, given.cache)
+        if given.order:
+            measure_order(name, graph)
+            continue
         measure(name, graph, [int(count) for count in given.sources.split(",")], given.rival, given.others)
 
 

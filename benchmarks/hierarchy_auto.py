@@ -49,7 +49,7 @@ from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, prepare
-from sssp_pipeline.pipeline.run.pace import pace_of_run
+from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Solve
 
@@ -116,7 +116,8 @@ class Case:
         files.remove(files.join(self.found.store, FOLDER))
         began = self._clock()
         work = self._work(bare, n_sources)
-        if (pace := pace_of_run(self.found, Solve(), work, self.machine, [self.sources])) is not None:
+        searches = Searches.of_run(self.found, Solve(), [self.sources])
+        if (pace := pace_of_run(searches, Solve(), work, self.machine)) is not None:
             work = work.at_pace(pace.pace)
         traits, reason = prepare(self.found, Solve(), work, self.machine, Quiet())
         spent_s = self._clock() - began

@@ -170,7 +170,7 @@ def _choose(
 
 def _may_gain(chosen: Solver, asked: str, work: Work, machine: Machine) -> bool:
     """Return whether the graph may lack a hierarchy that is worth its time; if not, nothing else needs to be asked."""
-    if has_hierarchy(work.traits) or work.traits.weight_dtype.kind == "f":
+    if has_hierarchy(work.traits, chosen) or work.traits.weight_dtype.kind == "f":
         return False
     return chosen.uses_hierarchy if asked != "auto" else expected_s(chosen, work, machine) > LEAST_S
 

@@ -59,7 +59,7 @@ class HierarchyTraits:
     core_vertices: int
     core_pairs: int
     core_width: int
-    #: If there is a number of arcs and none of triangles, there are more arcs than this.
+    #: An order has both numbers.
     n_arcs: int | None = None
     n_triangles: int | None = None
     #: Whether the completion is there, and whether the weights of its arcs are.
@@ -67,6 +67,8 @@ class HierarchyTraits:
     is_customized: bool = False
     #: Whether what is there is in the memory of this process, so that nothing is read.
     is_loaded: bool = False
+    #: The most arcs of a vertex, if arcs are counted; older records lack it.
+    largest_front: int | None = None
 
 
 @dataclass(frozen=True)

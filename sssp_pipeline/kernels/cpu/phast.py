@@ -131,7 +131,11 @@ class Phast(WholeCalls):
     counts_arcs = True
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        return super().supports(graph, options) or why_not_solved(graph.weight_dtype, "delta-stepping")
+        return (
+            super().supports(graph, options)
+            or why_not_solved(graph.weight_dtype, "delta-stepping")
+            or costs.too_long(graph)
+        )
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         at_once = most_lanes(traits.n_vertices, traits.weight_dtype)

@@ -12,31 +12,31 @@ consecutive ranks, and keeps what a sweep reads close together.
 
 References
 ----------
-J. W. H. Liu, "The role of elimination trees in sparse factorization", 1990. J. Dibbelt, B. Strasser, D. Wagner,
-"Customizable contraction hierarchies", 2016, sections 5 and 6.
+J. W. H. Liu, "The role of elimination trees in sparse factorization", 1990. J. R. Gilbert, E. G. Ng, B. W. Peyton, "An
+efficient algorithm to compute row and column counts for sparse Cholesky factorization", 1994. J. Dibbelt, B. Strasser,
+D. Wagner, "Customizable contraction hierarchies", 2016, sections 5 and 6.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
-from sssp_pipeline.kernels.hierarchy.subtrees import Division, next_range
+from sssp_pipeline.kernels.hierarchy.subtrees import Division, firsts_of, next_range
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
-#: The most lower triangles of a hierarchy: the first number, or the second for each vertex if that is more.
-#: Customization takes some nanoseconds for each. Roads have 10 to 40 a vertex, made ones of 24 million vertices 1,300.
-MOST_TRIANGLES, MOST_TRIANGLES_A_VERTEX = 4 * 10**9, 2000
-#: The most arcs.
-MOST_ARCS = 2**29
-_REFUSED_HINT = "the separators of this graph are too large for a hierarchy: use `delta-stepping` or `auto`"
+#: The hint for a hierarchy that is too large.
+REFUSED_HINT = "the separators of this graph are too large for a hierarchy: use `delta-stepping` or `auto`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,11 @@ class Completion:
     def n_arcs(self) -> int:
         return len(self.arc_heads)
 
+    @cached_property
+    def largest_front(self) -> int:
+        """The most arcs of a vertex."""
+        return int(np.max(np.diff(self.arc_offsets), initial=0))
+
 
 def completion_of(graph: CsrGraph) -> Completion:
     """Return the completion of `graph`, edges taken in both directions.
@@ -72,7 +77,7 @@ def completion_of(graph: CsrGraph) -> Completion:
     Raises
     ------
     InputError
-        It has too many triangles or more than `MOST_ARCS` arcs (`too_large`), or the graph is too large for METIS.
+        It has too many arcs (`costs.too_many_arcs`), or the graph is too large for METIS.
     SsspError
         METIS failed.
     """
@@ -94,20 +99,11 @@ def complete(
     n_threads
         None means one for each usable core.
     """
-    counted = count(offsets, neighbours, order, n_threads)
-    if (reason := too_large(len(counted.ranks), counted.n_arcs, counted.n_triangles)) is not None:
-        raise InputError(reason, hint=_REFUSED_HINT)
+    counted = count(offsets, neighbours, order)
+    reason = costs.too_many_arcs(len(order), counted.n_arcs, free_memory_bytes())
+    if reason is not None:
+        raise InputError(f"no hierarchy of this graph can be made: {reason}", hint=REFUSED_HINT)
     return fill(offsets, neighbours, counted, n_threads)
-
-
-def too_large(n_vertices: int, n_arcs: int, n_triangles: int | None) -> str | None:
-    """Return why a hierarchy of this size is refused, or None; `n_triangles` is None if `n_arcs` is not all of them."""
-    if n_triangles is None or n_arcs > MOST_ARCS:
-        return f"the hierarchy of this graph has more than {min(n_arcs, MOST_ARCS):,} arcs, the most that are allowed"
-    most = max(MOST_TRIANGLES, MOST_TRIANGLES_A_VERTEX * n_vertices)
-    if n_triangles > most:
-        return f"the hierarchy of this graph has {n_triangles:,} triangles, more than the allowed {most:,}"
-    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,18 +115,19 @@ class Counted:
     #: (V,) uint64: the arcs of each vertex.
     counts: np.ndarray
     n_arcs: int
-    #: None if there are more arcs than were counted.
-    n_triangles: int | None
+    n_triangles: int
+
+    @property
+    def largest_front(self) -> int:
+        return int(np.max(self.counts, initial=0))
 
 
-def count(
-    offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray, n_threads: int | None = None
-) -> Counted:
-    """Return the size of the completion for an order; counting ends when there are more than `MOST_ARCS`.
+def count(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> Counted:
+    """Return the size of the completion for an order. It takes about as long as to read the neighbours twice.
 
     Parameters
     ----------
-    offsets, neighbours, order, n_threads
+    offsets, neighbours, order
         As for `complete`.
     """
     n = len(order)
@@ -143,24 +140,34 @@ def count(
     new_parents = np.full(n, NO_VERTEX)
     new_parents[new_ranks[has_parent]] = new_ranks[parents[has_parent]]
     ranks = new_ranks[ranks]
-    counts = np.zeros(n, np.uint64)
-    n_arcs = _each_arc(offsets, neighbours, ranks, new_parents, n_threads, counts, np.empty(0, np.uint32))
-    n_triangles = None
-    if n_arcs <= MOST_ARCS:
-        n_triangles = int(np.sum(counts * (counts - np.minimum(counts, ONE)))) // 2
-    return Counted(ranks, new_parents, counts, n_arcs, n_triangles)
+    counts = np.zeros(n, np.int64)
+    _count(offsets, neighbours, _inverse(ranks), ranks, new_parents, firsts_of(new_parents), counts)
+    n_triangles = int(np.sum(counts * (counts - 1) // 2))
+    return Counted(ranks, new_parents, counts.view(np.uint64), int(np.sum(counts)), n_triangles)
 
 
 def fill(
     offsets: np.ndarray, neighbours: np.ndarray, counted: Counted, n_threads: int | None = None
 ) -> Completion:
-    """Return the completion that `count` has counted."""
-    assert counted.n_triangles is not None
+    """Return the completion that `count` has counted; `n_threads` as for `complete`."""
     ranks, parents = counted.ranks, counted.parents
     arc_offsets = np.zeros(len(ranks) + 1, np.uint64)
     np.cumsum(counted.counts, out=arc_offsets[1:])
     heads = np.empty(counted.n_arcs, np.uint32)
-    _each_arc(offsets, neighbours, ranks, parents, n_threads, arc_offsets[:-1].copy(), heads)
+    division = Division.of(parents, np.ones(len(ranks), np.uint64), n_threads or usable_cores())
+    shared = Elimination(
+        division.tops,
+        division.tops_above,
+        offsets,
+        neighbours,
+        _inverse(ranks),
+        ranks,
+        parents,
+        arc_offsets[:-1].copy(),
+        heads,
+    )
+    division.run(lambda taken: _list_arcs(taken, division.ranges, shared))
+    _list_arcs_of_tops(shared)
     return Completion(ranks, parents, arc_offsets, heads, counted.n_triangles)
 
 
@@ -177,26 +184,9 @@ class Elimination(NamedTuple):
     order: np.ndarray
     ranks: np.ndarray
     parents: np.ndarray
-    #: (V,) uint64: the next place of each vertex in `heads`, which is empty if arcs are only counted.
+    #: (V,) uint64: the next place of each vertex in `heads`.
     places: np.ndarray
     heads: np.ndarray
-
-
-def _each_arc(
-    offsets: np.ndarray,
-    neighbours: np.ndarray,
-    ranks: np.ndarray,
-    parents: np.ndarray,
-    n_threads: int | None,
-    places: np.ndarray,
-    heads: np.ndarray,
-) -> int:
-    """Do what `_arcs` does for all vertices, on several threads."""
-    division = Division.of(parents, np.ones(len(ranks), np.uint64), n_threads or usable_cores())
-    above, most = (division.tops, division.tops_above), np.uint64(MOST_ARCS)
-    shared = Elimination(*above, offsets, neighbours, _inverse(ranks), ranks, parents, places, heads)
-    n_arcs = sum(division.run(lambda taken: _arcs(taken, division.ranges, most, shared)))
-    return n_arcs + _arcs_of_tops(most, shared) if n_arcs <= MOST_ARCS else n_arcs
 
 
 def _inverse(permutation: np.ndarray) -> np.ndarray:
@@ -258,58 +248,94 @@ def _postorder(parents: np.ndarray, new_ranks: np.ndarray) -> None:
 
 
 @njit(nogil=True)
-def _arcs(taken: np.ndarray, ranges: np.ndarray, most: Any, shared: Elimination) -> Any:
-    """Write the upper ends of the arcs of all vertices in ranges to `heads`, and return how many there are.
+def _count(
+    offsets: np.ndarray,
+    neighbours: np.ndarray,
+    order: np.ndarray,
+    ranks: np.ndarray,
+    parents: np.ndarray,
+    firsts: np.ndarray,
+    counts: np.ndarray,
+) -> None:
+    """Fill `counts` (V,) int64, which are zero, with the number of arcs of each vertex.
 
-    `places` rise. Without `heads`, arcs are only counted. The vertices with an arc to i are those on the tree paths
-    from the lower neighbours of i up to i. With more than `most` it ends early.
+    The vertices with an arc to i are a subtree with the root i. Its leaves are the lower neighbours of i that have no
+    other one below them. In postorder, a leaf adds the path up to where the path from the leaf before it joins. So the
+    differences between the counts of a vertex and its children follow from the leaves (Gilbert, Ng and Peyton).
+    """
+    n = np.uint64(len(order))
+    newest = np.full(n, NO_VERTEX, np.uint32)  # the last leaf of the subtree of each vertex
+    above = np.arange(len(order)).astype(np.uint32)  # on the way to the highest vertex that was visited
+    for v in range(n):
+        counts[v] += np.int64(firsts[v] == v)
+        if parents[v] != NO_VERTEX:
+            counts[parents[v]] -= 1  # v itself, which the sum over children contains
+        vertex = order[v]
+        for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
+            i = ranks[neighbours[e]]
+            if i <= v or (newest[i] != NO_VERTEX and firsts[v] <= newest[i]):
+                continue
+            counts[v] += 1
+            if newest[i] != NO_VERTEX:
+                joined = newest[i]
+                while above[joined] != joined:
+                    joined = above[joined]
+                below = newest[i]
+                while below != joined:
+                    further = above[below]
+                    above[below] = joined
+                    below = further
+                counts[joined] -= 1
+            newest[i] = v
+        if parents[v] != NO_VERTEX:
+            above[v] = parents[v]
+    for v in range(n):
+        if parents[v] != NO_VERTEX:
+            counts[parents[v]] += counts[v]
+    for v in range(n):
+        counts[v] -= 1  # itself
+
+
+@njit(nogil=True)
+def _list_arcs(taken: np.ndarray, ranges: np.ndarray, shared: Elimination) -> None:
+    """Write the upper ends of the arcs of all vertices in ranges to `heads`.
+
+    `places` rise. The vertices with an arc to i are those on the tree paths from the lower neighbours of i up to i.
     """
     tops, _, offsets, neighbours, order, ranks, parents, places, heads = shared
     seen = np.full(len(order), NO_VERTEX, np.uint32)
-    total = ZERO
     first, end = next_range(taken, ranges)
-    while first < end and total <= most:
+    while first < end:
         for place in range(end - first + np.uint64(len(tops))):
             i = first + place if place < end - first else np.uint64(tops[place - (end - first)])
             vertex = order[i]
             for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
                 below = ranks[neighbours[e]]
                 if below >= first and below < min(i, end):
-                    total += _walk(below, min(i, end), i, parents, seen, places, heads)
-            if total > most:
-                break
+                    _walk(below, min(i, end), i, parents, seen, places, heads)
         first, end = next_range(taken, ranges)
-    return total
 
 
 @njit(nogil=True)
-def _arcs_of_tops(most: Any, shared: Elimination) -> Any:
-    """Do what `_arcs` does for the vertices above all ranges."""
+def _list_arcs_of_tops(shared: Elimination) -> None:
+    """Do what `_list_arcs` does for the vertices above all ranges."""
     tops, tops_above, offsets, neighbours, order, ranks, parents, places, heads = shared
     seen = np.full(len(order), NO_VERTEX, np.uint32)
-    total = ZERO
     for i in tops:
         vertex = order[i]
         for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
             below = ranks[neighbours[e]]
             if below < i:
-                total += _walk(tops_above[below], i, i, parents, seen, places, heads)
-        if total > most:
-            break
-    return total
+                _walk(tops_above[below], i, i, parents, seen, places, heads)
 
 
 @njit(nogil=True, inline="always")
 def _walk(
     below: Any, end: Any, i: Any, parents: np.ndarray, seen: np.ndarray, places: np.ndarray, heads: np.ndarray
-) -> Any:
-    """Add an arc to `i` to all vertices from `below` up to `end` that have none yet, and return how many."""
-    n_arcs = ZERO
+) -> None:
+    """Add an arc to `i` to all vertices from `below` up to `end` that have none yet."""
     while below < end and seen[below] != i:
         seen[below] = i
-        if len(heads):
-            heads[places[below]] = i
+        heads[places[below]] = i
         places[below] += ONE
-        n_arcs += ONE
         below = parents[below]
-    return n_arcs

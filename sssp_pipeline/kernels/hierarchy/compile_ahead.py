@@ -17,6 +17,7 @@ from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, cuts, sweep
 from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
+from sssp_pipeline.kernels.hierarchy.simplicial import without_simplicial
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.search_graph import as_searched
@@ -27,6 +28,7 @@ def compile_order(dtype: np.dtype) -> None:
     core = core_of(*neighbours_of(four_vertices(dtype)))
     core_width(core)
     thinned(core.offsets, core.neighbours)
+    without_simplicial(core.offsets, core.neighbours)
     cuts.divided(core, np.arange(len(core.vertices)) != 0)
 
 
@@ -76,7 +78,7 @@ def one_arc() -> arc_completion.Completion:
 
 
 ORDER = KernelGroup(compile_order, cuts._cut_edges)
-COMPLETION = KernelGroup(compile_completion, arc_completion._arcs_of_tops)
+COMPLETION = KernelGroup(compile_completion, arc_completion._list_arcs_of_tops)
 WEIGHTS = KernelGroup(compile_weights, arcs._copy_marked, lambda types: types[2].types[2].dtype.name)
 SWEEPS = KernelGroup(compile_sweeps, sweep._copy, lambda types: types[0].dtype.name)
 

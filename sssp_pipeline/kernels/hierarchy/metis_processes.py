@@ -7,7 +7,8 @@ METIS takes is given back with the child.
 
 METIS orders on one core. So a large graph is cut into two halves, with METIS too, and several children order them at
 the same time. The halves are cut in the same way, `MOST_CUTS` times in all. Separators get the highest ranks. The order
-does not depend on the number of cores.
+does not depend on the number of cores. A dense graph is not cut: cuts give it a tenth more triangles, and to find one
+takes as long as a quarter of an order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.kernels.hierarchy.cuts import Subgraph, divided
-from sssp_pipeline.kernels.hierarchy.metis_child import ORDER, SIDES
+from sssp_pipeline.kernels.hierarchy.metis_child import FINE_ORDER, ORDER, SIDES
 
 #: METIS counts with 32 signed bits.
 MOST = 2**31 - 1
@@ -77,7 +78,7 @@ class MetisProcess:
             pass
 
     def send(self, request: int, part: Subgraph) -> None:
-        """Have METIS work on a part; `request` is `ORDER` or `SIDES`. It raises the errors of `receive`."""
+        """Have METIS work on a part; `request` is as in `metis_child.py`. It raises the errors of `receive`."""
         lengths = len(part.offsets), len(part.neighbours)
         arrays = (part.offsets.astype(self._index_type), part.neighbours.astype(self._index_type))
         with suppress(BrokenPipeError):  # then there is no answer
@@ -130,7 +131,7 @@ class Metis:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def order(self, offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+    def order(self, offsets: np.ndarray, neighbours: np.ndarray, *, is_dense: bool = False) -> np.ndarray:
         """Return the vertices (V,) uint32 of a graph in the order in which METIS eliminates them.
 
         Parameters
@@ -139,6 +140,8 @@ class Metis:
             (V+1,) uint64; the neighbours of vertex `v` are `offsets[v]:offsets[v + 1]`.
         neighbours
             (N,) uint32; each pair of neighbours stands there in both directions.
+        is_dense
+            Whether fewer triangles are worth more than the time of METIS.
 
         Raises
         ------
@@ -154,7 +157,7 @@ class Metis:
             )
         vertices = np.arange(len(offsets) - 1, dtype=np.uint32)
         waiting, whole, separators = [Subgraph(vertices, offsets, neighbours)], [], []
-        for n_cuts in range(MOST_CUTS):
+        for n_cuts in range(0 if is_dense else MOST_CUTS):
             parts = [part for part in waiting if len(part.vertices) >= CUT_VERTICES << n_cuts]
             whole += [part for part in waiting if len(part.vertices) < CUT_VERTICES << n_cuts]
             waiting = []
@@ -166,9 +169,8 @@ class Metis:
                     waiting += found[0]
                     separators.append(found[1])
         whole += waiting
-        ordered = [
-            part.vertices[order] for part, order in zip(whole, self._answers(ORDER, whole), strict=True)
-        ]
+        orders = self._answers(FINE_ORDER if is_dense else ORDER, whole)
+        ordered = [part.vertices[order] for part, order in zip(whole, orders, strict=True)]
         return np.concatenate([*ordered, *reversed(separators)])
 
     def _answers(self, request: int, parts: list[Subgraph]) -> list[np.ndarray]:

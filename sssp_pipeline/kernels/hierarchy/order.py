@@ -2,8 +2,8 @@
 
 The idea: a vertex is eliminated by joining its neighbours. Vertices of degree 0, 1 and 2 are eliminated first: that
 adds at most one edge for each, and leaves a much smaller graph, the core. Then vertices follow that add few edges
-(`thinning.py`). METIS orders the rest by nested dissection: a small separator gets the highest ranks, and each side is
-ordered in the same way.
+(`thinning.py`), and where the rest is dense, vertices that add none (`simplicial.py`). METIS orders what is left by
+nested dissection: a small separator gets the highest ranks, and each side is ordered in the same way.
 
 Low degrees are eliminated in rounds. In a round, no neighbour of an eliminated vertex is eliminated. So a path of n
 vertices takes about log2(n) rounds, and ways up the hierarchy stay short.
@@ -32,6 +32,7 @@ from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.cuts import Remainder, subgraph_of
 from sssp_pipeline.kernels.hierarchy.metis_processes import Metis
+from sssp_pipeline.kernels.hierarchy.simplicial import without_simplicial
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
@@ -39,6 +40,10 @@ from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 LONGEST_SCAN = np.uint64(32)
 #: Up to this many vertices, what is left is eliminated as it stands. To start METIS would take longer than it saves.
 FEW = 128
+#: From this many neighbours of a vertex on, a thinned core is dense: its fronts will be large, so what follows takes
+#: much longer than METIS. Roads have 5 neighbours there, triangulations 6; webs, social networks and solid meshes have
+#: 9 to 24.
+DENSE = 8
 #: The most searches for a component with half of the vertices.
 _MOST_STARTS = 4
 _TWO: Any = np.uint64(2)
@@ -96,10 +101,15 @@ def ordered(core: Remainder) -> np.ndarray:
     """Return what `elimination_order` does, for the core of the graph."""
     with Metis() if len(core.vertices) > FEW else nullcontext() as metis:
         rest = thinned(core.offsets, core.neighbours)
-        left = rest.vertices
+        parts, left = [core.eliminated, core.vertices[rest.eliminated]], core.vertices[rest.vertices]
+        is_dense = len(rest.neighbours) >= DENSE * len(left)
+        if is_dense:
+            rest = without_simplicial(rest.offsets, rest.neighbours)
+            parts.append(left[rest.eliminated])
+            left = left[rest.vertices]
         if metis is not None and len(left) > FEW:
-            left = left[metis.order(rest.offsets, rest.neighbours)]
-    return np.concatenate([core.eliminated, core.vertices[rest.eliminated], core.vertices[left]])
+            left = left[metis.order(rest.offsets, rest.neighbours, is_dense=is_dense)]
+    return np.concatenate([*parts, left])
 
 
 def core_width(core: Remainder) -> int:

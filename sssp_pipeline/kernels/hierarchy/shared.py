@@ -20,8 +20,9 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, HierarchyTraits
 from sssp_pipeline.base.error_text import Text, key
-from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, completion_of
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels.hierarchy import costs, metis_processes
+from sssp_pipeline.kernels.hierarchy.arc_completion import REFUSED_HINT, Completion, completion_of
 from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
 
@@ -78,7 +79,7 @@ def shared_completion(graph: CsrGraph) -> Completion:
 def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
     """Return the hierarchy of `graph`, whose weights are integers of zero or more.
 
-    It raises the errors of `shared_completion`.
+    It raises the errors of `shared_completion`, and `InputError` if the weights of the arcs would take too long.
     """
     with _lock:
         if (hierarchy := _hierarchies.get(graph)) is None:
@@ -86,9 +87,16 @@ def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
             if hierarchy is None:
                 with compiling_ahead(graph):
                     completion = shared_completion(graph)
+                    check_weights_can_be_made(traits_of(graph))
                 hierarchy = customize(completion, graph)
             share_hierarchy(graph, hierarchy)
         return hierarchy
+
+
+def check_weights_can_be_made(traits: GraphTraits) -> None:
+    """Raise `InputError` if a CPU would take too long for the weights of the arcs."""
+    if (reason := costs.too_long(traits)) is not None:
+        raise InputError(f"no hierarchy of this graph can be made: {reason}", hint=REFUSED_HINT)
 
 
 def known_hierarchy(graph: CsrGraph) -> HierarchyTraits | None:
@@ -106,6 +114,7 @@ def known_hierarchy(graph: CsrGraph) -> HierarchyTraits | None:
             known or _NOTHING_KNOWN,  # where arcs are counted, nothing asks for the core
             n_arcs=completion.n_arcs,
             n_triangles=completion.n_triangles,
+            largest_front=completion.largest_front,
             is_completed=True,
             is_customized=is_loaded or (known is not None and known.is_customized),
             is_loaded=is_loaded,

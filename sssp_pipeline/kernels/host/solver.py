@@ -44,6 +44,8 @@ class Solver(ABC):
     takes_negative = False
     #: Whether it needs a hierarchy (`kernels/hierarchy/`). `auto` takes it only where one is stored, or pays.
     uses_hierarchy = False
+    #: Whether it computes the weights of the arcs itself, so that the order and the arcs are enough.
+    weighs_arcs = False
     #: Whether it reproduces a paper and is no faster than the others. `auto` neither takes nor tries it.
     is_exhibit = False
     #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.

@@ -68,9 +68,11 @@ class OfEdges(BaseModel):
     core_vertices: int
     core_pairs: int
     core_width: int
-    #: If there is a number of arcs and none of triangles, the arcs were counted up to this number only.
+    #: Arcs without triangles come from an older release, which stopped counting at this number: they count as unknown.
     n_arcs: int | None = None
     n_triangles: int | None = None
+    #: The most arcs of a vertex.
+    largest_front: int | None = None
     #: The arrays of the completion; empty if it is not stored, since it would not pay.
     arrays: Arrays = Field(default_factory=dict)
 
@@ -83,6 +85,7 @@ class OfEdges(BaseModel):
             core_width=known.core_width,
             n_arcs=known.n_arcs,
             n_triangles=known.n_triangles,
+            largest_front=known.largest_front,
         )
 
     @model_validator(mode="after")
@@ -148,10 +151,11 @@ class HierarchyRecord(BaseModel):
             edges.core_vertices,
             edges.core_pairs,
             edges.core_width,
-            edges.n_arcs,
+            edges.n_arcs if edges.n_triangles is not None else None,
             edges.n_triangles,
             is_completed=bool(edges.arrays),
             is_customized=graph is not None and bool(graph.arrays),
+            largest_front=edges.largest_front,
         )
 
     def facts(self, graphs: Iterable[Manifest]) -> dict[str, Any] | None:
@@ -166,6 +170,7 @@ class HierarchyRecord(BaseModel):
             "state": "stored" if edges.arrays else "not made: it did not pay",
             "arcs": edges.n_arcs,
             "triangles": edges.n_triangles,
+            "largest_front": edges.largest_front,
             "weights": n_customized,
             "bytes": sum(part.bytes for part in self.parts),
         }

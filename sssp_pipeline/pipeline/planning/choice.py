@@ -98,20 +98,23 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     return start_s + work.n_sources * wall_s
 
 
-def has_hierarchy(traits: GraphTraits) -> bool:
-    """Return whether a hierarchy of the graph is there, as far as one is kept.
+def has_hierarchy(traits: GraphTraits, solver: Solver | None = None) -> bool:
+    """Return whether a hierarchy of the graph is there, as far as one is kept; for `solver`, as far as it needs one.
 
     Each process reweights negative weights itself, so the weights of their arcs are not kept.
     """
     known = traits.hierarchy
-    return known is not None and (known.is_customized or (known.is_completed and traits.min_weight < 0))
+    if known is None or known.is_customized:
+        return known is not None
+    weighs_arcs = solver is not None and solver.weighs_arcs
+    return known.is_completed and (weighs_arcs or traits.min_weight < 0)
 
 
 def _left_out(solver: Solver, work: Work) -> str | None:
     """Return why `auto` does not consider a solver that can do this work, or None."""
     if solver.is_exhibit:
         return "it reproduces a paper, and others are as fast"
-    if not solver.uses_hierarchy or has_hierarchy(work.traits):
+    if not solver.uses_hierarchy or has_hierarchy(work.traits, solver):
         return None
     return work.no_hierarchy
 

@@ -13,7 +13,6 @@ from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs
-from sssp_pipeline.kernels.hierarchy.arc_completion import too_large
 from sssp_pipeline.pipeline.planning.choice import expected_s, has_hierarchy, refusals, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
@@ -27,23 +26,33 @@ _CORE_SHARE, _ORDER_SHARE = 0.024, 0.02
 _MOST_SKEW = 5.0
 
 
-def why_never(traits: GraphTraits, options: SolveOptions, free_bytes: int) -> str | None:
+def why_never(
+    traits: GraphTraits, options: SolveOptions, free_bytes: int, *, for_gpu: bool = False
+) -> str | None:
     """Return why no solver can use a hierarchy of this graph, or why it cannot be made here; None if it can.
 
-    `free_bytes` is the memory for making it.
+    Parameters
+    ----------
+    free_bytes
+        The memory for making it.
+    for_gpu
+        Whether a GPU computes the weights of the arcs, so that a CPU need not.
     """
+    names = [name for name in WITH_HIERARCHY if SOLVERS[name].weighs_arcs] if for_gpu else WITH_HIERARCHY
     # From the one on the CPU on: another one is imported only if it refuses.
-    reasons = (SOLVERS[name].supports(traits, options) for name in reversed(WITH_HIERARCHY))
+    reasons = (SOLVERS[name].supports(traits, options) for name in reversed(names))
     if (reason := next(reasons)) is not None and None not in reasons:
         return reason
-    if has_hierarchy(traits):
+    if has_hierarchy(traits, SOLVERS[names[0]] if for_gpu else None):
         return None
     known = traits.hierarchy
     if known is not None and known.n_arcs is not None:
-        reason = too_large(traits.n_vertices, known.n_arcs, known.n_triangles)
+        reason = costs.too_many_arcs(traits.n_vertices, known.n_arcs, free_bytes)
+        if not for_gpu:
+            reason = reason or costs.too_long(traits)
         if reason is not None:
             return reason
-    if (needed := costs.build_bytes(traits)) > free_bytes:
+    if (needed := costs.build_bytes(traits, on_gpu=for_gpu)) > free_bytes:
         return f"making a hierarchy takes about {in_bytes(needed)} of memory, and {in_bytes(free_bytes)} are free"
     return None
 
@@ -54,7 +63,8 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
     `work.traits.hierarchy` says what is known of it.
     """
     traits = work.traits
-    if (reason := why_never(traits, work.options, free_bytes)) is not None:
+    for_gpu = leaves_weights(work, machine)
+    if (reason := why_never(traits, work.options, free_bytes, for_gpu=for_gpu)) is not None:
         return reason
     refused = refusals(work, machine)
     left = [SOLVERS[name] for name in SOLVERS if name not in refused]
@@ -63,10 +73,7 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
     if not able or not others:
         return None if able else refused[WITH_HIERARCHY[-1]]
     with_s, without_s = min(able), min(others)
-    prepare_s = costs.left_s(traits)
-    n_arcs, n_triangles = costs.expected_size(traits)
-    if (reason := too_large(traits.n_vertices, n_arcs, n_triangles)) is not None:
-        return f"as far as its core tells, {reason}"
+    prepare_s = costs.left_s(traits, on_gpu=for_gpu)
     if without_s - with_s < max(LEAST_S, _LEAST_SHARE * without_s):
         sources = plural(work.n_sources, "source")
         return (
@@ -91,3 +98,10 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
         "the graph does not look as if it had small separators, and to find out would take "
         f"{seconds_text(look_s)} of about {seconds_text(without_s)}"
     )
+
+
+def leaves_weights(work: Work, machine: Machine) -> bool:
+    """Return whether the fastest solver of a hierarchy for this work computes the weights of the arcs itself."""
+    refused = refusals(work, machine)
+    able = [SOLVERS[name] for name in WITH_HIERARCHY if name not in refused]
+    return bool(able) and min(able, key=lambda solver: expected_s(solver, work, machine)).weighs_arcs

@@ -19,6 +19,7 @@ from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run.hierarchy_stage import (
     is_free,
     kernels_of,
+    leaves_weights_for,
     make_hierarchy,
     why_not_for,
     why_not_wanted,
@@ -74,14 +75,15 @@ def prepare_call(
         pace = 1.0 if measured is None else measured.pace
         hint = "leave out `hierarchy=True`" if solve.hierarchy == "build" else ANOTHER_SOLVER
         why_not = why_not_for(solve, work.at_pace(pace), machine, hint)
+        leaves_weights = leaves_weights_for(solve, work.at_pace(pace), machine)
         try:
             if not has_hierarchy(traits) and (reason := why_not(traits)) is None:
                 if stored is not None and _can_be_kept(stored, progress):
                     of_solver = kernels_of(solve.solver, machine.gpu_free_bytes is not None)
-                    traits, reason = make_hierarchy(stored, why_not, progress, of_solver)
+                    traits, reason = make_hierarchy(stored, why_not, progress, leaves_weights, of_solver)
                     shared.note_traits(graph, traits.hierarchy)
                 else:
-                    traits, reason = make_in_memory(graph, why_not, progress)
+                    traits, reason = make_in_memory(graph, why_not, progress, leaves_weights)
         except SsspError as error:
             if not is_free(solve):
                 raise

@@ -22,7 +22,7 @@ from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy import costs, shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
 from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import customize
@@ -33,15 +33,17 @@ from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning import hierarchy
-from sssp_pipeline.pipeline.planning.choice import has_hierarchy
+from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
-from sssp_pipeline.pipeline.run.hierarchy_steps import WhyNot, count_arcs
+from sssp_pipeline.pipeline.run.hierarchy_steps import LeavesWeights, WhyNot, count_arcs
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Solve
 from sssp_pipeline.workflow.weights import naming_weight
 
+#: From this many seconds on, the stage says how long the weights of the arcs will take.
+_LONG_S = 10.0
 #: The hint of a run whose hierarchy cannot be made.
 _LEAVE_IT = "set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out `--hierarchy`"
 
@@ -51,13 +53,22 @@ def known_traits(stored: StoredGraph) -> GraphTraits:
     return replace(stored.manifest.traits, hierarchy=read_record(stored.store).traits(stored.manifest))
 
 
+def _never(traits: GraphTraits) -> bool:
+    return False
+
+
 def make_hierarchy(
-    stored: StoredGraph, why_not: WhyNot, progress: Progress, of_solver: KernelGroup = SWEEPS
+    stored: StoredGraph,
+    why_not: WhyNot,
+    progress: Progress,
+    leaves_weights: LeavesWeights = _never,
+    of_solver: KernelGroup = SWEEPS,
 ) -> tuple[GraphTraits, str | None]:
     """Make what the store lacks of the hierarchy of a graph, as long as `why_not` agrees.
 
-    If another process writes to the store, this function waits. A killed process leaves no hierarchy in the store.
-    Meanwhile children compile what is needed later, `of_solver` too.
+    Where `leaves_weights`, the order and the arcs are enough. If another process writes to the store, this function
+    waits. A killed process leaves no hierarchy in the store. Meanwhile children compile what is needed later,
+    `of_solver` too.
 
     Returns
     -------
@@ -76,6 +87,8 @@ def make_hierarchy(
     traits = known_traits(stored)
     if has_hierarchy(traits) or (reason := why_not(traits)) is not None:
         return traits, None if has_hierarchy(traits) else reason
+    if _is_completed(traits) and leaves_weights(traits):
+        return traits, None
     files.check_writable(stored.store)
 
     def report_wait(holder: str) -> None:
@@ -83,7 +96,11 @@ def make_hierarchy(
         progress.say(f"{holder} is writing to the graph store `{place}`: waiting until it ends", "waiting")
 
     with exclusive(stored.store, report_wait) as check_held:
-        return _Making(stored, why_not, progress, check_held, of_solver).make()
+        return _Making(stored, why_not, progress, check_held, leaves_weights, of_solver).make()
+
+
+def _is_completed(traits: GraphTraits) -> bool:
+    return traits.hierarchy is not None and traits.hierarchy.is_completed
 
 
 class _Making:
@@ -95,10 +112,11 @@ class _Making:
         why_not: WhyNot,
         progress: Progress,
         check_held: Callable[[], None],
+        leaves_weights: LeavesWeights,
         of_solver: KernelGroup = SWEEPS,
     ) -> None:
         self._stored, self._why_not, self._progress = stored, why_not, progress
-        self._check_held, self._of_solver = check_held, of_solver
+        self._check_held, self._leaves_weights, self._of_solver = check_held, leaves_weights, of_solver
         self._record = read_record(stored.store)  # another process may have made it meanwhile
 
     def make(self) -> tuple[GraphTraits, str | None]:
@@ -116,7 +134,7 @@ class _Making:
                 if completion is None or self._is_there:
                     compile_children.stop()
             if completion is not None and not self._is_there and (reason := self._reason()) is None:
-                self._progress.stage(f"hierarchy: weights of {completion.n_arcs:,} arcs")
+                self._progress.stage(f"hierarchy: weights of {_amount_text(completion)}")
                 made = customize(completion, graph)
                 shared.share_hierarchy(graph, made)
                 self._note_graph(OfGraph(edges=key, arrays=writer.write_customization(made)))
@@ -171,7 +189,8 @@ class _Making:
 
     @property
     def _is_there(self) -> bool:
-        return has_hierarchy(self._traits)
+        traits = self._traits
+        return has_hierarchy(traits) or (_is_completed(traits) and self._leaves_weights(traits))
 
     def _reason(self) -> str | None:
         """Return why the next step is not taken; None if it is, or if there is none."""
@@ -199,9 +218,17 @@ class _Making:
             "hierarchy",
             arcs=known.n_arcs,
             triangles=known.n_triangles,
+            largest_front=known.largest_front,
             made_s=seconds,
             bytes=n_bytes,
         )
+
+
+def _amount_text(completion: Completion) -> str:
+    """Return how many arcs get weights, and how long that takes if it takes long."""
+    expected_s = costs.weights_s(completion.n_arcs, completion.n_triangles)
+    long = f", about {seconds_text(expected_s)}" if expected_s >= _LONG_S else ""
+    return f"{completion.n_arcs:,} arcs{long}"
 
 
 def _content_ids(store: str) -> list[str]:
@@ -251,8 +278,13 @@ def prepare(
             return replace(known_traits(stored), pace=pace), None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
     try:
-        of_solver = kernels_of(solve.solver, machine.gpu_free_bytes is not None)
-        traits, reason = make_hierarchy(stored, why_not_for(solve, work, machine), progress, of_solver)
+        traits, reason = make_hierarchy(
+            stored,
+            why_not_for(solve, work, machine),
+            progress,
+            leaves_weights_for(solve, work, machine),
+            kernels_of(solve.solver, machine.gpu_free_bytes is not None),
+        )
         return replace(traits, pace=pace), reason
     except SsspError as error:
         if not is_free(solve):
@@ -273,7 +305,8 @@ def planned(
     """
     if (reason := why_not_wanted(solve)) is not None:
         return work.traits, reason
-    making = _Making(stored, why_not_for(solve, work, machine), progress, lambda: None)
+    why_not, leaves_weights = why_not_for(solve, work, machine), leaves_weights_for(solve, work, machine)
+    making = _Making(stored, why_not, progress, lambda: None, leaves_weights)
     traits, reason = making.counted_traits()
     return replace(traits, pace=work.traits.pace), reason
 
@@ -313,23 +346,49 @@ def is_free(solve: Solve) -> bool:
 def why_not_for(solve: Solve, work: Work, machine: Machine, hint: str = _LEAVE_IT) -> WhyNot:
     """Return a function that goes on if the run is expected to gain, or if a hierarchy is asked for.
 
-    If one is asked for and there can be none, the function raises `InputError` with this `hint`.
+    If one is asked for and there can be none, the function raises `InputError` with this `hint`. It also does so if a
+    solver is named that makes the weights of the arcs itself, and its GPU has too little memory for what is counted.
     """
+
+    def work_with(traits: GraphTraits) -> Work:
+        return replace(work, traits=replace(traits, pace=work.traits.pace))
+
+    required = _required(work.options, hint, for_gpu=_is_for_gpu(solve))
+
+    def why_not_on_gpu(traits: GraphTraits) -> str | None:
+        reason = required(traits)
+        choose_solver(solve.solver, work_with(traits), machine)
+        return reason
+
     if not is_free(solve):
-        return _required(work.options, hint)
+        return why_not_on_gpu if _is_for_gpu(solve) and machine.gpu_free_bytes is not None else required
 
     def why_not(traits: GraphTraits) -> str | None:
-        at_pace = replace(work, traits=replace(traits, pace=work.traits.pace))
+        at_pace = work_with(traits)
         return hierarchy.why_not(at_pace, machine, free_memory_bytes())
 
     return why_not
 
 
-def _required(options: SolveOptions, hint: str = _LEAVE_IT) -> WhyNot:
+def leaves_weights_for(solve: Solve, work: Work, machine: Machine) -> LeavesWeights:
+    """Return a function that tells whether the run solves on a GPU, which computes the weights of the arcs itself."""
+    if not is_free(solve):
+        return lambda traits: _is_for_gpu(solve)
+    return lambda traits: hierarchy.leaves_weights(
+        replace(work, traits=replace(traits, pace=work.traits.pace), no_hierarchy=None), machine
+    )
+
+
+def _is_for_gpu(solve: Solve) -> bool:
+    return solve.solver != "auto" and solver_named(solve.solver).weighs_arcs
+
+
+def _required(options: SolveOptions, hint: str = _LEAVE_IT, *, for_gpu: bool = False) -> WhyNot:
     """Return a function that raises `InputError` with this `hint` if there can be no hierarchy."""
 
     def why_not(traits: GraphTraits) -> str | None:
-        if (reason := hierarchy.why_never(traits, options, free_memory_bytes())) is not None:
+        reason = hierarchy.why_never(traits, options, free_memory_bytes(), for_gpu=for_gpu)
+        if reason is not None:
             raise InputError(Text("no hierarchy of this graph can be made: ", reason), hint=hint)
         return None
 

@@ -19,6 +19,8 @@ from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 
 #: Returns why the next step is not taken, or None. It gets what is known of the graph.
 WhyNot = Callable[[GraphTraits], str | None]
+#: Returns whether the weights of the arcs are left to a GPU, from what is known of the graph.
+LeavesWeights = Callable[[GraphTraits], bool]
 
 
 def count_arcs(
@@ -38,13 +40,20 @@ def count_arcs(
     order = ordered(core)
     progress.stage("hierarchy: count arcs")
     counted = count(*around, order)
-    known = replace(known, n_arcs=counted.n_arcs, n_triangles=counted.n_triangles)
+    known = replace(
+        known,
+        n_arcs=counted.n_arcs,
+        n_triangles=counted.n_triangles,
+        largest_front=counted.largest_front,
+    )
     # An order that is there is free.
     reason = why_not(replace(traits, hierarchy=replace(known, is_completed=True)))
     return known, counted if reason is None else None, reason
 
 
-def make_in_memory(graph: CsrGraph, why_not: WhyNot, progress: Progress) -> tuple[GraphTraits, str | None]:
+def make_in_memory(
+    graph: CsrGraph, why_not: WhyNot, progress: Progress, leaves_weights: LeavesWeights
+) -> tuple[GraphTraits, str | None]:
     """Make what `graph` lacks of its hierarchy, as long as `why_not` agrees, and keep it with the graph.
 
     Returns
@@ -71,8 +80,8 @@ def make_in_memory(graph: CsrGraph, why_not: WhyNot, progress: Progress) -> tupl
         if counted is None:
             return replace(traits, hierarchy=known), reason
         shared.share_completion(graph, fill(*around, counted))
-    if (
-        graph.traits.min_weight >= 0
-    ):  # else each solver reweights the graph, and finds the weights of the arcs
+        traits = replace(traits, hierarchy=shared.known_hierarchy(graph))
+    # If weights are negative, each solver reweights the graph, and finds the weights of the arcs.
+    if graph.traits.min_weight >= 0 and not leaves_weights(traits):
         shared.shared_hierarchy(graph)
     return replace(traits, hierarchy=shared.known_hierarchy(graph)), None

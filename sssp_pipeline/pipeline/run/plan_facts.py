@@ -11,6 +11,7 @@ import numpy as np
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
@@ -84,7 +85,7 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
         "weight_dtype": traits.weight_dtype.name,
         "solver": plan.solver,
         "solver_reason": plan.solver_reason,
-        "hierarchy": _hierarchy_facts(plan.work),
+        "hierarchy": _hierarchy_facts(plan.work, solver_named(plan.solver)),
         "sources": sum(map(len, selected.batches)),
         "targets": selected.output.n_targets,
         DIRECTION: BACKWARD if output.follows_reversed else FORWARD,
@@ -114,11 +115,15 @@ def _pace(
     return pace
 
 
-def _hierarchy_facts(work: Work) -> dict[str, Any]:
-    """Return whether the store has a hierarchy of the graph, or the run would make one, and what that takes."""
+def _hierarchy_facts(work: Work, solver: Solver) -> dict[str, Any]:
+    """Return whether the store has a hierarchy for `solver`, or the run would make one, and what that takes."""
     known = work.traits.hierarchy
-    facts: dict[str, Any] = {"arcs": known and known.n_arcs, "triangles": known and known.n_triangles}
-    if has_hierarchy(work.traits):
+    facts: dict[str, Any] = {
+        "arcs": known and known.n_arcs,
+        "triangles": known and known.n_triangles,
+        "largest_front": known and known.largest_front,
+    }
+    if has_hierarchy(work.traits, solver):
         return {"state": "stored", **facts}
     if work.no_hierarchy is not None:
         return {"state": "none", "why": work.no_hierarchy, **facts}
@@ -126,8 +131,8 @@ def _hierarchy_facts(work: Work) -> dict[str, Any]:
     return {
         "state": "would be made" if is_counted else "would be made, unless the graph has too many arcs",
         **facts,
-        "make_s": costs.left_s(work.traits),
-        "make_bytes": costs.build_bytes(work.traits),
+        "make_s": costs.left_s(work.traits, on_gpu=solver.weighs_arcs),
+        "make_bytes": costs.build_bytes(work.traits, on_gpu=solver.weighs_arcs),
     }
 
 
@@ -140,7 +145,7 @@ def _probed(workflow: Workflow, stored: StoredGraph, plan: RunPlan, probe: int) 
     source_s: dict[str, float] = {}
     for name in (plan.solver, *plan.others):
         solver = solver_named(name, workflow.solve.options)
-        if solver.uses_hierarchy and not has_hierarchy(plan.work.traits):
+        if solver.uses_hierarchy and not has_hierarchy(plan.work.traits, solver):
             continue  # it would make the hierarchy
         expected = solver.forecast(traits, len(tried))
         best_s = min(source_s.values(), default=inf)

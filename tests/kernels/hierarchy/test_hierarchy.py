@@ -23,8 +23,8 @@ from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.generators import dense, grid, path, road_like, star
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.kernels.hierarchy import arc_completion, customization, cuts, metis_processes, order
-from sssp_pipeline.kernels.hierarchy.arc_completion import complete, completion_of
+from sssp_pipeline.kernels.hierarchy import arc_completion, costs, customization, cuts, metis_processes, order
+from sssp_pipeline.kernels.hierarchy.arc_completion import complete, completion_of, count
 from sssp_pipeline.kernels.hierarchy.arcs import marked_arcs
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
@@ -189,26 +189,31 @@ def test_the_order_is_the_same_every_time():
     assert_array_equal(elimination_order(offsets, neighbours), elimination_order(offsets, neighbours))
 
 
-@pytest.mark.parametrize(
-    ("limits", "message"),
-    [
-        ({"MOST_ARCS": 100}, "more than 100 arcs, the most that are allowed"),
-        (
-            {"MOST_TRIANGLES": 100, "MOST_TRIANGLES_A_VERTEX": 0},
-            r"[\d,]+ triangles, more than the allowed 100$",
-        ),
-        (
-            {"MOST_TRIANGLES": 100, "MOST_TRIANGLES_A_VERTEX": 1},
-            r"[\d,]+ triangles, more than the allowed 400$",
-        ),
-    ],
-)
-def test_separators_that_are_too_large_are_refused(monkeypatch, limits, message):
-    for name, limit in limits.items():
-        monkeypatch.setattr(arc_completion, name, limit)
-    with pytest.raises(InputError, match=f"the hierarchy of this graph has {message}") as caught:
-        completion_of(graph_of(grid(20, 20)))
+@pytest.mark.medium
+@EXAMPLES
+@given(graph=graphs(), data=st.data())
+def test_arcs_are_counted_without_listing_them(graph, data):
+    order = np.array(data.draw(st.permutations(range(graph.n_vertices))), np.uint32)
+    around = neighbours_of(graph)
+    counted, made = count(*around, order), complete(*around, order)
+    expected = list(map(len, eliminated(graph, made.ranks)))
+    assert counted.counts.tolist() == np.diff(made.arc_offsets).tolist() == expected
+    assert counted.n_arcs == made.n_arcs == sum(expected)
+    assert counted.n_triangles == made.n_triangles
+    assert counted.largest_front == made.largest_front == max(expected)
+
+
+def test_separators_that_are_too_large_are_refused(monkeypatch):
+    graph = graph_of(grid(20, 20))
+    monkeypatch.setattr(costs, "MOST_ARCS", 100)
+    message = r"^no hierarchy of this graph can be made: it would have [\d,]+ arcs, and 100 is the most"
+    with pytest.raises(InputError, match=message) as caught:
+        completion_of(graph)
     assert "use `delta-stepping` or `auto`" in caught.value.hint
+    monkeypatch.undo()
+    monkeypatch.setattr(arc_completion, "free_memory_bytes", lambda: 1000)
+    with pytest.raises(InputError, match=r"its [\d,]+ arcs take about 0.0 MB of memory, and 0.0 MB are free"):
+        completion_of(graph)
 
 
 def ordered_by_metis(graph, monkeypatch, n_cuts, least=40):

@@ -10,9 +10,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import metis_processes, shared
+from sssp_pipeline.kernels.hierarchy import costs, metis_processes, shared
 from sssp_pipeline.kernels.hierarchy.customization import customize
 
 pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
@@ -43,6 +44,21 @@ def test_weights_of_the_same_edges_share_a_completion(made):
     assert one.completion is two.completion is shared.shared_completion(other)
     assert shared.shared_hierarchy(graph) is one
     assert_array_equal(two.up.weights, 2 * one.up.weights)
+
+
+def test_weights_that_would_take_days_are_refused_on_a_cpu_only(made, monkeypatch):
+    graph = path(20)
+    monkeypatch.setattr(costs, "MOST_WEIGHTS_S", 0.0)
+    with pytest.raises(
+        InputError, match=r"no hierarchy of this graph can be made: the weights of its 33 arcs"
+    ) as caught:
+        shared.shared_hierarchy(graph)
+    assert caught.value.hint.endswith("use `delta-stepping` or `auto`")
+    assert made == ["completion_of"]
+    assert shared.shared_completion(graph).n_arcs == 33
+    assert "0 hours on a CPU, and at most 0 are allowed" in Phast().supports(
+        shared.traits_of(graph), SolveOptions()
+    )
 
 
 def test_equal_edges_in_other_arrays_are_another_graph(made):

@@ -357,6 +357,44 @@ def test_a_refusal_is_kept_with_what_was_found_out(store, made):
     assert made == ["ordered", "ordered", "customize"]
 
 
+def test_for_a_gpu_the_order_and_the_arcs_are_enough_until_a_cpu_needs_weights(store, made):
+    for _ in range(2):
+        traits, reason = make_hierarchy(stored_in(store), lambda _: None, Quiet(), lambda _: True)
+        assert reason is None
+        assert (traits.hierarchy.is_completed, traits.hierarchy.is_customized) == (True, False)
+    assert made == ["ordered"]
+    make(store)
+    assert made == ["ordered", "customize"]
+    assert_phast_is_right(stored_in(store).graph())
+
+
+def test_the_record_has_the_largest_front_and_one_without_it_is_read(store, reseal):
+    make(store)
+    known = known_traits(stored_in(store)).hierarchy
+    completion = load_hierarchy(store, read_manifest(store)).completion
+    assert known.largest_front == completion.largest_front == max(np.diff(completion.arc_offsets))
+    record = Path(store, hierarchy_record.RECORD)
+    content = json.loads(record.read_text())
+    (edges,) = content["edges"].values()
+    del edges["largest_front"]
+    reseal(record, content)
+    older = known_traits(stored_in(store)).hierarchy
+    assert (older.largest_front, older.n_arcs, older.is_customized) == (None, known.n_arcs, True)
+
+
+def test_arcs_of_an_older_record_that_were_not_all_counted_are_counted_again(store, made, reseal):
+    make_hierarchy(stored_in(store), lambda traits: "wide" if traits.hierarchy else None, Quiet())
+    record = Path(store, hierarchy_record.RECORD)
+    content = json.loads(record.read_text())
+    (edges,) = content["edges"].values()
+    edges["n_arcs"] = 2**29 + 1
+    reseal(record, content)
+    known = known_traits(stored_in(store)).hierarchy
+    assert (known.n_arcs, known.core_vertices) == (None, edges["core_vertices"])
+    make(store)
+    assert made == ["ordered", "customize"]
+
+
 def test_the_core_tells_before_the_order(store, made):
     def why_not(traits):
         return "wide" if traits.hierarchy else None

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs, metis_processes
-from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy
-from sssp_pipeline.pipeline.planning.hierarchy import why_never, why_not
+from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy, refusals
+from sssp_pipeline.pipeline.planning.hierarchy import leaves_weights, why_never, why_not
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
+from sssp_pipeline.pipeline.run.hierarchy_stage import leaves_weights_for, why_not_for
 from sssp_pipeline.workflow.models import Solve
 
 pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
@@ -36,8 +39,30 @@ MEASURED = {
     "wave": (156_317, 2_118_662, 1.06, 156_317, 2_118_662, 7_390, 62_659_861, 52_889_073_852),
     "gnutella": (62_586, 147_892, 4.45, 24_876, 219_988, 11_998, 56_750_549, 188_032_465_917),
     "rmat-18": (262_144, 7_611_980, 43.0, 138_729, 7_541_168, 69_364, 514_184_452, 5_335_544_873_442),
-    "lattice-3d": (2_097_152, 12_484_608, 1.0, 2_097_152, 12_484_608, 10_218, 2**29 + 1, None),
-    "small-world": (1_048_576, 10_485_760, 1.0, 1_048_576, 10_485_746, 216_050, 2**29 + 1, None),
+    "lattice-3d": (
+        2_097_152,
+        12_484_608,
+        1.0,
+        2_097_152,
+        12_484_608,
+        10_308,
+        1_946_311_763,
+        10_590_612_531_107,
+    ),
+    "lattice-64": (262_144, 1_548_288, 1.0, 262_144, 1_548_288, 2_610, 115_190_613, 168_334_304_055),
+    "lattice-32": (32_768, 190_464, 1.0, 32_768, 190_464, 658, 5_528_993, 1_977_821_967),
+    "small-world": (
+        1_048_576,
+        10_485_760,
+        1.0,
+        1_048_576,
+        10_485_746,
+        369_697,
+        17_986_845_983,
+        894_523_534_999_101,
+    ),
+    "wing": (62_032, 243_088, 1.05, 61_950, 242_916, 600, 5_225_162, 1_240_654_290),
+    "notredame": (325_729, 1_497_134, 30.0, 147_023, 1_808_292, 40_000, 6_095_701, 2_974_369_720),
 }
 #: What is known, in the order in which it is found out.
 UNKNOWN, CORE, ORDERED, STORED = range(4)
@@ -77,7 +102,11 @@ def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
         # Others: at most a look at the core, and only in a run that takes long.
         *((name, 1, UNKNOWN) for name in MEASURED),
         *((name, n, UNKNOWN) for name in ("rmat-18", "gnutella", "cnr") for n in (64, 256, 1024)),
-        *((name, 16_384, CORE) for name in ("lattice-3d", "grid-1000", "mesh-1024")),
+        *((name, 4096, CORE) for name in ("lattice-3d", "lattice-64")),
+        ("lattice-3d", 16_384, CORE),
+        # Ten seconds for the triangles of large flat graphs are little in a long run.
+        *((name, n, UNKNOWN) for name in ("grid-1000", "mesh-1024") for n in (64, 256)),
+        *((name, 16_384, STORED) for name in ("grid-1000", "mesh-1024", "wing", "notredame")),
         *((name, 16_384, ORDERED) for name in ("rmat-18", "wave", "small-world")),
         # A web graph has hubs, and still small separators. Only a very long run finds out.
         ("cnr", 16_384, STORED),
@@ -161,16 +190,69 @@ def test_what_can_never_be():
     assert why_never(ny, options, 10**8) == (
         "making a hierarchy takes about 301.5 MB of memory, and 100.0 MB are free"
     )
-    too_many = traits("lattice-3d", ORDERED)
-    assert why_never(too_many, options, MUCH) == (
-        "the hierarchy of this graph has more than 536,870,912 arcs, the most that are allowed"
+
+
+def test_what_is_too_large_is_refused_with_its_numbers():
+    options = SolveOptions()
+    assert why_never(traits("small-world", ORDERED), options, MUCH) == (
+        "it would have 17,986,845,983 arcs, and 2,147,483,648 is the most that there may be"
     )
-    triangles = replace(
-        ny, hierarchy=replace(traits("ny", ORDERED).hierarchy, n_triangles=10**10, is_completed=False)
+    cube = traits("lattice-3d", ORDERED)
+    assert why_never(cube, options, MUCH) is None  # some hours
+    longer = replace(cube, hierarchy=replace(cube.hierarchy, n_triangles=10**14))
+    assert why_never(longer, options, MUCH) == (
+        "the weights of its 1,946,311,763 arcs follow from 100,000,000,000,000 triangles, which would take about "
+        "44 hours on a CPU, and at most 24 are allowed"
     )
-    assert "has 10,000,000,000 triangles, more than the allowed" in why_never(triangles, options, MUCH)
+    assert why_never(longer, options, MUCH, for_gpu=True) is None
+    stored = replace(longer, hierarchy=replace(longer.hierarchy, is_customized=True))
+    assert why_never(stored, options, 0) is None
+    assert why_never(cube, options, 10**9) == (
+        "its 1,946,311,763 arcs take about 7.8 GB of memory, and 1.0 GB are free"
+    )
+    assert why_never(cube, options, 10**10) == (
+        "making a hierarchy takes about 95.2 GB of memory, and 10.0 GB are free"
+    )
+    assert why_never(cube, options, 5 * 10**10, for_gpu=True) is None
+
+
+def test_a_gpu_computes_the_weights_of_arcs_itself():
+    ne = work(traits("ne", ORDERED), 1_500_000)
+    assert leaves_weights(ne, GPU)
+    assert not leaves_weights(ne, TWO_CORES)
+    assert has_hierarchy(ne.traits, SOLVERS["phast-gpu"])
+    assert not has_hierarchy(ne.traits, SOLVERS["phast"])
+    assert choose_solver("auto", ne, GPU)[0].name == "phast-gpu"
+    # Where many triangles would take a CPU a minute, a GPU takes seconds.
+    wave = traits("wave", ORDERED)
+    assert costs.left_s(wave, on_gpu=True) < costs.left_s(wave) / 10
+
+
+def test_a_gpu_whose_memory_is_too_small_is_refused():
+    gnutella = work(traits("gnutella", ORDERED), 1024)
+    assert "phast-gpu" not in refusals(gnutella, GPU)
+    assert "GiB on the GPU" in refusals(gnutella, Machine(16, 2**30))["phast-gpu"]
 
 
 def test_without_pymetis_none_is_made(monkeypatch):
     monkeypatch.setattr(metis_processes, "package", lambda: None)
     assert why_not(work(traits("ny"), 16_384), TWO_CORES, MUCH).startswith("it needs the package `pymetis`")
+
+
+def test_a_named_gpu_solver_is_refused_when_the_order_shows_that_its_memory_is_too_small():
+    solve, small = Solve(solver="phast-gpu"), Machine(16, 2**30)
+    counted, core = work(traits("gnutella", ORDERED), 64), work(traits("gnutella", CORE), 64)
+    why_not_small, why_not_large = (why_not_for(solve, counted, machine) for machine in (small, GPU))
+    assert why_not_small(core.traits) is None  # nothing is known yet
+    assert why_not_large(counted.traits) is None
+    with pytest.raises(
+        InputError, match=r"solver `phast-gpu` cannot solve this: it needs 1\.\d GiB on the GPU, 1\.0"
+    ):
+        why_not_small(counted.traits)
+
+
+@pytest.mark.parametrize(("solver", "leaves"), [("phast", False), ("phast-gpu", True), ("auto", True)])
+def test_who_computes_the_weights_of_arcs(solver, leaves):
+    of_graph = traits("ne", ORDERED)
+    assert leaves_weights_for(Solve(solver=solver), work(of_graph, 1_500_000), GPU)(of_graph) is leaves
+    assert not leaves_weights_for(Solve(hierarchy="build"), work(of_graph, 1_500_000), GPU)(of_graph)

@@ -12,7 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import sssp_pipeline as sp
+from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.generators import grid
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
 from sssp_pipeline.kernels.hierarchy import metis_processes, shared
@@ -99,6 +101,17 @@ def test_build_makes_one_that_does_not_pay_and_off_reads_none(tmp_path, monkeypa
     monkeypatch.setattr(hierarchy_stage, "read_record", lambda _: pytest.fail("the record is read"))
     _, record = run(made(tmp_path, "off", solve={"hierarchy": "off"}), Quiet())
     assert "; not phast: `solve.hierarchy` is off" in record["solver_reason"]
+
+
+def test_in_memory_a_gpu_needs_no_weights_of_arcs_either(never_made):
+    edges = grid(20, 20)
+    graph = csr_from_edges(edges.src, edges.dst, edges.weights, edges.n_vertices)
+    for _ in range(2):
+        traits, reason = hierarchy_steps.make_in_memory(graph, lambda _: None, Quiet(), lambda _: True)
+        assert reason is None
+        known = traits.hierarchy
+        assert (known.is_completed, known.is_customized) == (True, False)
+        assert known.largest_front >= 19
 
 
 @pytest.mark.medium

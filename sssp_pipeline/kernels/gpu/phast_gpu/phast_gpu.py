@@ -82,6 +82,7 @@ class PhastGpu(GpuBatchSolver):
     summary = "Min-plus products over a hierarchy; the fastest on roads where rows stay on the GPU; integers"
     no_delta = "it has no buckets and takes no delta"
     uses_hierarchy = True
+    weighs_arcs = True
     counts_arcs = True
 
     @property
@@ -104,16 +105,16 @@ class PhastGpu(GpuBatchSolver):
         at_once = max(1, min(n_sources, _FULL))
         n_lanes = lanes_for(at_once)
         row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-        # For roads: what stays on the device, and what its making takes (`benchmarks/results/hierarchy_gpu.jsonl`).
-        hierarchy_bytes = 110 * traits.n_vertices + 60 * row_bytes
+        # What stays on the device, and what its making takes (`benchmarks/results/hierarchy_gpu.jsonl`).
+        hierarchy_bytes = costs.gpu_bytes(traits)
         return Forecast(
-            1.05e-12 * row_bytes * n_lanes / at_once + 100e-6 / at_once,
+            (1.05e-12 * row_bytes + costs.gpu_sweep_s(traits)) * n_lanes / at_once + 100e-6 / at_once,
             2 * row_bytes,
             at_once,
             graph_device_bytes(traits) + hierarchy_bytes + (n_lanes - at_once) * row_bytes,
             off_by=10.0,
             most_in_search=_FULL,
-            start_s=costs.left_s(traits),
+            start_s=costs.left_s(traits, on_gpu=True),
             host_bytes=costs.host_bytes(traits),
         )
 
