@@ -84,9 +84,9 @@ class _Children:
                 self.left.remove(line.decode().rstrip("\n"))
 
     def kill(self) -> None:
-        # The number of the group stays theirs until `end` waits for the child.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._child.pid, signal.SIGKILL)
+        if self._child.returncode is None:  # later the number of the group may be another one's
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, signal.SIGKILL)
 
     def end(self) -> None:
         with self._child:  # closes its pipes and waits for it
@@ -110,7 +110,8 @@ def start(groups: Sequence[KernelGroup], dtype: np.dtype, n_processes: int) -> N
         wanted = {group.task(dtype): group for group in groups}
         tasks = [task for task, group in wanted.items() if task not in begun and not group.is_compiled(dtype)]
         if tasks:
-            _running.append(_Children(tasks, min(n_processes, len(tasks))))
+            with suppress(OSError):  # no process can be started: this one compiles
+                _running.append(_Children(tasks, min(n_processes, len(tasks))))
 
 
 def wait_for(group: KernelGroup, dtype: np.dtype) -> None:

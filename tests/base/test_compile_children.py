@@ -96,6 +96,12 @@ def test_no_child_without_a_core_for_it(group, tmp_path):
     assert not (tmp_path / "first-uint32").exists()
 
 
+def test_a_child_that_cannot_be_started_is_done_without(group, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    compile_children.start([group("first")], U32, 1)
+    compile_children.wait_for(group("first"), U32)
+
+
 def test_nothing_is_waited_for_if_no_child_compiles_it(group):
     compile_children.start([group("endless")], U32, 1)
     compile_children.wait_for(group("first"), U32)

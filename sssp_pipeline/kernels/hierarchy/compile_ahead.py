@@ -13,6 +13,7 @@ import numpy as np
 
 from sssp_pipeline.base.compile_children import KernelGroup, start, stop, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, cuts, sweep
 from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
@@ -82,19 +83,28 @@ WEIGHTS = KernelGroup(compile_weights, arcs._copy_marked, lambda types: types[2]
 SWEEPS = KernelGroup(compile_sweeps, sweep._copy, lambda types: types[0].dtype.name)
 
 
+#: A child takes about 110 MB, and others want memory too.
+_FREE_BYTES_A_CHILD = 2**29
+
+
+def n_children() -> int:
+    """Return how many processes may compile beside this one, by the cores and the free memory."""
+    return int(min(usable_cores() - 1, free_memory_bytes() // _FREE_BYTES_A_CHILD))
+
+
 def searched_type(graph: CsrGraph) -> np.dtype:
     """Return the type of the weights of the arcs of `graph`."""
     return as_searched(graph, graph.weights).dtype
 
 
 @contextmanager
-def compiling_ahead(graph: CsrGraph) -> Iterator[None]:
-    """Have children compile `WEIGHTS` and `SWEEPS` for `graph` during the block, which waits for the weights.
+def compiling_ahead(graph: CsrGraph, of_solver: KernelGroup = SWEEPS) -> Iterator[None]:
+    """Have children compile `WEIGHTS` and what a solver needs for `graph` during the block, which waits for `WEIGHTS`.
 
     If the block fails, they end. With one core no child is started.
     """
     dtype = searched_type(graph)
-    start([WEIGHTS, SWEEPS], dtype, usable_cores() - 1)
+    start([WEIGHTS, of_solver], dtype, n_children())
     try:
         yield
         wait_for(WEIGHTS, dtype)

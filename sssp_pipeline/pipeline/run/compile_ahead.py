@@ -6,12 +6,11 @@ import numpy as np
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.compile_children import KernelGroup
-from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels import WITH_HIERARCHY
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
-from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, why_not_wanted
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, WEIGHTS, n_children
+from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, kernels_of, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
 
 #: From this many sources on, `auto` may make a hierarchy before long. Fewer need one only on graphs that take longer to
@@ -23,11 +22,7 @@ def compile_for_run(workflow: Workflow) -> None:
     """Have children compile what numba's cache lacks for the hierarchy of a run, if there may be one."""
     solve = workflow.solve
     if why_not_wanted(solve) is None and (not is_free(solve) or _has_many_sources(workflow)):
-        if solve.solver == "auto":
-            is_on_gpu = gpu_missing() is None
-        else:
-            is_on_gpu = solver_named(solve.solver).device == "gpu"
-        _compile(workflow, _for_gpu() if is_on_gpu else SWEEPS)
+        _compile(workflow, kernels_of(solve.solver, solve.solver == "auto" and gpu_missing() is None))
 
 
 def wait_until_compiled(solver: str, dtype: np.dtype) -> None:
@@ -35,8 +30,8 @@ def wait_until_compiled(solver: str, dtype: np.dtype) -> None:
 
     The time of the first batches does not include the wait, and workers find the kernels in the cache.
     """
-    if solver in ("phast", "phast-gpu"):
-        group = SWEEPS if solver == "phast" else _for_gpu()
+    if solver in WITH_HIERARCHY:
+        group = kernels_of(solver, has_gpu=False)
         compile_children.wait_for(group, _searched(dtype))
     compile_children.stop()
 
@@ -44,13 +39,6 @@ def wait_until_compiled(solver: str, dtype: np.dtype) -> None:
 def compile_for_hierarchy(workflow: Workflow) -> None:
     """Have children compile what numba's cache lacks for a hierarchy."""
     _compile(workflow)
-
-
-def _for_gpu() -> KernelGroup:
-    # Not at the top: a run on the CPU does not import the solvers of a GPU.
-    from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
-
-    return CHUNKS
 
 
 def _compile(workflow: Workflow, *of_solver: KernelGroup) -> None:
@@ -61,7 +49,7 @@ def _compile(workflow: Workflow, *of_solver: KernelGroup) -> None:
     if dtype.kind == "f" or metis_processes.missing() is not None:
         return
     groups = [ORDER, COMPLETION, WEIGHTS, *of_solver]
-    if (n_processes := usable_cores() - 1) > 1:  # one child has more to do than this process
+    if (n_processes := n_children()) > 1:  # one child has more to do than this process
         # Not at the top: a run on a stored graph loads no readers.
         from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
         from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS

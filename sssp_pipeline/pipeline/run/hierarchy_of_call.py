@@ -18,6 +18,7 @@ from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run.hierarchy_stage import (
     is_free,
+    kernels_of,
     leaves_weights_for,
     make_hierarchy,
     why_not_for,
@@ -78,7 +79,8 @@ def prepare_call(
         try:
             if not has_hierarchy(traits) and (reason := why_not(traits)) is None:
                 if stored is not None and _can_be_kept(stored, progress):
-                    traits, reason = make_hierarchy(stored, why_not, progress, leaves_weights)
+                    of_solver = kernels_of(solve.solver, machine.gpu_free_bytes is not None)
+                    traits, reason = make_hierarchy(stored, why_not, progress, leaves_weights, of_solver)
                     shared.note_traits(graph, traits.hierarchy)
                 else:
                     traits, reason = make_in_memory(graph, why_not, progress, leaves_weights)

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from sssp_pipeline.base import compile_children
+from sssp_pipeline.base.compile_children import KernelGroup
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.error_text import Text
 from sssp_pipeline.base.errors import InputError, SsspError
@@ -23,7 +24,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs, shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, compiling_ahead
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -57,12 +58,17 @@ def _never(traits: GraphTraits) -> bool:
 
 
 def make_hierarchy(
-    stored: StoredGraph, why_not: WhyNot, progress: Progress, leaves_weights: LeavesWeights = _never
+    stored: StoredGraph,
+    why_not: WhyNot,
+    progress: Progress,
+    leaves_weights: LeavesWeights = _never,
+    of_solver: KernelGroup = SWEEPS,
 ) -> tuple[GraphTraits, str | None]:
     """Make what the store lacks of the hierarchy of a graph, as long as `why_not` agrees.
 
     Where `leaves_weights`, the order and the arcs are enough. If another process writes to the store, this function
-    waits. A killed process leaves no hierarchy in the store.
+    waits. A killed process leaves no hierarchy in the store. Meanwhile children compile what is needed later,
+    `of_solver` too.
 
     Returns
     -------
@@ -90,7 +96,7 @@ def make_hierarchy(
         progress.say(f"{holder} is writing to the graph store `{place}`: waiting until it ends", "waiting")
 
     with exclusive(stored.store, report_wait) as check_held:
-        return _Making(stored, why_not, progress, check_held, leaves_weights).make()
+        return _Making(stored, why_not, progress, check_held, leaves_weights, of_solver).make()
 
 
 def _is_completed(traits: GraphTraits) -> bool:
@@ -107,9 +113,11 @@ class _Making:
         progress: Progress,
         check_held: Callable[[], None],
         leaves_weights: LeavesWeights,
+        of_solver: KernelGroup = SWEEPS,
     ) -> None:
         self._stored, self._why_not, self._progress = stored, why_not, progress
         self._check_held, self._leaves_weights = check_held, leaves_weights
+        self._of_solver = of_solver
         self._record = read_record(stored.store)  # another process may have made it meanwhile
 
     def make(self) -> tuple[GraphTraits, str | None]:
@@ -122,7 +130,7 @@ class _Making:
         with HierarchyWriter(self._stored.store) as writer:
             if key in self._record.edges:  # maybe of a graph with other weights
                 self._note_edges(key, self._record.edges[key])
-            with compiling_ahead(graph):
+            with compiling_ahead(graph, self._of_solver):
                 completion, reason = self._completion(graph, key, writer)
                 if completion is None or self._is_there:
                     compile_children.stop()
@@ -276,6 +284,7 @@ def prepare(
             why_not_for(solve, work, machine),
             progress,
             leaves_weights_for(solve, work, machine),
+            kernels_of(solve.solver, machine.gpu_free_bytes is not None),
         )
         return replace(traits, pace=pace), reason
     except SsspError as error:
@@ -310,6 +319,16 @@ def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> Non
         stored = StoredGraph(store, graph) if stored is None else stored.beside(graph)
         with naming_weight(name):
             make_hierarchy(stored, _required(SolveOptions()), progress)
+
+
+def kernels_of(solver: str, has_gpu: bool) -> KernelGroup:
+    """Return the kernels that a solver of a hierarchy needs; `auto` takes the one on a GPU if there is one."""
+    if solver != "phast-gpu" and not (solver == "auto" and has_gpu):
+        return SWEEPS
+    # Not at the top: a run on the CPU does not import the solvers of a GPU.
+    from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
+
+    return CHUNKS
 
 
 def why_not_wanted(solve: Solve) -> str | None:

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+from sssp_pipeline.kernels.hierarchy import compile_ahead
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 #: Solves in an environment without compiled kernels. Prints which kernels this process compiles, and whether the cache
@@ -58,6 +59,30 @@ for group in groups:
 print(json.dumps(seen))
 """
 
+#: Compiles the chunks, and prints which of their kernels a graph still needs.
+CHUNKS = """
+import json
+import numpy as np
+from numba.core import event
+from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.generators import grid
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import compile_chunks, host_hierarchy
+names = []
+class Compiled(event.Listener):
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        names.append(f"{function.__module__}.{function.__name__}")
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Compiled())
+compile_chunks(np.dtype("uint32"))
+before = len(names)
+made = grid(60, 40)
+host = host_hierarchy(csr_from_edges(made.src, made.dst, made.weights, made.n_vertices))
+assert len(host.next_chunks) == len(host.by_height[0]) == 2400
+print(json.dumps([names[:before], names[before:]]))
+"""
+
 
 def printed(tmp_path, program: str, *arguments: str):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
@@ -86,3 +111,19 @@ def test_a_group_is_compiled_after_its_last_kernel(tmp_path):
         expected[number + 1 :, number, 0] = True
         expected[number + 1 :, number, 1] = number < 4  # these do not depend on the type
     np.testing.assert_array_equal(seen, expected)
+
+
+@pytest.mark.parametrize(
+    ("n_cores", "free_bytes", "expected"), [(1, 2**40, 0), (16, 2**40, 15), (16, 2**30, 2), (16, 0, 0)]
+)
+def test_cores_and_memory_limit_the_children(monkeypatch, n_cores, free_bytes, expected):
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: n_cores)
+    monkeypatch.setattr(compile_ahead, "free_memory_bytes", lambda: free_bytes)
+    assert compile_ahead.n_children() == expected
+
+
+@pytest.mark.slow
+def test_a_graph_needs_no_other_kernels_of_its_chunks(tmp_path):
+    ahead, later = printed(tmp_path, CHUNKS)
+    assert "sssp_pipeline.kernels.hierarchy.chunks._bound" in ahead
+    assert [name for name in later if "chunks" in name or "device_hierarchy" in name] == []

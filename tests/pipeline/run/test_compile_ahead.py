@@ -25,6 +25,7 @@ from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
 from sssp_pipeline.pipeline.run import compile_ahead
 from sssp_pipeline.pipeline.run.compile_ahead import compile_for_run
 from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.hierarchy_stage import kernels_of
 from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
 from sssp_pipeline.workflow.models import Workflow
 
@@ -86,9 +87,9 @@ def workflow(folder: Path, n_sources: int = 20, **sections: Any) -> dict[str, An
 
 @pytest.fixture
 def asked(monkeypatch) -> list[Any]:
-    """Return what `compile_children` is asked for on two cores: groups and type, or "stop". No child is started."""
+    """Return what `compile_children` is asked for if one process may compile: groups and type, or "stop"."""
     asked: list[Any] = []
-    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 2)
+    monkeypatch.setattr(compile_ahead, "n_children", lambda: 1)
     monkeypatch.setattr(compile_children, "start", lambda groups, dtype, _: asked.append((groups, dtype)))
     monkeypatch.setattr(compile_children, "stop", lambda: asked.append("stop"))
     return asked
@@ -132,8 +133,21 @@ def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
     assert asked == [(FOR_GPU, U32)]
 
 
-def test_with_more_cores_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
-    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 3)
+@pytest.mark.parametrize(
+    ("solver", "has_gpu", "group"),
+    [
+        ("phast", True, SWEEPS),
+        ("phast-gpu", False, CHUNKS),
+        ("auto", True, CHUNKS),
+        ("auto", False, SWEEPS),
+    ],
+)
+def test_the_solver_that_is_expected_decides_what_is_compiled_for_it(solver, has_gpu, group):
+    assert kernels_of(solver, has_gpu) is group
+
+
+def test_two_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
+    monkeypatch.setattr(compile_ahead, "n_children", lambda: 2)
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
     assert asked == [([NUMBERS, ROWS, *FOR_PHAST], U32)]
 

@@ -19,6 +19,7 @@ from sssp_pipeline.base.errors import DeadlineError, InputError, NegativeCycleEr
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import Forecast
+from sssp_pipeline.pipeline.planning import plan as planning_plan
 from sssp_pipeline.pipeline.planning import work as planning_work
 from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -522,6 +523,8 @@ def expect(monkeypatch, limit_s, **ns_per_element):
         ns = ns_per_element.get(name.replace("-", "_"), 1e6)
         of_one = staticmethod(partial(_forecast, 1e-9 * ns))
         monkeypatch.setattr(type(solver), "forecast", of_one)
+    for name in ("RUN_S", "BATCH_S"):
+        monkeypatch.setattr(planning_plan, name, 0.0)
     monkeypatch.setattr(trials, "_LOAD_S", {"cpu": 0.0, "gpu": 0.0})
     monkeypatch.setattr(trials, "_MIN_GAIN", 0.0)
     monkeypatch.setattr(trials, "_SHORT_S", 0.0)
