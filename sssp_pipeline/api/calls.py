@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -54,6 +54,8 @@ _TURNED_S = 0.05
 _PART_S = 0.25
 #: Parts of a core if a part may have many sources.
 _PARTS_A_CORE = 16
+#: Seconds between two looks for Ctrl-C. Polars, for one, lets a system call that a signal interrupts begin again.
+_LOOK_S = 0.2
 #: A result of this size is made without a look at the free memory, which takes as long as a small search.
 _SMALL_BYTES = 1 << 28
 
@@ -135,10 +137,20 @@ def solve_sources(
         return solve_part(0) if len(sources) else []
     pool = ThreadPoolExecutor(machine.cores if on_all_cores else 1, "sssp-call")
     try:
-        return joined_metrics(list(pool.map(solve_part, firsts)))
+        return joined_metrics([_result(part) for part in [pool.submit(solve_part, i) for i in firsts]])
     finally:
         is_stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _result(part: Future[Sequence[SourceMetrics]]) -> Sequence[SourceMetrics]:
+    """Return the result of `part`. Ctrl-C ends the wait within `_LOOK_S`, even if a signal does not interrupt it."""
+    while True:
+        try:
+            return part.result(_LOOK_S)
+        except TimeoutError:
+            if part.done():
+                raise
 
 
 def make_hierarchy_of(graph: CsrGraph, stored: StoredGraph | None) -> None:
