@@ -32,8 +32,8 @@ _GPU_TRIANGLE_S = 1e-10
 #: Seconds of a GPU for an arc and a source of a full batch, beyond the arcs of roads.
 _GPU_SWEEP_ARC_S = 1e-12
 #: Words of a GPU for each arc, with the matrices in both directions, and for each vertex. Graphs of all kinds have 1.1
-#: to 2.2 words an arc in each direction, and 43 to 81 a vertex.
-_GPU_ARC_WORDS, _GPU_VERTEX_WORDS = 6.4, 80
+#: to 2.2 words an arc in each direction, and 43 to 81 a vertex; roads, with few arcs, take as much as the third says.
+_GPU_ARC_WORDS, _GPU_VERTEX_WORDS, _GPU_ROAD_WORDS = 6.4, 80, 32
 #: Bytes of host memory for each arc while a hierarchy is made: all of it, the order with its arcs and chunks, the arcs.
 _BUILD_ARC_BYTES, _CHUNK_ARC_BYTES, _LIST_ARC_BYTES = 48, 16, 4
 #: Memory of the process of METIS without a graph.
@@ -192,5 +192,6 @@ def gpu_sweep_s(traits: GraphTraits) -> float:
 def gpu_bytes(traits: GraphTraits) -> int:
     """Return the most memory of a GPU that a hierarchy takes, in addition to the graph."""
     n_arcs, _ = expected_size(traits)
-    words = _GPU_ARC_WORDS * n_arcs + _GPU_VERTEX_WORDS * traits.n_vertices
+    of_vertex = _GPU_ROAD_WORDS if n_arcs <= 2 * _ROAD_ARCS * traits.n_vertices else _GPU_VERTEX_WORDS
+    words = _GPU_ARC_WORDS * n_arcs + of_vertex * traits.n_vertices
     return 110 * traits.n_vertices + 4 * n_arcs + int(words * traits.weight_dtype.itemsize)

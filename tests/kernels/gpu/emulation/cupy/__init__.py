@@ -225,19 +225,11 @@ def _headers(options):
     return new
 
 
-#: Two threads may need the same library.
-_COMPILING = threading.Lock()
-
-
 class RawModule:
     def __init__(self, code, options, **_):
         self._code, self._options = code, options
 
     def compile(self, log_stream=None):
-        with _COMPILING:
-            self._load()
-
-    def _load(self):
         macros = [o for o in self._options if o.startswith("-D") and not o.startswith("-DSSSP_DIGEST")]
         code = f'#include "{_SHIM}"\n{_translated(self._code)}\n'
         flags = [*_CPLUSPLUS, "-fno-strict-aliasing", *_headers(self._options), *macros]
