@@ -249,7 +249,9 @@ def solved(solver: str, given: Case) -> tuple[np.ndarray | str, np.ndarray | Non
 
 def difference(given: Case, solver: str) -> str | None:
     """Return how `solver` and Dijkstra's algorithm differ, or None."""
-    SOLVERS[solver]  # its module takes the sizes of chunks when it is first imported, and they are replaced below
+    SOLVERS[
+        solver
+    ]  # its module takes the sizes of chunks when it is first imported, and they are replaced below
     with prepared_as(given):
         found, over, metrics = solved(solver, given)
     expected, expected_over, expected_metrics = solved("dijkstra", given)
