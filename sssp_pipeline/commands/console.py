@@ -294,11 +294,14 @@ def _count(done: int, total: int | None, unit: str, rate: float | None) -> str:
 class JsonConsole(Console):
     """A `Console` for programs: a JSON object a line, also for Python's own log and warnings of this process."""
 
-    def __init__(self, stream: IO[str], loudness: Loudness = "normal") -> None:
+    def __init__(
+        self, stream: IO[str], loudness: Loudness = "normal", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(stream, loudness)
-        self._pace = _Pace(LOG_EVERY_S)
+        self._pace = _Pace(LOG_EVERY_S, clock=clock)
         self._facts: dict[str, Any] = {}
-        self._began = time.monotonic()
+        self._clock = clock
+        self._began = clock()
         self._handler = _ToConsole(self)
 
     def __enter__(self) -> Self:
@@ -347,7 +350,7 @@ class JsonConsole(Console):
         self._end("warning", "interrupted", message=kept, hint=hint, exit_code=exit_code)
 
     def _end(self, level: Level, event: str, **facts: Any) -> None:
-        self.write(level, event, {**facts, "seconds": time.monotonic() - self._began})
+        self.write(level, event, {**facts, "seconds": self._clock() - self._began})
 
     def write(self, level: str, event: str, facts: dict[str, Any]) -> None:
         """Write a line of all the facts that are known; None is left out, seconds are rounded to microseconds."""

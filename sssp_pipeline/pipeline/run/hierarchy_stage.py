@@ -325,9 +325,9 @@ def kernels_of(solver: str, has_gpu: bool) -> KernelGroup:
     if solver != "phast-gpu" and not (solver == "auto" and has_gpu):
         return SWEEPS
     # Not at the top: a run on the CPU does not import the solvers of a GPU.
-    from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
+    from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import chunk_kernels
 
-    return CHUNKS
+    return chunk_kernels()
 
 
 def why_not_wanted(solve: Solve) -> str | None:

@@ -45,11 +45,12 @@ OF_CHILDREN = ("customization", "arcs", "sweep", "tiles", "lanes")
 GROUPS = """
 import json
 import numpy as np
-from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
 from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
 from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
-groups, dtypes = [NUMBERS, ORDER, COMPLETION, CHUNKS, ROWS, WEIGHTS, SWEEPS], [np.dtype("uint32"), np.dtype("uint64")]
+groups = [NUMBERS, ORDER, COMPLETION, chunk_kernels(), ROWS, WEIGHTS, SWEEPS]
+dtypes = [np.dtype("uint32"), np.dtype("uint64")]
 def found():
     return [[group.is_compiled(dtype) for dtype in dtypes] for group in groups]
 seen = [found()]

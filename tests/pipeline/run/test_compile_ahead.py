@@ -15,7 +15,7 @@ import pytest
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import CHUNKS
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
@@ -36,7 +36,7 @@ pytestmark = [
 
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
 BEFORE = [ORDER, COMPLETION, WEIGHTS]
-FOR_PHAST, FOR_GPU = [*BEFORE, SWEEPS], [*BEFORE, CHUNKS]
+FOR_PHAST, FOR_GPU = [*BEFORE, SWEEPS], [*BEFORE, chunk_kernels()]
 
 #: Runs a workflow in an environment without compiled kernels. Prints which kernels this process compiles, and whether
 #: children are there when the input is read, when the solver is chosen, and in the end.
@@ -137,8 +137,8 @@ def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
     ("solver", "has_gpu", "group"),
     [
         ("phast", True, SWEEPS),
-        ("phast-gpu", False, CHUNKS),
-        ("auto", True, CHUNKS),
+        ("phast-gpu", False, chunk_kernels()),
+        ("auto", True, chunk_kernels()),
         ("auto", False, SWEEPS),
     ],
 )

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 import warnings
 from datetime import datetime
@@ -159,10 +158,9 @@ def test_what_libraries_log_and_warn_of_is_an_object(capsys):
     assert "old" in second["message"]
 
 
-def test_progress_for_programs(monkeypatch, capsys):
+def test_progress_for_programs(capsys):
     clock = iter([0.0, 0.0, 0.0, 0.0, 12.0, 15.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    told = console("json")
+    told = JsonConsole(sys.stderr, clock=lambda: next(clock))
     told.about(run="s3://b/run")
     told.stage("solve")
     for done in (100, 160, 190):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +149,15 @@ def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
     with _lock:
         if graph not in _kept:
             completion = shared_completion(graph)
-            wait_for(CHUNKS, graph.weight_dtype)
+            wait_for(chunk_kernels(), graph.weight_dtype)
             _kept[graph] = HostHierarchy(completion, cut(completion))
         return _kept[graph]
+
+
+@cache
+def chunk_kernels() -> KernelGroup:
+    """Return the kernels on the host, which a child can compile."""
+    return KernelGroup(compile_chunks, _fill_heights)
 
 
 def compile_chunks(dtype: np.dtype) -> None:
@@ -359,6 +365,3 @@ def _fill_heights(parents: np.ndarray, heights: np.ndarray) -> None:
         above = parents[v]
         if above != NO_VERTEX:
             heights[above] = max(heights[above], heights[v] + np.uint32(1))
-
-
-CHUNKS = KernelGroup(compile_chunks, _fill_heights)
