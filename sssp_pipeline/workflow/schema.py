@@ -20,8 +20,10 @@ _ITEMS, _VALUES = "items", "additionalProperties"
 @cache
 def schema(model: type[Section] = Workflow) -> dict[str, Any]:
     """Return the JSON schema of a file of `model`. The result is shared; do not change it."""
-    made = model.model_json_schema()
     named = {section.__name__: section for section in _sections(Section)}
+    for section_type in named.values():
+        section_type.model_rebuild()  # pydantic before 2.14 writes no default of a section that is not built yet
+    made = model.model_json_schema()
     for name, section in [(model.__name__, made), *made.get("$defs", {}).items()]:
         meanings = _meanings(named[name])
         for key, part in section["properties"].items():
