@@ -122,7 +122,7 @@ def main() -> None:
         best |= {key: min(steps[key] for steps in taken) for key in ("command_s", "start_cpu_s", "cpu_s")}
         record(
             "start_up",
-            input=given.input,
+            input=given.input if ":" in given.input else Path(given.input).name,
             n_vertices=manifest.n_vertices,
             n_edges=manifest.n_edges,
             solver=given.solver,
