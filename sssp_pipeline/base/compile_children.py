@@ -45,7 +45,7 @@ class KernelGroup:
     dtype_of: Callable[[tuple[Any, ...]], str] | None = None
 
     def task(self, dtype: np.dtype) -> str:
-        """Return what a child is told to compile; the same text for types that share the kernels."""
+        """Return the text that tells a child what to compile. Types that share the kernels have the same text."""
         name = f"{self.compile_for.__module__}:{self.compile_for.__name__}"
         return f"{name}:{'uint32' if self.dtype_of is None else dtype.name}"
 

@@ -45,7 +45,7 @@ class InputError(SsspError, ValueError):
 
 
 class UnknownIdError(InputError):
-    """An id is not one of those that it must be among.
+    """An id is unknown.
 
     Parameters
     ----------

@@ -88,6 +88,7 @@ def test_a_child_that_fails_ends_the_wait(group, fault, n_processes):
     compile_children.start(groups, U32, n_processes)
     for one in groups:
         compile_children.wait_for(one, U32)
+    assert [children.left for children in compile_children._running] == [[]]
 
 
 def test_no_child_without_a_core_for_it(group, tmp_path):
@@ -100,12 +101,14 @@ def test_a_child_that_cannot_be_started_is_done_without(group, tmp_path, monkeyp
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
     compile_children.start([group("first")], U32, 1)
     compile_children.wait_for(group("first"), U32)
+    assert compile_children._running == []
 
 
 def test_nothing_is_waited_for_if_no_child_compiles_it(group):
     compile_children.start([group("endless")], U32, 1)
     compile_children.wait_for(group("first"), U32)
     compile_children.wait_for(group("endless"), np.dtype("uint64"))
+    assert [children.left for children in compile_children._running] == [[group("endless").task(U32)]]
 
 
 def test_stop_ends_all_processes(group, tmp_path, wait_until):

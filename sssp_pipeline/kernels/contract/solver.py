@@ -203,7 +203,7 @@ def metrics_column(metrics: Sequence[SourceMetrics], name: str) -> np.ndarray | 
 
 
 def joined_metrics(parts: Sequence[Sequence[SourceMetrics]]) -> Sequence[SourceMetrics]:
-    """Return the metrics of all `parts` in one, by column if those of each part are."""
+    """Return the metrics of all `parts` in one sequence: by column, if every part is by column."""
     by_column = [part for part in parts if isinstance(part, MetricsColumns)]
     if by_column and len(by_column) == len(parts):
         return MetricsColumns.joined(by_column)
