@@ -133,6 +133,11 @@ class Cluster:
         until(lambda: self._n_registered() == before + count, lambda: self._processes.log("workers"))
         return workers
 
+    def pause(self, gates: Gates, count: int) -> None:
+        """Fill the memory of all workers, and wait until `count` of them have paused."""
+        gates.full.touch()
+        until(lambda: self._processes.log("workers").count(" Pausing worker.") == count)
+
     def _n_registered(self) -> int:
         return self._processes.log("scheduler").count(" Register worker ")
 
