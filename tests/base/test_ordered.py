@@ -17,7 +17,7 @@ def test_results_keep_the_order_of_the_items():
 
 
 def test_work_runs_on_several_threads_at_once():
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
     assert list(map_in_order(lambda i: both.wait() >= 0, iter(range(4)), 2)) == [True] * 4
 
 
@@ -72,7 +72,7 @@ def test_an_early_end_closes_the_items_and_leaves_no_thread(wait_until):
     results = map_in_order(lambda i: i, items(), 2)
     next(results)
     results.close()
-    assert closed.wait(10)
+    assert closed.wait(60)
     wait_until(lambda: set(threading.enumerate()) <= before)
 
 
@@ -96,7 +96,7 @@ def test_the_collector_of_garbage_may_close_it_at_any_moment(n_threads):
     results = map_in_order(work, iter(range(100)), n_threads)
     assert next(results) == 0
     if n_threads > 1:
-        assert begun.wait(10)
+        assert begun.wait(60)
 
     def close() -> None:
         with threading._shutdown_locks_lock:

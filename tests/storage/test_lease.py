@@ -54,7 +54,7 @@ class Waiting(threading.Thread):
 
         with exclusive(self.url, on_wait):
             self.holds.set()
-            assert self.leave.wait(20)
+            assert self.leave.wait(60)
 
 
 @pytest.fixture
@@ -125,10 +125,10 @@ def folder(request, tmp_path, monkeypatch):
 def test_a_waiting_process_is_notified_once_and_holds_next(folder):
     with exclusive(folder):
         waiting = Waiting(folder)
-        assert waiting.waits.wait(20)
+        assert waiting.waits.wait(60)
         time.sleep(0.5)
         assert not waiting.holds.is_set()
-    assert waiting.holds.wait(20)
+    assert waiting.holds.wait(60)
     assert_is_held(folder)
     waiting.leave.set()
     waiting.join(20)

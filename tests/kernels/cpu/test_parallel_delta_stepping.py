@@ -144,7 +144,7 @@ def test_threads_end_with_the_search(three_threads):
     del search
     gc.collect()
     for thread in kernel_threads():
-        thread.join(timeout=10)
+        thread.join(timeout=60)
     assert not kernel_threads()
 
 

@@ -154,7 +154,7 @@ def test_the_row_groups_of_few_parts_are_decoded_side_by_side(tmp_path, monkeypa
     monkeypatch.setattr(loading, "usable_cores", lambda: 1)
     one_by_one = load_graph(url, manifest)
     monkeypatch.setattr(loading, "usable_cores", lambda: 8)
-    two_at_once = threading.Barrier(2, timeout=20)  # breaks if one group waits for the other
+    two_at_once = threading.Barrier(2, timeout=60)  # breaks if one group waits for the other
     n_read = itertools.count()
     read = pq.ParquetFile.read_row_group
 
@@ -515,7 +515,7 @@ def test_ctrl_c_ends_the_wait_for_another_ingest(tmp_path):
         process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
         assert any("waiting until it ends" in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
         assert process.returncode == 130
         assert list((tmp_path / "graph").iterdir()) == []
 
