@@ -176,8 +176,10 @@ def made(name: str, folder: Path) -> BenchGraph:
     file = folder / f"{name}.npz"
     if not file.exists():
         graph = load(name, Path(os.environ.get("SSSP_TEST_DATA", "../shared/data")))
-        shape = graph.n_vertices, graph.n_vertices
-        ss.save_npz(file, ss.csr_array((graph.weights, graph.col_indices, graph.row_offsets), shape))
+        n, targets = graph.n_vertices, graph.col_indices.astype(np.int64)
+        ends = np.repeat(np.arange(n), np.diff(graph.row_offsets)) * n + targets
+        ends, firsts = np.unique(ends, return_index=True)  # parallel edges would be added up
+        ss.save_npz(file, ss.csr_array((graph.weights[firsts], np.divmod(ends, n)), (n, n)))
     return BenchGraph(name=name, graph=Graph(input=str(file)))
 
 

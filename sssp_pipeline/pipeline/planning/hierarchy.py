@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.planning.work import Work
 #: the larger share.
 _LEAST_SHARE, _LEAST_UNCOUNTED, LEAST_S = 0.1, 0.25, 0.3
 #: A look may take this share of a run. An order that probably is for nothing may take the second one.
-_LOOK_SHARE, _ORDER_SHARE = 0.005, 0.015
+_LOOK_SHARE, _ORDER_SHARE = 0.005, 0.01
 #: Separators may be this many times as narrow as a look shows, so that there is an eighth of the triangles.
 _NARROWER = 2
 

@@ -93,14 +93,16 @@ def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
         *((name, n, UNKNOWN) for name in ("rmat-18", "gnutella", "cnr") for n in (64, 256)),
         *((name, n, LOOKED) for name in ("rmat-18", "gnutella") for n in (1024, 16_384)),
         *((name, n, LOOKED) for name in ("lattice-64", "small-world") for n in (1024, 16_384)),
-        ("lattice-3d", 4096, LOOKED),
+        *(("lattice-3d", n, LOOKED) for n in (4096, 16_384)),
         # Ten seconds for the triangles of large flat graphs are little in a long run.
         *((name, 64, UNKNOWN) for name in ("grid-1000", "mesh-1024")),
         *((name, 16_384, STORED) for name in ("grid-1000", "mesh-1024", "wing", "notredame")),
         # A web has hubs, and still small separators.
         *(("cnr", n, STORED) for n in (1024, 16_384)),
-        # There may be an eighth of the triangles, and to know takes a hundredth of the run.
-        *((name, 16_384, ORDERED) for name in ("wave", "lattice-3d")),
+        # The look expects a third of the triangles.
+        ("wave", 16_384, ORDERED),
+        # There may be an eighth of the triangles, and to know takes less than a hundredth of the run.
+        *((name, 2**20, ORDERED) for name in ("gnutella", "lattice-3d")),
     ],
 )  # fmt: skip
 def test_how_far_a_run_goes(name, n_sources, step):
@@ -185,6 +187,17 @@ def test_a_gpu_takes_a_hierarchy_only_for_very_many_sources():
     assert last_step("ne", 1_500_000, GPU) == STORED
     assert choose_solver("auto", work(traits("ne", STORED), 1_500_000), GPU)[0].name == "phast-gpu"
     assert last_step("rmat-18", 250_000, GPU) < ORDERED
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        *((name, STORED) for name in ("cnr", "wing", "delaunay", "grid-1000")),
+        *((name, LOOKED) for name in ("wave", "rmat-18", "lattice-3d", "small-world")),
+    ],
+)
+def test_a_look_decides_for_a_gpu_by_its_own_rates(name, step):
+    assert last_step(name, 2**20, GPU) == step
 
 
 def test_what_can_never_be():
