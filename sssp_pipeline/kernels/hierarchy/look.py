@@ -36,7 +36,7 @@ _STRIDE = np.uint64(2_654_435_761)
 
 
 def width_of(graph: CsrGraph, most_steps: int, most_width: int) -> int:
-    """Return about how many vertices separate half of a graph from the rest.
+    """Return about how many vertices separate half of a graph from the rest, at most half of them.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def width_of(graph: CsrGraph, most_steps: int, most_width: int) -> int:
     n_inside = int(_grow(graph.row_offsets.view(np.uint64), graph.col_indices, *limits, *zeros, least))
     last = n_inside.bit_length()
     widest = int(least[max(0, last - _OCTAVES) : last + 1].max())
-    return round(sqrt(widest * int(least[last]) * max(half / max(n_inside, 1), 1.0)))
+    return min(round(sqrt(widest * int(least[last]) * max(half / max(n_inside, 1), 1.0))), half)
 
 
 @njit(nogil=True)

@@ -63,6 +63,7 @@ def test_a_look_that_is_cut_short_expects_a_plane_to_go_on():
     # The boundary of a random graph grows faster than that.
     widths = [width_of(random_graph(50_000, 8), steps, MUCH) for steps in (10_000, 40_000)]
     assert widths[1] > 1.5 * widths[0]
+    assert width_of(random_graph(1000, 200), 10_000, MUCH) == 500  # at most half of the vertices
 
 
 def test_a_look_ends_where_the_boundary_is_wide_enough():
