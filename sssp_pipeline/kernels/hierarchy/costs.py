@@ -56,7 +56,7 @@ def expected_size(traits: GraphTraits) -> tuple[int, int]:
     """Return how many arcs and triangles a hierarchy has.
 
     Until they are counted, this is a guess from the width that a look has shown, and without a look a low guess. On the
-    graphs of `benchmarks/results/hierarchy_look.jsonl` the triangles are mostly right up to a factor of ten.
+    graphs of `benchmarks/results/hierarchy_order.jsonl` the triangles are mostly right up to a factor of ten.
     """
     n, known = traits.n_vertices, traits.hierarchy
     if known is not None:

@@ -65,7 +65,7 @@ def why_never(
 def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
     """Return why a run is not expected to gain from making a hierarchy, or None to take the next step.
 
-    `work.traits.hierarchy` says what is known of it.
+    `work.traits` has what is known: the width after a look, the hierarchy once its arcs are counted.
     """
     traits = work.traits
     for_gpu = leaves_weights(work, machine)
