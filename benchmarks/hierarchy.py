@@ -14,6 +14,7 @@ takes less wall time than `delta-stepping`, its preparation on all cores include
 
 With `--order` a line has what a change of the order must show, on roads, meshes, webs and social networks: arcs,
 triangles, the largest front and processor seconds of each step. Arcs get no weights where that would take minutes.
+`width` is what a whole look sees, and the expected numbers of arcs and triangles are what `auto` makes of it.
 These lines are stored apart, in `hierarchy_order.jsonl`.
 """
 
@@ -25,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,9 +41,11 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.arc_completion import complete, fill
 from sssp_pipeline.kernels.hierarchy.arc_completion import count as count_arcs
 from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.hierarchy.look import width_of
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
 from sssp_pipeline.kernels.hierarchy.shared import share_hierarchy
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
@@ -192,12 +196,14 @@ def measure_order(name: str, graph: CsrGraph) -> None:
         return found
 
     for _ in range(REPEATS):
+        width = timed("look", width_of, graph, costs.MOST_STEPS, graph.n_vertices)
         around = timed("neighbours", neighbours_of, graph)
         order = timed("order", elimination_order, *around)
         counted = timed("count", count_arcs, *around, order)
     if counted.n_triangles <= MOST_VISITED:
         completion = timed("fill", fill, *around, counted, 1)
         timed("customization", customize, completion, graph, 1)
+    expected_arcs, expected_triangles = costs.expected_size(replace(graph.traits, width=width))
     record(
         "hierarchy_order",
         graph=name,
@@ -206,6 +212,9 @@ def measure_order(name: str, graph: CsrGraph) -> None:
         arcs=counted.n_arcs,
         triangles=counted.n_triangles,
         largest_front=counted.largest_front,
+        width=width,
+        expected_arcs=expected_arcs,
+        expected_triangles=expected_triangles,
         steps_cpu_s=steps,
         load=os.getloadavg()[0],
     )

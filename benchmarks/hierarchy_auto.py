@@ -3,18 +3,19 @@
     python benchmarks/hierarchy_auto.py --folder FOLDER [--graphs ny,ne] [--sources 1,16,64,256,1024,16384] [--gpu]
     python benchmarks/hierarchy_auto.py --table [--gpu]
 
-Each graph gives one line. `spent_s` is what `auto` did before it solved, in a store without a hierarchy: it looked at
-the core, ordered the graph, or made the hierarchy. `run_s` is that and the time of all sources with the solver that
-`auto` takes, and `without_s` the time with `solve.hierarchy: off`. `stored_s` is the time of reading and of all sources
-where a hierarchy is stored already. All are times of the processor, because other programs may use the cores; those of
-sources are divided by the speed of `cores` cores. The time of a source is measured with a few sources, with `phast` up
-to 256. Compiled kernels are loaded before.
+Each graph gives one line. `spent_s` is what `auto` did before it solved, in a store without a hierarchy: it searched
+some sources (`pace_s`), looked at the graph, ordered it, or made the hierarchy. `look_s` is the time of the look and
+`width` what it saw, measured once more; both are missing where nothing looks. `run_s` is `spent_s` and the time of all
+sources with the solver that `auto` takes, and `without_s` the time with `solve.hierarchy: off`. `stored_s` is the time
+of reading and of all sources where a hierarchy is stored already. All are times of the processor, because other
+programs may use the cores; those of sources are divided by the speed of `cores` cores. The time of a source is measured
+with a few sources, with `phast` up to 256. Compiled kernels are loaded before.
 
 With `--gpu`, `auto` may take the GPU of this machine. Then all times are wall times, up to 1,024 sources are measured,
 and the time of a solver contains what it makes on the GPU beside the graph. These lines are stored apart.
 
-The graphs are those of `papers/matrix.yaml`; SSSP_TEST_DATA names the folder of the real ones. `--table` prints the
-lines of the newest commit as a table.
+The graphs are those of `papers/matrix.yaml` and, if they are named, of `graphs.py`; SSSP_TEST_DATA names the folder of
+the real ones. `--table` prints the lines of the newest commit as a table.
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as ss
+from graphs import GRAPHS, load
 from record import RESULTS, processor_s, record
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.bench.cases import stored, with_hashed_weights
 from sssp_pipeline.bench.spec import BenchGraph, RandomSources
@@ -44,6 +48,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.hierarchies import load_hierarchy
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import FOLDER
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
@@ -51,6 +56,7 @@ from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, prepare
 from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
 from sssp_pipeline.storage import files
+from sssp_pipeline.workflow.graph import Graph
 from sssp_pipeline.workflow.models import Solve
 
 MATRIX = Path(__file__).parent / "papers" / "matrix.yaml"
@@ -119,10 +125,15 @@ class Case:
         searches = Searches.of_run(self.found, Solve(), [self.sources])
         if (pace := pace_of_run(searches, Solve(), work, self.machine)) is not None:
             work = work.at_pace(pace.pace)
+        pace_s = self._clock() - began
         traits, reason = prepare(self.found, Solve(), work, self.machine, Quiet())
         spent_s = self._clock() - began
         chosen = self._choice(traits, n_sources)
-        facts = {"without": without, "auto": chosen, "reason": reason, "spent_s": spent_s}
+        facts = {"without": without, "auto": chosen, "reason": reason, "pace_s": pace_s, "spent_s": spent_s}
+        if hierarchy.why_not(work, self.machine, free_memory_bytes()) is None:
+            began = self._clock()
+            facts["width"] = hierarchy.look_at(self.found.graph(), work, self.machine)
+            facts["look_s"] = self._clock() - began
         facts["without_s"] = self._solve_s(without, n_sources)
         facts["run_s"] = spent_s + self._solve_s(chosen, n_sources)
         return facts
@@ -158,6 +169,18 @@ class Case:
             self._measured[timed, n] = measured(timed, self.found.graph(), some)
         solving, cores = self._measured[timed, n], 1 if on_gpu or n_sources == 1 else self.machine.cores
         return solving.start_s + n_sources * solving.source_s / cores**CORES_EXPONENT
+
+
+def made(name: str, folder: Path) -> BenchGraph:
+    """Return the graph of `graphs.py` called `name`, as a SciPy matrix in `folder`."""
+    file = folder / f"{name}.npz"
+    if not file.exists():
+        graph = load(name, Path(os.environ.get("SSSP_TEST_DATA", "../shared/data")))
+        n, targets = graph.n_vertices, graph.col_indices.astype(np.int64)
+        ends = np.repeat(np.arange(n), np.diff(graph.row_offsets)) * n + targets
+        ends, firsts = np.unique(ends, return_index=True)  # parallel edges would be added up
+        ss.save_npz(file, ss.csr_array((graph.weights[firsts], np.divmod(ends, n)), (n, n)))
+    return BenchGraph(name=name, graph=Graph(input=str(file)))
 
 
 def measure(
@@ -213,7 +236,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--folder", type=Path, help="folder of the graph stores")
-    parser.add_argument("--graphs", help="names of graphs in papers/matrix.yaml; default: all")
+    parser.add_argument("--graphs", help="names of graphs; default: all of papers/matrix.yaml")
     parser.add_argument("--sources", default="1,16,64,256,1024,16384", help="numbers of sources")
     parser.add_argument("--table", action="store_true", help="print the newest lines as a table")
     parser.add_argument("--gpu", action="store_true", help="with the GPU of this machine, in wall time")
@@ -229,12 +252,13 @@ def main() -> None:
     bench = load_bench(str(MATRIX))
     names = given.graphs.split(",") if given.graphs else [entry.name for entry in bench.graphs]
     entries = {entry.name: entry for entry in bench.graphs}
-    if unknown := [name for name in names if name not in entries]:
-        parser.error(f"no such graphs: {', '.join(unknown)}; there are {', '.join(entries)}")
+    if unknown := [name for name in names if name not in entries and name not in GRAPHS]:
+        parser.error(f"no such graphs: {', '.join(unknown)}; there are {', '.join({**entries, **GRAPHS})}")
     drawn = bench.sources.model_copy(update={"count": 16})
     for name in names:
         try:
-            measure(entries[name], given.folder, [int(n) for n in given.sources.split(",")], drawn, machine)
+            entry = entries.get(name) or made(name, given.folder)
+            measure(entry, given.folder, [int(n) for n in given.sources.split(",")], drawn, machine)
         except InputError as error:
             print(f"{name} is left out: {error.message}", file=sys.stderr)
 

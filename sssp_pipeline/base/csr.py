@@ -52,22 +52,16 @@ def wider_dtype(dtype: np.dtype) -> np.dtype | None:
 
 @dataclass(frozen=True)
 class HierarchyTraits:
-    """What is known of the hierarchy of a graph (`kernels/hierarchy/`); None for what is not counted yet."""
+    """The hierarchy of a graph whose arcs are counted (`kernels/hierarchy/`)."""
 
-    #: Vertices and pairs of neighbours that are left when those of degrees 0 to 2 are eliminated, and how many vertices
-    #: separate these: those of the narrowest level of a breadth-first search.
-    core_vertices: int
-    core_pairs: int
-    core_width: int
-    #: An order has both numbers.
-    n_arcs: int | None = None
-    n_triangles: int | None = None
+    n_arcs: int
+    n_triangles: int
     #: Whether the completion is there, and whether the weights of its arcs are.
     is_completed: bool = False
     is_customized: bool = False
     #: Whether what is there is in the memory of this process, so that nothing is read.
     is_loaded: bool = False
-    #: The most arcs of a vertex, if arcs are counted; older records lack it.
+    #: The most arcs of a vertex; older records lack it.
     largest_front: int | None = None
 
 
@@ -87,10 +81,16 @@ class GraphTraits:
     max_weight: float
     mean_weight: float
     degree_skew: float
-    #: None if nothing is known of it.
+    #: None if its arcs are not counted.
     hierarchy: HierarchyTraits | None = None
+    #: About how many vertices separate half of the graph from the rest (`kernels/hierarchy/look.py`); None if nothing
+    #: has looked.
+    width: int | None = None
     #: The measured seconds of searches on a CPU, divided by the forecast seconds; 1 if nothing was measured.
     pace: float = 1.0
+    #: The share of the vertices that searches from some sources of a run reach; 1 if nothing was measured, or if the
+    #: pace tells.
+    reach: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -313,7 +313,7 @@ def test_ctrl_c_stops_a_call(monkeypatch):
     began, released = [], threading.Event()
 
     class Endless:
-        name, device = "delta-stepping", "cpu"
+        name, device, uses_hierarchy = "delta-stepping", "cpu", False
 
         def yields_reached(self, *_):
             return False
@@ -345,7 +345,8 @@ def test_ctrl_c_ends_a_part_that_makes_no_rows(monkeypatch, wait_until):
     solver, yielded, closed, is_released = SOLVERS["delta-stepping"], [], [], threading.Event()
 
     class Interrupting:
-        name, device, yields_reached = solver.name, solver.device, solver.yields_reached
+        name, device, uses_hierarchy = solver.name, solver.device, False
+        yields_reached = solver.yields_reached
 
         def solve_parts(self, graph, sources, options, ends):
             assert len(ends) > 10

@@ -142,14 +142,13 @@ class Phast(WholeCalls):
         together = max(1, min(n_sources, at_once))
         share = n_lanes_for(together) / together
         itemsize = traits.weight_dtype.itemsize
-        is_counted = traits.hierarchy is not None and traits.hierarchy.n_arcs is not None
         return Forecast(
             costs.sweep_s(traits) * itemsize / 4 * share,
             at_once=at_once,
             start_s=costs.left_s(traits),
             host_bytes=costs.host_bytes(traits),
             call_bytes=((n_lanes_for(together) + 1) * itemsize + 2) * traits.n_vertices,
-            off_by=3.0 if is_counted else 10.0,
+            off_by=3.0 if traits.hierarchy is not None else 10.0,
         )
 
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:

@@ -15,7 +15,8 @@ from sssp_pipeline.base.compile_children import KernelGroup, start, stop, wait_f
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, cuts, sweep
-from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of
+from sssp_pipeline.kernels.hierarchy.look import width_of
+from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
 from sssp_pipeline.kernels.hierarchy.simplicial import without_simplicial
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
@@ -24,9 +25,10 @@ from sssp_pipeline.kernels.host.search_graph import as_searched
 
 
 def compile_order(dtype: np.dtype) -> None:
-    """Compile what makes an order."""
-    core = core_of(*neighbours_of(four_vertices(dtype)))
-    core_width(core)
+    """Compile what makes an order, and the look before it."""
+    graph = four_vertices(dtype)
+    width_of(graph, 1, 1)
+    core = core_of(*neighbours_of(graph))
     thinned(core.offsets, core.neighbours)
     without_simplicial(core.offsets, core.neighbours)
     cuts.divided(core, np.arange(len(core.vertices)) != 0)

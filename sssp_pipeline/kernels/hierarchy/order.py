@@ -44,8 +44,6 @@ FEW = 128
 #: much longer than METIS. Roads have 5 neighbours there, triangulations 6; webs, social networks and solid meshes have
 #: 9 to 24.
 DENSE = 8
-#: The most searches for a component with half of the vertices.
-_MOST_STARTS = 4
 _TWO: Any = np.uint64(2)
 
 
@@ -110,28 +108,6 @@ def ordered(core: Remainder) -> np.ndarray:
         if metis is not None and len(left) > FEW:
             left = left[metis.order(rest.offsets, rest.neighbours, is_dense=is_dense)]
     return np.concatenate([*parts, left])
-
-
-def core_width(core: Remainder) -> int:
-    """Return the fewest vertices in a level of a breadth-first search that leaves a quarter of a core on either side.
-
-    They separate the core, so there is a separator of this size, and often a much smaller one. It takes about as long
-    as a search from one source.
-    """
-    n = len(core.vertices)
-    if n == 0:
-        return 0
-    queue, level = np.empty(n, np.uint32), np.empty(n, np.uint32)
-    for start in range(0, n, -(-n // _MOST_STARTS)):  # the first may lie in a small component
-        if 2 * int(reached := _search(core.offsets, core.neighbours, np.uint32(start), queue, level)) >= n:
-            break
-    # The vertex that is found last lies at an end of the component, where a search has more and narrower levels.
-    last = queue[reached - ONE]
-    reached = int(_search(core.offsets, core.neighbours, last, queue, level))
-    widths = np.bincount(level[queue[:reached]])
-    before = np.cumsum(widths) - widths
-    inner = (4 * before >= reached) & (4 * (before + widths) <= 3 * reached)
-    return int(np.min(widths[inner], initial=reached))
 
 
 @njit(nogil=True)
@@ -258,23 +234,3 @@ def _eliminate_low_degrees(
         waiting, following = following, waiting
         n_waiting = n_following
     return n_done
-
-
-@njit(nogil=True)
-def _search(
-    offsets: np.ndarray, neighbours: np.ndarray, start: Any, queue: np.ndarray, level: np.ndarray
-) -> Any:
-    """Fill `queue` with the vertices in the order of their distance in edges from `start`; return their number."""
-    level[:] = NO_VERTEX
-    queue[0], level[start] = start, 0
-    taken, found = ZERO, ONE
-    while taken < found:
-        v = queue[taken]
-        taken += ONE
-        for e in range(offsets[v], offsets[np.uint64(v) + ONE]):
-            u = neighbours[e]
-            if level[u] == NO_VERTEX:
-                level[u] = level[v] + np.uint32(1)
-                queue[found] = u
-                found += ONE
-    return found

@@ -44,7 +44,6 @@ class Offer:
 
 
 _NO_OFFER = Offer(_nothing, _nothing)
-_NOTHING_KNOWN = HierarchyTraits(0, 0, 0)
 #: By the `id` of the array `col_indices` of a graph.
 _completions: dict[int, Completion] = {}
 _hierarchies: weakref.WeakKeyDictionary[CsrGraph, Hierarchy] = weakref.WeakKeyDictionary()
@@ -110,10 +109,9 @@ def known_hierarchy(graph: CsrGraph) -> HierarchyTraits | None:
         if completion is None:
             return known
         is_loaded = graph in _hierarchies
-        return replace(
-            known or _NOTHING_KNOWN,  # where arcs are counted, nothing asks for the core
-            n_arcs=completion.n_arcs,
-            n_triangles=completion.n_triangles,
+        return HierarchyTraits(
+            completion.n_arcs,
+            completion.n_triangles,
             largest_front=completion.largest_front,
             is_completed=True,
             is_customized=is_loaded or (known is not None and known.is_customized),
@@ -163,12 +161,12 @@ def share_reversed(graph: CsrGraph, backwards: CsrGraph) -> None:
 
     def completion() -> Completion | None:
         found = whole()
-        has_one = found is not None and (known_hierarchy(found) or _NOTHING_KNOWN).is_completed
+        has_one = found is not None and (of_it := known_hierarchy(found)) is not None and of_it.is_completed
         return shared_completion(found) if found is not None and has_one else None
 
     def hierarchy() -> Hierarchy | None:
         found = whole()
-        if found is None or not (known_hierarchy(found) or _NOTHING_KNOWN).is_customized:
+        if found is None or (of_it := known_hierarchy(found)) is None or not of_it.is_customized:
             return None
         made = shared_hierarchy(found)
         return made if made.down is made.up else Hierarchy(made.completion, made.down, made.up)

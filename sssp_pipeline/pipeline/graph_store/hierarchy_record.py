@@ -63,11 +63,6 @@ class OfEdges(BaseModel):
     """What is known of the hierarchy of some edges, whatever their weights; None for what was never found out."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-    #: Vertices and pairs of neighbours that are left when the vertices of degrees 0 to 2 are eliminated, and how many
-    #: vertices separate the rest.
-    core_vertices: int
-    core_pairs: int
-    core_width: int
     #: Arcs without triangles come from an older release, which stopped counting at this number: they count as unknown.
     n_arcs: int | None = None
     n_triangles: int | None = None
@@ -80,13 +75,18 @@ class OfEdges(BaseModel):
     def counted(cls, known: HierarchyTraits) -> Self:
         """Return what is `known`, without arrays."""
         return cls(
-            core_vertices=known.core_vertices,
-            core_pairs=known.core_pairs,
-            core_width=known.core_width,
             n_arcs=known.n_arcs,
             n_triangles=known.n_triangles,
             largest_front=known.largest_front,
         )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_core(cls, content: Any) -> Any:
+        """Leave out what older releases wrote of the graph without low degrees."""
+        if not isinstance(content, dict):
+            return content
+        return {name: value for name, value in content.items() if not name.startswith("core_")}
 
     @model_validator(mode="after")
     def _has_all_arrays(self) -> Self:
@@ -147,11 +147,10 @@ class HierarchyRecord(BaseModel):
         if (key := self.edges_of(manifest)) is None:
             return None
         edges, graph = self.edges[key], self.graphs.get(manifest.content_id)
+        if edges.n_arcs is None or edges.n_triangles is None:
+            return None
         return HierarchyTraits(
-            edges.core_vertices,
-            edges.core_pairs,
-            edges.core_width,
-            edges.n_arcs if edges.n_triangles is not None else None,
+            edges.n_arcs,
             edges.n_triangles,
             is_completed=bool(edges.arrays),
             is_customized=graph is not None and bool(graph.arrays),

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, CORES_EXPONENT, Forecast
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
@@ -203,6 +203,18 @@ class Work:
     def at_pace(self, pace: float) -> Work:
         """Return this work with the `GraphTraits.pace` that was measured."""
         return replace(self, traits=replace(self.traits, pace=pace))
+
+    def with_reach(self, reach: float) -> Work:
+        """Return this work with the `GraphTraits.reach` that was measured."""
+        return replace(self, traits=replace(self.traits, reach=reach))
+
+    def with_hierarchy(self, known: HierarchyTraits | None) -> Work:
+        """Return this work on the graph with the hierarchy that is `known`."""
+        return replace(self, traits=replace(self.traits, hierarchy=known))
+
+    def with_width(self, width: int) -> Work:
+        """Return this work with the `GraphTraits.width` that a look has shown."""
+        return replace(self, traits=replace(self.traits, width=width))
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""

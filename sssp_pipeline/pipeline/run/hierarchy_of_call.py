@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.run.hierarchy_stage import (
     why_not_wanted,
 )
 from sssp_pipeline.pipeline.run.hierarchy_steps import make_in_memory
-from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
+from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run, reach_of_run
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import is_held
 from sssp_pipeline.workflow.models import Solve
@@ -70,12 +70,14 @@ def prepare_call(
         return graph.traits, reason
     with _making:
         traits = replace(graph.traits, hierarchy=shared.known_hierarchy(graph))
-        searches = Searches(lambda: graph, work.options, [sources])
-        measured = None if has_hierarchy(traits) else pace_of_run(searches, solve, work, machine)
-        pace = 1.0 if measured is None else measured.pace
+        if not has_hierarchy(traits):
+            searches = Searches(lambda: graph, work.options, [sources])
+            if (pace := pace_of_run(searches, solve, work, machine)) is not None:
+                work = work.at_pace(pace.pace)
+            work = work.with_reach(reach_of_run(searches, solve, work, machine))
         hint = "leave out `hierarchy=True`" if solve.hierarchy == "build" else ANOTHER_SOLVER
-        why_not = why_not_for(solve, work.at_pace(pace), machine, hint)
-        leaves_weights = leaves_weights_for(solve, work.at_pace(pace), machine)
+        why_not = why_not_for(solve, work, machine, lambda: graph, hint)
+        leaves_weights = leaves_weights_for(solve, work, machine)
         try:
             if not has_hierarchy(traits) and (reason := why_not(traits)) is None:
                 if stored is not None and _can_be_kept(stored, progress):
@@ -89,7 +91,7 @@ def prepare_call(
                 raise
             progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
             reason = error.message
-        return replace(traits, pace=pace), reason
+        return work.with_hierarchy(traits.hierarchy).traits, reason
 
 
 def _can_be_kept(stored: StoredGraph, progress: Progress) -> bool:

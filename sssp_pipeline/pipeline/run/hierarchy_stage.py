@@ -1,8 +1,8 @@
 """The stage that makes the hierarchy of a stored graph, and keeps it in the store for all workers and all later runs.
 
-It is made step by step: low degrees, order, arcs, weights of the arcs. Each step shows more of what the next ones cost,
-so a function decides before each step whether to go on. The store keeps what a step has shown. So the next run does not
-repeat a step.
+It is made step by step: order, arcs, weights of the arcs. Each step shows more of what the next ones cost, so a
+function decides before each step whether to go on. If a run is free to search instead, this function first looks at the
+graph. The store keeps what a step has shown. So the next run does not repeat a step.
 """
 
 from __future__ import annotations
@@ -177,8 +177,7 @@ class _Making:
         if (reason := self._reason()) is None:
             graph = self._stored.graph()
             key = self._record.edges_of(self._stored.manifest) or edges_id(graph)
-            known = self._record.edges.get(key)
-            if known is None or known.n_arcs is None:
+            if self._traits.hierarchy is None:
                 _, reason = self._counted(neighbours_of(graph), key)
         return self._traits, reason
 
@@ -210,7 +209,6 @@ class _Making:
     def _say(self, seconds: float) -> None:
         known = self._traits.hierarchy
         assert known is not None
-        assert known.n_arcs is not None
         n_bytes = sum(part.bytes for part in self._record.parts)
         self._progress.say(
             f"hierarchy: {plural(known.n_arcs, 'arc')}, {known.n_triangles:,} triangles, made in {seconds:.1f} s; "
@@ -248,7 +246,7 @@ def prepare(
     stored, solve
         The graph, and the section of the workflow.
     work
-        What is left of the run. The pace of its traits is kept.
+        What is left of the run. Its traits are kept, with what was measured.
     machine
         Where the run solves. The hierarchy is made by this process.
     progress
@@ -257,7 +255,7 @@ def prepare(
     Returns
     -------
     traits : GraphTraits
-        As `known_traits`, afterwards.
+        Those of `work`, with the hierarchy that is known afterwards.
     no_hierarchy : str or None
         As in `Work`.
 
@@ -269,28 +267,27 @@ def prepare(
     """
     if (reason := why_not_wanted(solve)) is not None:
         return work.traits, reason
-    pace = work.traits.pace
     if solve.hierarchy == "auto" and solve.solver != "auto":
         try:
             files.check_writable(stored.store)
         except InputError as error:
             progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
-            return replace(known_traits(stored), pace=pace), None
+            return work.with_hierarchy(known_traits(stored).hierarchy).traits, None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
     try:
         traits, reason = make_hierarchy(
             stored,
-            why_not_for(solve, work, machine),
+            why_not_for(solve, work, machine, stored.graph),
             progress,
             leaves_weights_for(solve, work, machine),
             kernels_of(solve.solver, machine.gpu_free_bytes is not None),
         )
-        return replace(traits, pace=pace), reason
+        return work.with_hierarchy(traits.hierarchy).traits, reason
     except SsspError as error:
         if not is_free(solve):
             raise
         progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
-        return replace(traits, pace=pace), error.message
+        return work.with_hierarchy(traits.hierarchy).traits, error.message
 
 
 def planned(
@@ -305,10 +302,11 @@ def planned(
     """
     if (reason := why_not_wanted(solve)) is not None:
         return work.traits, reason
-    why_not, leaves_weights = why_not_for(solve, work, machine), leaves_weights_for(solve, work, machine)
+    why_not = why_not_for(solve, work, machine, stored.graph)
+    leaves_weights = leaves_weights_for(solve, work, machine)
     making = _Making(stored, why_not, progress, lambda: None, leaves_weights)
     traits, reason = making.counted_traits()
-    return replace(traits, pace=work.traits.pace), reason
+    return work.with_hierarchy(traits.hierarchy).traits, reason
 
 
 def make_for_all(store: str, manifest: StoreManifest, progress: Progress) -> None:
@@ -343,29 +341,35 @@ def is_free(solve: Solve) -> bool:
     return (solve.hierarchy, solve.solver) == ("auto", "auto")
 
 
-def why_not_for(solve: Solve, work: Work, machine: Machine, hint: str = _LEAVE_IT) -> WhyNot:
+def why_not_for(
+    solve: Solve, work: Work, machine: Machine, graph: Callable[[], CsrGraph], hint: str = _LEAVE_IT
+) -> WhyNot:
     """Return a function that goes on if the run is expected to gain, or if a hierarchy is asked for.
+
+    If none is asked for, the function looks at the `graph` when only that can tell.
 
     If one is asked for and there can be none, the function raises `InputError` with this `hint`. It also does so if a
     solver is named that makes the weights of the arcs itself, and its GPU has too little memory for what is counted.
     """
-
-    def work_with(traits: GraphTraits) -> Work:
-        return replace(work, traits=replace(traits, pace=work.traits.pace))
-
     required = _required(work.options, hint, for_gpu=_is_for_gpu(solve))
 
     def why_not_on_gpu(traits: GraphTraits) -> str | None:
         reason = required(traits)
-        choose_solver(solve.solver, work_with(traits), machine)
+        choose_solver(solve.solver, work.with_hierarchy(traits.hierarchy), machine)
         return reason
 
     if not is_free(solve):
         return why_not_on_gpu if _is_for_gpu(solve) and machine.gpu_free_bytes is not None else required
+    looked: list[int] = []
 
     def why_not(traits: GraphTraits) -> str | None:
-        at_pace = work_with(traits)
-        return hierarchy.why_not(at_pace, machine, free_memory_bytes())
+        with_known, free_bytes = work.with_hierarchy(traits.hierarchy), free_memory_bytes()
+        reason = hierarchy.why_not(with_known, machine, free_bytes)
+        if reason is not None or traits.hierarchy is not None:
+            return reason
+        if not looked:
+            looked.append(hierarchy.look_at(graph(), with_known, machine))
+        return hierarchy.why_not(with_known.with_width(looked[0]), machine, free_bytes)
 
     return why_not
 
@@ -375,7 +379,7 @@ def leaves_weights_for(solve: Solve, work: Work, machine: Machine) -> LeavesWeig
     if not is_free(solve):
         return lambda traits: _is_for_gpu(solve)
     return lambda traits: hierarchy.leaves_weights(
-        replace(work, traits=replace(traits, pace=work.traits.pace), no_hierarchy=None), machine
+        replace(work.with_hierarchy(traits.hierarchy), no_hierarchy=None), machine
     )
 
 

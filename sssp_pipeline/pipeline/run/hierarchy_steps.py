@@ -14,7 +14,7 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits, HierarchyTraits
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Counted, count, fill
-from sssp_pipeline.kernels.hierarchy.order import core_of, core_width, neighbours_of, ordered
+from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of, ordered
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 
 #: Returns why the next step is not taken, or None. It gets what is known of the graph.
@@ -28,24 +28,15 @@ def count_arcs(
 ) -> tuple[HierarchyTraits, Counted | None, str | None]:
     """Return what is known of a hierarchy afterwards, and its counted arcs or why none is to be made.
 
-    `around` are the neighbours of the graph with these `traits`. Their hierarchy is not completed.
+    `around` are the neighbours of the graph with these `traits`.
     """
     progress.stage("hierarchy: eliminate low degrees")
-    core, known = core_of(*around), traits.hierarchy
-    if known is None or known.n_arcs is None:
-        known = HierarchyTraits(len(core.vertices), len(core.neighbours), core_width(core))
-        if (reason := why_not(replace(traits, hierarchy=known))) is not None:
-            return known, None, reason
+    core = core_of(*around)
     progress.stage(f"hierarchy: order {plural(len(core.vertices), 'vertex')}")
     order = ordered(core)
     progress.stage("hierarchy: count arcs")
     counted = count(*around, order)
-    known = replace(
-        known,
-        n_arcs=counted.n_arcs,
-        n_triangles=counted.n_triangles,
-        largest_front=counted.largest_front,
-    )
+    known = HierarchyTraits(counted.n_arcs, counted.n_triangles, largest_front=counted.largest_front)
     # An order that is there is free.
     reason = why_not(replace(traits, hierarchy=replace(known, is_completed=True)))
     return known, counted if reason is None else None, reason

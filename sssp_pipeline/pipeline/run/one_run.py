@@ -23,7 +23,7 @@ from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, R
 from sssp_pipeline.pipeline.run.compile_ahead import wait_until_compiled
 from sssp_pipeline.pipeline.run.direction_of_run import identity_of
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
-from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
+from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run, reach_of_run
 from sssp_pipeline.pipeline.run.repair import is_whole
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
@@ -123,8 +123,10 @@ class OneRun:
         solve, machine, (batches, output) = self.workflow.solve, source.machine, self._searched
         left = [batches[number] for number in missing]
         work = work_of(self.stored.manifest.traits, left, solve, output.kept)
-        if (pace := pace_of_run(Searches.of_run(self.stored, solve, left), solve, work, machine)) is not None:
+        searches = Searches.of_run(self.stored, solve, left)
+        if (pace := pace_of_run(searches, solve, work, machine)) is not None:
             work = work.at_pace(pace.pace)
+        work = work.with_reach(reach_of_run(searches, solve, work, machine))
         traits, no_hierarchy = prepare(self.stored, solve, work, machine, self.progress)
         if no_hierarchy is not None:
             compile_children.stop()

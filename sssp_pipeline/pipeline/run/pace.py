@@ -1,7 +1,7 @@
 """The pace of searches on the CPU: some sources of a run are searched before it, and timed.
 
 Vertices and edges do not tell how many vertices a search reaches, how often it relaxes an edge, or what the caches of
-this machine hold. A few searches tell all of it.
+this machine hold. A few searches tell all of it. If a GPU may solve, they tell only how many vertices sources reach.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from sssp_pipeline.pipeline.planning.work import Work, solve_options
 from sssp_pipeline.workflow.models import Solve
 
 #: Measuring may take this share of a run. A run that is expected to be shorter than the second number measures nothing.
-_SHARE, _LONG_S = 0.03, 1.0
+_SHARE, _LONG_S = 0.015, 1.0
 #: More sources than these hardly change the mean.
 _MOST = 255
+#: The same for the vertices that they reach, and the share of a run that this may take.
+_MOST_REACHES, _REACH_SHARE = 16, 0.005
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,40 @@ def pace_of_run(searches: Searches, solve: Solve, work: Work, machine: Machine) 
     if hierarchy.why_never(work.traits, work.options, free_memory_bytes()) is not None:
         return None
     return measured_pace(searches, solve, work, machine)
+
+
+def reach_of_run(searches: Searches, solve: Solve, work: Work, machine: Machine) -> float:
+    """Return the share of the vertices that some sources of a run reach, if its choice of a GPU's solver depends on it.
+
+    Only a run that may make a hierarchy for a GPU asks. The searches take a small share of it, and are made on a CPU:
+    how far a source reaches does not depend on the device. It is 1 if no search can be made in this time, or one fails.
+    """
+    nothing = 1.0
+    is_free = solve.solver == "auto" and solve.hierarchy == "auto"
+    if not is_free or machine.gpu_free_bytes is None or not searches.sources:
+        return nothing
+    if hierarchy.why_not(work, machine, free_memory_bytes()) is not None:
+        return nothing
+    _, run_s = hierarchy.expected_with_and_without(work, machine)
+    solver = SOLVERS["delta-stepping"]
+    left_s, source_s = _REACH_SHARE * run_s, solver.forecast(work.traits, 1).source_s
+    options = replace(searches.options, kept=Nothing(), predecessors=False, into=None)
+    if source_s > left_s or solver.supports(work.traits, options) is not None:
+        return nothing
+    tried = np.random.default_rng(0).permutation(np.concatenate(searches.sources))[:_MOST_REACHES]
+    graph, reached = searches.graph(), list[int]()
+    try:
+        solver.solve(graph, tried[:1], replace(options, cutoff=0.0))  # loads the compiled solver
+        for source in tried:
+            began = time.thread_time()
+            reached.append(solver.solve(graph, np.array([source]), options).metrics[0].reached)
+            source_s = time.thread_time() - began
+            left_s -= source_s
+            if source_s > left_s:
+                break
+    except SsspError:
+        return nothing  # the run meets the same error, and names the input's own ids
+    return float(np.mean(reached)) / work.traits.n_vertices
 
 
 def measured_pace(

@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.run.checks import check_before_ingest
 from sssp_pipeline.pipeline.run.direction_of_run import in_direction
 from sssp_pipeline.pipeline.run.graphs import Graphs
 from sssp_pipeline.pipeline.run.hierarchy_stage import planned
-from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run
+from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run, reach_of_run
 from sssp_pipeline.workflow.models import Solve, Workflow
 from sssp_pipeline.workflow.weights import naming_weight
 
@@ -76,6 +76,7 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
     work = work_of(stored.manifest.traits, batches, solve, output.kept)
     pace = _pace(stored, solve, work, machine, batches, probe)
     work = work if pace is None else work.at_pace(pace.pace)
+    work = work.with_reach(reach_of_run(Searches.of_run(stored, solve, batches), solve, work, machine))
     known, no_hierarchy = planned(stored, solve, work, machine, progress)
     plan = make_plan(known, batches, solve, output, machine, no_hierarchy)
     traits = stored.manifest.traits
@@ -127,9 +128,10 @@ def _hierarchy_facts(work: Work, solver: Solver) -> dict[str, Any]:
         return {"state": "stored", **facts}
     if work.no_hierarchy is not None:
         return {"state": "none", "why": work.no_hierarchy, **facts}
-    is_counted = known is not None and known.n_arcs is not None
     return {
-        "state": "would be made" if is_counted else "would be made, unless the graph has too many arcs",
+        "state": "would be made"
+        if known is not None
+        else "would be made, unless the graph has too many arcs",
         **facts,
         "make_s": costs.left_s(work.traits, on_gpu=solver.weighs_arcs),
         "make_bytes": costs.build_bytes(work.traits, on_gpu=solver.weighs_arcs),

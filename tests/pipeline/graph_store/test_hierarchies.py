@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from sssp_pipeline.base.csr import HierarchyTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
@@ -200,7 +201,7 @@ def test_a_missing_part_is_named(store):
         (('"version": 1', '"version": 2'), "has format 2, this release reads format 1"),
         (('"arc_heads"', '"arc_tails"'), "arrays of the completion are missing"),
         (('"up_heads"', '"up_tails"'), "arrays of the customization are missing"),
-        (('"core_pairs"', '"core_edges"'), r"is damaged at edges\.\w+\.core_pairs"),
+        (('"largest_front"', '"front"'), r"is damaged at edges\.\w+\.front"),
     ],
     ids=["cut", "newer", "completion", "customization", "unknown"],
 )
@@ -340,17 +341,16 @@ def test_a_refusal_is_kept_with_what_was_found_out(store, made):
     asked = []
 
     def why_not(traits):
-        known = traits.hierarchy
-        asked.append((known is not None, known is not None and known.n_arcs is not None))
-        return "too many arcs" if asked[-1][1] else None
+        asked.append(traits.hierarchy is not None)
+        return "too many arcs" if asked[-1] else None
 
     for _ in range(2):
         traits, reason = make_hierarchy(stored_in(store), why_not, Quiet())
         assert reason == "too many arcs"
         assert not traits.hierarchy.is_completed
     assert made == ["ordered"]
-    # Before the lease and under it, after low degrees, after the order; and at the second time at once.
-    assert asked == [(False, False), (False, False), (True, False), (True, True), (True, True)]
+    # Before the lease and under it, after the order; and at the second time at once.
+    assert asked == [False, False, True, True]
     left = [file for file in files.list_files(store) if file.startswith("hierarchy")]
     assert left == [hierarchy_record.RECORD]
     make(store)
@@ -382,31 +382,28 @@ def test_the_record_has_the_largest_front_and_one_without_it_is_read(store, rese
     assert (older.largest_front, older.n_arcs, older.is_customized) == (None, known.n_arcs, True)
 
 
-def test_arcs_of_an_older_record_that_were_not_all_counted_are_counted_again(store, made, reseal):
+@pytest.mark.parametrize(
+    ("counted", "is_known"),
+    [
+        ({"n_arcs": None, "n_triangles": None}, False),  # it had looked at the graph without low degrees
+        ({"n_arcs": 2**29 + 1, "n_triangles": None}, False),  # it had stopped counting
+        ({"n_arcs": 5_000, "n_triangles": 70_000}, True),
+    ],
+)
+def test_a_record_of_an_older_release_is_read(store, made, reseal, counted, is_known):
     make_hierarchy(stored_in(store), lambda traits: "wide" if traits.hierarchy else None, Quiet())
     record = Path(store, hierarchy_record.RECORD)
     content = json.loads(record.read_text())
     (edges,) = content["edges"].values()
-    edges["n_arcs"] = 2**29 + 1
+    edges |= counted | {"core_vertices": 596, "core_pairs": 2284, "core_width": 20}
     reseal(record, content)
     known = known_traits(stored_in(store)).hierarchy
-    assert (known.n_arcs, known.core_vertices) == (None, edges["core_vertices"])
+    assert known == (
+        HierarchyTraits(5_000, 70_000, largest_front=edges["largest_front"]) if is_known else None
+    )
     make(store)
-    assert made == ["ordered", "customize"]
-
-
-def test_the_core_tells_before_the_order(store, made):
-    def why_not(traits):
-        return "wide" if traits.hierarchy else None
-
-    traits, reason = make_hierarchy(stored_in(store), why_not, Quiet())
-    assert reason == "wide"
-    assert made == []
-    # Every vertex inside has four neighbours; those at the corners have two, and are eliminated.
-    assert 590 <= traits.hierarchy.core_vertices <= 596
-    assert 3.7 * 590 < traits.hierarchy.core_pairs < 4 * 596
-    assert 15 <= traits.hierarchy.core_width <= 20
-    assert json.loads(Path(store, hierarchy_record.RECORD).read_text())["edges"]
+    assert made == ["ordered", "ordered", "customize"]
+    assert "core_" not in record.read_text()
 
 
 def test_arcs_in_a_record_are_those_of_the_type(store):

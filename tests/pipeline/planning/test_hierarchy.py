@@ -13,8 +13,9 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs, metis_processes
+from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy, refusals
-from sssp_pipeline.pipeline.planning.hierarchy import leaves_weights, why_never, why_not
+from sssp_pipeline.pipeline.planning.hierarchy import leaves_weights, look_at, why_never, why_not
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.pipeline.run.hierarchy_stage import leaves_weights_for, why_not_for
@@ -25,57 +26,45 @@ pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=st
 TWO_CORES = Machine(2, None, "no GPU")
 GPU = Machine(16, 2**36)
 MUCH = 2**40
-#: Vertices, edges and skew; core, pairs and width; arcs and triangles (`benchmarks/results/hierarchy_auto.jsonl`).
+#: Vertices, edges and skew; width; arcs and triangles (`benchmarks/results/hierarchy_order.jsonl`).
 MEASURED = {
-    "ny": (264_346, 733_846, 1.12, 143_945, 481_374, 516, 1_287_335, 9_147_037),
-    "ne": (1_524_453, 3_868_020, 1.14, 601_678, 1_959_878, 417, 5_743_667, 39_262_613),
-    "road-1m": (1_000_000, 2_503_436, 1.11, 398_430, 1_262_932, 8_903, 5_319_604, 197_802_666),
-    "road-150k": (150_000, 375_522, 1.11, 59_722, 189_284, 3_237, 660_468, 8_870_525),
-    "delaunay": (262_144, 1_572_804, 1.05, 262_144, 1_572_804, 1_238, 7_157_086, 568_198_208),
-    "grid-2048": (4_194_304, 10_063_336, 1.17, 1_385_128, 4_435_814, 829, 14_660_293, 339_736_540),
-    "grid-1000": (1_000_000, 3_996_000, 1.0, 999_996, 3_995_992, 708, 38_000_000, 7_035_508_283),
-    "mesh-1024": (1_048_576, 6_283_266, 1.02, 1_048_574, 6_283_258, 983, 45_000_000, 8_650_308_186),
-    "cnr": (325_557, 3_216_152, 5.32, 222_143, 5_252_068, 21_301, 4_402_326, 156_815_613),
-    "wave": (156_317, 2_118_662, 1.06, 156_317, 2_118_662, 7_390, 62_659_861, 52_889_073_852),
-    "gnutella": (62_586, 147_892, 4.45, 24_876, 219_988, 11_998, 56_750_549, 188_032_465_917),
-    "rmat-18": (262_144, 7_611_980, 43.0, 138_729, 7_541_168, 69_364, 514_184_452, 5_335_544_873_442),
-    "lattice-3d": (
-        2_097_152,
-        12_484_608,
-        1.0,
-        2_097_152,
-        12_484_608,
-        10_308,
-        1_946_311_763,
-        10_590_612_531_107,
-    ),
-    "lattice-64": (262_144, 1_548_288, 1.0, 262_144, 1_548_288, 2_610, 115_190_613, 168_334_304_055),
-    "lattice-32": (32_768, 190_464, 1.0, 32_768, 190_464, 658, 5_528_993, 1_977_821_967),
-    "small-world": (
-        1_048_576,
-        10_485_760,
-        1.0,
-        1_048_576,
-        10_485_746,
-        369_697,
-        17_986_845_983,
-        894_523_534_999_101,
-    ),
-    "wing": (62_032, 243_088, 1.05, 61_950, 242_916, 600, 5_225_162, 1_240_654_290),
-    "notredame": (325_729, 1_497_134, 30.0, 147_023, 1_808_292, 40_000, 6_095_701, 2_974_369_720),
+    "ny": (264_346, 733_846, 1.12, 295, 1_287_335, 9_147_037),
+    "ne": (1_524_453, 3_868_020, 1.14, 2_168, 5_743_667, 39_262_613),
+    "road-1m": (1_000_000, 2_503_436, 1.11, 464, 5_319_604, 197_802_666),
+    "road-150k": (150_000, 375_522, 1.11, 222, 660_468, 8_870_525),
+    "delaunay": (262_144, 1_572_804, 1.05, 645, 7_157_086, 568_198_208),
+    "grid-2048": (4_194_304, 10_063_336, 1.17, 5_498, 14_660_293, 339_736_540),
+    "grid-1000": (1_000_000, 3_996_000, 1.0, 725, 38_000_000, 7_035_508_283),
+    "mesh-1024": (1_048_576, 6_283_266, 1.02, 1_082, 45_000_000, 8_650_308_186),
+    "cnr": (325_557, 3_216_152, 5.32, 422, 4_402_326, 156_815_613),
+    "wave": (156_317, 2_118_662, 1.06, 2_445, 62_659_861, 52_889_073_852),
+    "gnutella": (62_586, 147_892, 4.45, 1_819, 56_750_549, 188_032_465_917),
+    "rmat-18": (262_144, 7_611_980, 43.0, 53_769, 514_184_452, 5_335_544_873_442),
+    "lattice-3d": (2_097_152, 12_484_608, 1.0, 11_865, 1_946_311_763, 10_590_612_531_107),
+    "lattice-64": (262_144, 1_548_288, 1.0, 3_968, 115_190_613, 168_334_304_055),
+    "lattice-32": (32_768, 190_464, 1.0, 966, 5_528_993, 1_977_821_967),
+    "small-world": (1_048_576, 10_485_760, 1.0, 96_006, 17_986_845_983, 894_523_534_999_101),
+    "wing": (62_032, 243_088, 1.05, 947, 5_225_162, 1_240_654_290),
+    "notredame": (325_729, 1_497_134, 30.0, 758, 6_095_701, 2_974_369_720),
 }
 #: What is known, in the order in which it is found out.
-UNKNOWN, CORE, ORDERED, STORED = range(4)
+UNKNOWN, LOOKED, ORDERED, STORED = range(4)
 
 
 def traits(name: str, known: int = UNKNOWN) -> GraphTraits:
-    n_vertices, n_edges, skew, *core, n_arcs, n_triangles = MEASURED[name]
-    hierarchy = HierarchyTraits(*core) if known >= CORE else None
-    if known >= ORDERED:
-        hierarchy = replace(hierarchy, n_arcs=n_arcs, n_triangles=n_triangles, is_completed=True)
-    if known == STORED:
-        hierarchy = replace(hierarchy, is_customized=True)
-    return GraphTraits(n_vertices, n_edges, np.dtype("uint32"), 1.0, 1000.0, 500.0, skew, hierarchy)
+    n_vertices, n_edges, skew, width, *counted = MEASURED[name]
+    hierarchy = HierarchyTraits(*counted, is_completed=True, is_customized=known == STORED)
+    return GraphTraits(
+        n_vertices,
+        n_edges,
+        np.dtype("uint32"),
+        1.0,
+        1000.0,
+        500.0,
+        skew,
+        hierarchy if known >= ORDERED else None,
+        width=width if known == LOOKED else None,
+    )
 
 
 def work(of_graph: GraphTraits, n_sources: int) -> Work:
@@ -86,7 +75,7 @@ def work(of_graph: GraphTraits, n_sources: int) -> Work:
 
 def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
     """Return how far a run on a graph goes."""
-    for known in (UNKNOWN, CORE, ORDERED):
+    for known in (UNKNOWN, LOOKED, ORDERED):
         if why_not(work(traits(name, known), n_sources), machine, MUCH) is not None:
             return known
     return STORED
@@ -98,18 +87,22 @@ def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
         # Graphs with small separators: from some hundred sources on.
         *((name, n, UNKNOWN) for name in ("ny", "ne", "road-1m", "delaunay", "grid-2048") for n in (1, 16, 64)),
         *((name, n, STORED) for name in ("ny", "ne", "road-1m", "road-150k", "grid-2048") for n in (512, 1024, 16_384)),
-        *(("delaunay", n, STORED) for n in (1024, 16_384)),
-        # Others: at most a look at the core, and only in a run that takes long.
+        *(("delaunay", n, STORED) for n in (4096, 16_384)),
+        # Others: at most a look, and only in a run that takes long.
         *((name, 1, UNKNOWN) for name in MEASURED),
-        *((name, n, UNKNOWN) for name in ("rmat-18", "gnutella", "cnr") for n in (64, 256, 1024)),
-        *((name, 4096, CORE) for name in ("lattice-3d", "lattice-64")),
-        ("lattice-3d", 16_384, CORE),
+        *((name, n, UNKNOWN) for name in ("rmat-18", "gnutella", "cnr") for n in (64, 256)),
+        *((name, n, LOOKED) for name in ("rmat-18", "gnutella") for n in (1024, 16_384)),
+        *((name, n, LOOKED) for name in ("lattice-64", "small-world") for n in (1024, 16_384)),
+        *(("lattice-3d", n, LOOKED) for n in (4096, 16_384)),
         # Ten seconds for the triangles of large flat graphs are little in a long run.
-        *((name, n, UNKNOWN) for name in ("grid-1000", "mesh-1024") for n in (64, 256)),
+        *((name, 64, UNKNOWN) for name in ("grid-1000", "mesh-1024")),
         *((name, 16_384, STORED) for name in ("grid-1000", "mesh-1024", "wing", "notredame")),
-        *((name, 16_384, ORDERED) for name in ("rmat-18", "wave", "small-world")),
-        # A web graph has hubs, and still small separators. Only a very long run finds out.
-        ("cnr", 16_384, STORED),
+        # A web has hubs, and still small separators.
+        *(("cnr", n, STORED) for n in (1024, 16_384)),
+        # The look expects a third of the triangles.
+        ("wave", 16_384, ORDERED),
+        # There may be an eighth of the triangles, and to know takes less than a hundredth of the run.
+        *((name, 2**20, ORDERED) for name in ("gnutella", "lattice-3d")),
     ],
 )  # fmt: skip
 def test_how_far_a_run_goes(name, n_sources, step):
@@ -118,32 +111,46 @@ def test_how_far_a_run_goes(name, n_sources, step):
 
 @pytest.mark.parametrize("name", MEASURED)
 @pytest.mark.parametrize("n_sources", [16, 64, 256, 1024, 16_384, 2**20])
-def test_a_hierarchy_that_is_not_made_costs_little(name, n_sources):
-    """A step is taken for nothing only if it takes a small share of the run."""
-    step = last_step(name, n_sources)
-    if step == STORED or name in ("delaunay", "ny"):
-        return
-    of_graph = traits(name, CORE)
-    spent_s = {UNKNOWN: 0.0, CORE: costs.core_s(of_graph), ORDERED: costs.order_s(of_graph)}[step]
-    run_s = n_sources * 8e-9 * (of_graph.n_vertices + of_graph.n_edges) / 2**0.8
-    assert spent_s <= 0.026 * run_s
+def test_an_order_that_is_for_nothing_costs_little(name, n_sources):
+    if last_step(name, n_sources) == ORDERED:
+        of_graph = traits(name, LOOKED)
+        run_s = n_sources * 8e-9 * (of_graph.n_vertices + of_graph.n_edges) / 2**0.8
+        assert costs.order_s(of_graph) <= 0.015 * run_s
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_look_tells_triangles_up_to_a_factor(name):
+    expected = costs.expected_size(traits(name, LOOKED))[1]
+    assert MEASURED[name][-1] / 35 <= expected <= 35 * MEASURED[name][-1]
 
 
 def test_a_random_graph_with_few_edges_is_not_taken_for_roads():
-    core = HierarchyTraits(299_996, 900_000, 60_216)
-    cubic = GraphTraits(300_000, 900_000, np.dtype("uint32"), 1.0, 1000.0, 500.0, 1.0, core)
-    assert why_not(work(cubic, 256), TWO_CORES, MUCH).startswith(
-        "the graph does not look as if it had small separators"
-    )
+    cubic = GraphTraits(300_000, 900_000, np.dtype("uint32"), 1.0, 1000.0, 500.0, 1.0, width=32_727)
+    assert why_not(work(cubic, 4096), TWO_CORES, MUCH).startswith("separators have about 32,727 vertices")
+
+
+def test_a_look_takes_a_small_share_of_the_run_and_ends_where_nothing_can_pay(monkeypatch):
+    looks = []
+    monkeypatch.setattr(hierarchy, "width_of", lambda *given: looks.append(given) or 7)
+    for n_sources in (64, 256, 2**30):
+        assert look_at(None, work(traits("rmat-18"), n_sources), TWO_CORES) == 7
+    (_, steps, width), (_, more_steps, more_width), (_, most_steps, _) = looks
+    assert more_steps == pytest.approx(4 * steps, rel=0.1)
+    assert more_width == pytest.approx(4 ** (1 / 3) * width, rel=0.1)
+    assert most_steps == costs.MOST_STEPS
+    # A GPU makes more of the same time.
+    widths = [costs.width_of_triangles(10.0, on_gpu=on_gpu) for on_gpu in (False, True)]
+    assert widths == [1657, 4642]
 
 
 def test_the_reason_has_the_sources_and_the_times():
     reason = why_not(work(traits("ny"), 16), TWO_CORES, MUCH)
     assert reason.startswith("making a hierarchy does not pay for 16 sources: expected to take 0.")
     assert reason.endswith(" s without")
-    reason = why_not(work(traits("rmat-18"), 1024), TWO_CORES, MUCH)
+    reason = why_not(work(traits("gnutella", LOOKED), 1024), TWO_CORES, MUCH)
     assert reason == (
-        "the graph does not look as if it had small separators, and to find out would take 0.3 s of about 17 s"
+        "separators have about 1,819 vertices, as a look shows: making a hierarchy does not pay for 1,024 sources: "
+        "expected to take 15 s with it, of which 15 s make it, and 1.2 s without"
     )
 
 
@@ -182,6 +189,17 @@ def test_a_gpu_takes_a_hierarchy_only_for_very_many_sources():
     assert last_step("rmat-18", 250_000, GPU) < ORDERED
 
 
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        *((name, STORED) for name in ("cnr", "wing", "delaunay", "grid-1000")),
+        *((name, LOOKED) for name in ("wave", "rmat-18", "lattice-3d", "small-world")),
+    ],
+)
+def test_a_look_decides_for_a_gpu_by_its_own_rates(name, step):
+    assert last_step(name, 2**20, GPU) == step
+
+
 def test_what_can_never_be():
     ny, options = traits("ny"), SolveOptions()
     assert why_never(ny, options, MUCH) is None
@@ -202,7 +220,7 @@ def test_what_is_too_large_is_refused_with_its_numbers():
     longer = replace(cube, hierarchy=replace(cube.hierarchy, n_triangles=10**14))
     assert why_never(longer, options, MUCH) == (
         "the weights of its 1,946,311,763 arcs follow from 100,000,000,000,000 triangles, which would take about "
-        "44 hours on a CPU, and at most 24 are allowed"
+        "61 hours on a CPU, and at most 24 are allowed"
     )
     assert why_never(longer, options, MUCH, for_gpu=True) is None
     stored = replace(longer, hierarchy=replace(longer.hierarchy, is_customized=True))
@@ -241,9 +259,11 @@ def test_without_pymetis_none_is_made(monkeypatch):
 
 def test_a_named_gpu_solver_is_refused_when_the_order_shows_that_its_memory_is_too_small():
     solve, small = Solve(solver="phast-gpu"), Machine(16, 2**30)
-    counted, core = work(traits("gnutella", ORDERED), 64), work(traits("gnutella", CORE), 64)
-    why_not_small, why_not_large = (why_not_for(solve, counted, machine) for machine in (small, GPU))
-    assert why_not_small(core.traits) is None  # nothing is known yet
+    counted = work(traits("gnutella", ORDERED), 64)
+    why_not_small, why_not_large = (
+        why_not_for(solve, counted, machine, lambda: pytest.fail("nothing looks")) for machine in (small, GPU)
+    )
+    assert why_not_small(traits("gnutella")) is None  # nothing is known yet
     assert why_not_large(counted.traits) is None
     with pytest.raises(
         InputError, match=r"solver `phast-gpu` cannot solve this: it needs 1\.\d GiB on the GPU, 1\.0"

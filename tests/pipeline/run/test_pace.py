@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 import sssp_pipeline as sp
+from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run import pace
-from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run
+from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run, reach_of_run
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.workflow.models import Solve, Workflow
 from sssp_pipeline.workflow.yaml_file import workflow_from_dict
@@ -70,10 +73,10 @@ def test_the_pace_is_the_measured_time_over_the_forecast(stored, clock):
 @pytest.mark.parametrize(
     ("n_sources", "least_s", "batch", "searched"),
     [
-        (1000, 0.0, 1, 30),
+        (1000, 0.0, 1, 15),
         (1000, 0.0, 64, 15),  # 1 + 2 + 4 + 8
-        (10_000, 0.0, 64, 255),
-        (90, 0.0, 1, 2),
+        (10_000, 0.0, 64, 127),
+        (180, 0.0, 1, 2),
         (1, 9.0, 1, 1),
         (40, 9.0, 1, 9),
     ],
@@ -141,6 +144,52 @@ def test_a_run_measures_only_what_its_choice_may_depend_on(
     searches = Searches.of_run(stored, Solve(**solve), [np.arange(1000, dtype=np.uint32)])
     found = pace_of_run(searches, Solve(**solve), work(stored, n_sources), machine)
     assert (found is not None) == is_measured
+
+
+GPU = Machine(2, 2**36)
+
+
+def reach_of(stored, sources, n_sources=10**7, machine=GPU, solve=None):
+    solve = solve or Solve()
+    searches = Searches.of_run(stored, solve, [np.array(sources, np.uint32)] if len(sources) else [])
+    return reach_of_run(searches, solve, work(stored, n_sources), machine)
+
+
+def test_on_a_gpu_some_searches_show_how_far_sources_reach(tmp_path, monkeypatch):
+    # Vertex i reaches those after it.
+    (tmp_path / "edges.txt").write_text("".join(f"{i} {i + 1} 2\n" for i in range(99)))
+    path = sp.ingest(tmp_path / "edges.txt", tmp_path / "path")
+    assert reach_of(path, [80], n_sources=1000) == 1.0  # no hierarchy would pay
+    monkeypatch.setattr(hierarchy, "why_not", lambda *_: None)
+    assert reach_of(path, [0, 80]) == pytest.approx((1.0 + 0.2) / 2)
+    assert reach_of(path, range(100)) == pytest.approx(0.5, abs=0.25)
+    assert reach_of(path, [80], n_sources=1) == 1.0  # a search takes longer than it may
+    assert reach_of(path, [80], machine=ONE_CORE) == 1.0  # the pace tells
+    for solve in ({"solver": "adds-slots"}, {"hierarchy": "build"}):
+        assert reach_of(path, [80], solve=Solve(**solve)) == 1.0
+    assert reach_of(path, []) == 1.0
+
+
+def test_where_sources_reach_little_no_hierarchy_pays():
+    roads = GraphTraits(1_524_453, 3_868_020, np.dtype("uint32"), 1.0, 1000.0, 500.0, 1.14)
+    whole = Work(roads, SolveOptions(kept=Nothing()), 1_000_000, 4096)
+    assert hierarchy.why_not(whole, GPU, 2**40) is None
+    with_s, without_s = hierarchy.expected_with_and_without(whole, GPU)
+    little = whole.with_reach(0.01)
+    shorter_s = GPU.gpu_start_s + (without_s - GPU.gpu_start_s) / 100
+    assert hierarchy.expected_with_and_without(little, GPU) == (with_s, pytest.approx(shorter_s))
+    assert hierarchy.why_not(little, GPU, 2**40).startswith(
+        "making a hierarchy does not pay for 1,000,000 sources"
+    )
+
+
+def test_a_search_that_fails_tells_nothing_of_the_reach(stored, monkeypatch):
+    def fails(*_):
+        raise DeadlineError("delta-stepping", 1, 1.0)
+
+    monkeypatch.setattr(hierarchy, "why_not", lambda *_: None)
+    monkeypatch.setattr(type(SOLVERS["delta-stepping"]), "solve", fails)
+    assert reach_of(stored, [5]) == 1.0
 
 
 def described(tmp_path, probe) -> dict:

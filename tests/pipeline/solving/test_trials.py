@@ -162,7 +162,7 @@ def test_whatever_the_forecasts_are_wrong_by_little_is_lost(run_s, mean, most, t
 
 CPU = Machine(2, None)
 #: Roads whose hierarchy is stored. A sweep is expected to take a tenth of the time of a search.
-STORED = replace(ROADS, hierarchy=HierarchyTraits(300_000, 900_000, 100, 5_000_000, 40_000_000, True, True))
+STORED = replace(ROADS, hierarchy=HierarchyTraits(5_000_000, 40_000_000, True, True))
 
 
 def test_a_hierarchy_that_turns_out_slow_is_left():
