@@ -50,6 +50,8 @@ class Solver(ABC):
     is_exhibit = False
     #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.
     counts_arcs = False
+    #: Whether `GraphTraits.pace` holds for it on a CPU: what slows other searches from one source slows it as much.
+    keeps_pace = True
     #: Whether it records traces.
     records_traces = False
     #: Why it takes no delta; None if it takes one.
