@@ -93,7 +93,7 @@ class Bits(WholeCalls):
     keeps_pace = False
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        return why_not_equal(graph) or super().supports(graph, options)
+        return super().supports(graph, options) or why_not_equal(graph)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         lanes = max(1, min(n_sources, MOST_LANES))

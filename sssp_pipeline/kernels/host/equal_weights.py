@@ -18,9 +18,7 @@ def why_not_equal(traits: GraphTraits) -> str | None:
     """Return why no search by depth gives the distances of such a graph, or None."""
     if traits.n_edges == 0 or 0 < traits.min_weight == traits.max_weight:
         return None
-    if traits.min_weight == traits.max_weight:
-        return f"it takes equal weights above zero, and all weights are {traits.min_weight}"
-    return f"it takes equal weights, and they go from {traits.min_weight} to {traits.max_weight}"
+    return f"it takes equal weights above 0, and they go from {traits.min_weight} to {traits.max_weight}"
 
 
 class Depths:

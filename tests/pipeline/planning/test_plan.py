@@ -241,6 +241,7 @@ def test_auto_without_a_gpu_says_what_it_passed_over():
     assert reason.startswith("expected to take 22 s, parallel-delta-stepping 32 s, dijkstra 71 s, ")
     assert reason.endswith(
         "; not the GPU solvers: no NVIDIA driver (libcuda.so.1)"
+        "; not bits: it takes equal weights above 0, and they go from 1.0 to 9.0"
         "; not phast: no hierarchy of the graph is stored"
     )
 
