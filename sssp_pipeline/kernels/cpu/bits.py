@@ -42,8 +42,9 @@ from sssp_pipeline.kernels.host.search import refuse_overflow
 from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.host.solver import WholeCall, WholeCalls
 
-#: Seconds to list the edges by target, for a vertex or an edge.
-_TRANSPOSE_S = 10e-9
+#: Seconds that loading the kernels takes more than those of other searches, and that listing a vertex or an edge by its
+#: target takes.
+_LOAD_S, _TRANSPOSE_S = 0.05, 10e-9
 #: The most bytes of rows that a call holds to reduce them. With larger rows, fewer sources are searched together.
 _SCRATCH_BYTES = 2**28
 
@@ -98,15 +99,16 @@ class Bits(WholeCalls):
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         lanes = max(1, min(n_sources, MOST_LANES))
         n_words, elements = words_for(lanes), traits.n_vertices + traits.n_edges
-        # Fitted to 11 graphs (`benchmarks/results/equal_weights.jsonl`). Meshes and roads have even degrees and many
-        # depths, the more the lower the degrees are.
-        degree = max(traits.n_edges, 1) / traits.n_vertices
-        ns = 30.0 + 3.0 * depth(traits) ** 1.5 / (degree * traits.degree_skew**2)
+        # Fitted to 14 graphs (`benchmarks/kernel_constants.md`). Meshes and roads have even degrees and many depths, the
+        # more the lower the degrees are.
+        degree = max(traits.n_edges, 1) / max(traits.n_vertices, 1)
+        steps = depth(traits)
+        ns = 25.0 + 0.25 * steps + 4.5 * steps**1.5 / (degree * traits.degree_skew**6)
         of_words, of_lanes = 0.12 + 0.11 * n_words, min(1.0, 0.3 + 0.7 * lanes / WORD_LANES)
         return Forecast(
             1e-9 * ns * elements * of_words * of_lanes / lanes,
             at_once=MOST_LANES,
-            start_s=_TRANSPOSE_S * elements,
+            start_s=_LOAD_S + _TRANSPOSE_S * elements,
             host_bytes=4 * traits.n_edges + 8 * traits.n_vertices,
             call_bytes=(24 * n_words + 16) * traits.n_vertices,
             off_by=5.0,

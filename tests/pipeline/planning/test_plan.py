@@ -246,6 +246,23 @@ def test_auto_without_a_gpu_says_what_it_passed_over():
     )
 
 
+@pytest.mark.parametrize(
+    ("size", "skew", "n_sources", "expected"),
+    [
+        ((36_692, 367_662), 14.0, 36_692, "bits"),  # Email-Enron
+        ((36_692, 367_662), 14.0, 4, "parallel-delta-stepping"),
+        ((325_729, 1_497_134), 22.8, 512, "bits"),  # NotreDame
+        ((156_317, 2_118_662), 1.1, 512, "bits"),  # the mesh `wave`
+        ((264_346, 733_846), 1.1, 512, "delta-stepping"),  # New York
+        ((50, 100), 1.0, 50, "delta-stepping"),
+    ],
+)
+def test_auto_takes_bits_if_equal_weights_share_enough(size, skew, n_sources, expected):
+    of_graph = GraphTraits(*size, np.dtype("uint32"), 1.0, 1.0, 1.0, skew)
+    chosen, *_ = choose_solver("auto", planned(of_graph, n_sources, Solve()).work, NO_DRIVER)
+    assert chosen.name == expected
+
+
 def test_phast_is_planned_with_its_preparation_and_memory():
     many = work(NY, n_sources=4096)
     phast, _, others, _ = choose_solver("phast", many, NO_DRIVER)
