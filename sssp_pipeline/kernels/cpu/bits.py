@@ -96,11 +96,16 @@ class Bits(WholeCalls):
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         return super().supports(graph, options) or why_not_equal(graph)
 
+    def passed_over(self, options: SolveOptions) -> str | None:
+        if options.cutoff is None or not options.kept.is_whole_row:
+            return None
+        return "it makes whole rows, and a cutoff may leave little of them"
+
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         lanes = max(1, min(n_sources, MOST_LANES))
         n_words, elements = words_for(lanes), traits.n_vertices + traits.n_edges
-        # Fitted to 14 graphs (`benchmarks/kernel_constants.md`). Meshes and roads have even degrees and many depths, the
-        # more the lower the degrees are.
+        # Fitted to 14 graphs (`benchmarks/kernel_constants.md`). Meshes and roads have even degrees and many depths.
+        # Lower degrees mean more depths.
         degree = max(traits.n_edges, 1) / max(traits.n_vertices, 1)
         steps = depth(traits)
         ns = 25.0 + 0.25 * steps + 4.5 * steps**1.5 / (degree * traits.degree_skew**6)
@@ -176,7 +181,7 @@ class Bits(WholeCalls):
             "vertices_processed": metrics["reached"],
             "edges_relaxed": edges,
             "teps": edges / (solve_s / n),
-            "supersteps": np.full(n, len(depths.distances) - 1),
+            "supersteps": (depths.counts > 0).sum(axis=0) - 1,
             **metrics,
         }
 

@@ -78,6 +78,10 @@ class Solver(ABC):
             return reason
         return None if self.records_traces else options.no_trace
 
+    def passed_over(self, options: SolveOptions) -> str | None:
+        """Return why `auto` should not take it for these options, which it supports; or None."""
+        return None
+
     def missing(self) -> str | None:
         """Return why this solver cannot run on this machine, or None."""
         return None

@@ -263,6 +263,17 @@ def test_auto_takes_bits_if_equal_weights_share_enough(size, skew, n_sources, ex
     assert chosen.name == expected
 
 
+def test_auto_leaves_rows_that_a_cutoff_shortens_to_searches_that_list_what_they_reach():
+    enron = GraphTraits(36_692, 367_662, np.dtype("uint32"), 1.0, 1.0, 1.0, 14.0)
+    for output, expected in ((AllDistances(FORM), "delta-stepping"), (MetricsAlone(FORM), "bits")):
+        made = planned(enron, 5000, Solve(cutoff=2), output=output)
+        chosen, reason, *_ = choose_solver("auto", made.work, NO_DRIVER)
+        assert chosen.name == expected
+        assert ("not bits: it makes whole rows, and a cutoff may leave little" in reason) == (
+            expected != "bits"
+        )
+
+
 def test_phast_is_planned_with_its_preparation_and_memory():
     many = work(NY, n_sources=4096)
     phast, _, others, _ = choose_solver("phast", many, NO_DRIVER)
