@@ -72,6 +72,7 @@ SOLVERS = Solvers(
         "bellman-ford": f"{_GPU}.papers.bellman_ford.bellman_ford:BellmanFord",
         "work-efficient": f"{_GPU}.papers.work_efficient.work_efficient:WorkEfficient",
         "adaptive-threads": f"{_GPU}.papers.adaptive_threads.adaptive_threads:AdaptiveThreads",
+        "bits": f"{_CPU}.bits:Bits",
         "delta-stepping": f"{_CPU}.delta_stepping:DeltaStepping",
         "parallel-delta-stepping": f"{_CPU}.parallel_delta_stepping:ParallelDeltaStepping",
         "phast": f"{_CPU}.phast:Phast",

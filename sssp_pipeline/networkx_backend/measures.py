@@ -14,8 +14,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from sssp_pipeline.networkx_backend.graphs import EXACT, BackendGraph, Weight
-from sssp_pipeline.networkx_backend.rows import Row, rows_from
+from sssp_pipeline.networkx_backend.graphs import EXACT, BackendGraph, Weight, WeightedGraph
+from sssp_pipeline.networkx_backend.rows import Row, Totals, has_exact_totals, rows_from, totals_from
 
 # ---- eccentricity, and what follows from it ----
 
@@ -61,8 +61,13 @@ def center(G: BackendGraph, e: Any = None, usebounds: bool = False, weight: Weig
 
 
 def _of_rows(G: BackendGraph, nodes: list[Any], weight: Weight) -> Iterator[int | float]:
-    weighted = G.for_dijkstra(weight)
-    for row in rows_from(G, weighted, [G.vertex_of[node] for node in nodes]):
+    weighted, vertices = G.for_dijkstra(weight), [G.vertex_of[node] for node in nodes]
+    if has_exact_totals(weighted):
+        for found in totals_from(weighted, vertices):
+            _check_reaches_all(G, found.n_reached)
+            yield found.largest
+        return
+    for row in rows_from(G, weighted, vertices):
         _check_reaches_all(G, row.n_reached)
         # NetworkX takes the first of equal values, which is the integer 0 of the source.
         yield row.length(int(np.argmax(row.distances))) or 0
@@ -99,25 +104,30 @@ def closeness_centrality(
             f"Source {u} is not in G" if distance is None else f"Node {u} not found in graph"
         )
     nodes = G.nodes if u is None else [u]
-    rows = rows_from(G, G.for_dijkstra(distance, inward=True), [G.vertex_of[node] for node in nodes])
-    found = {node: _closeness(row, len(G), wf_improved) for node, row in zip(nodes, rows, strict=True)}
+    totals = _totals(G, G.for_dijkstra(distance, inward=True), [G.vertex_of[node] for node in nodes])
+    found = {node: _closeness(one, len(G), wf_improved) for node, one in zip(nodes, totals, strict=True)}
     return found if u is None else found[u]
 
 
-def _closeness(row: Row, n_nodes: int, wf_improved: bool) -> float:
-    total = _total(row)
+def _closeness(totals: Totals, n_nodes: int, wf_improved: bool) -> float:
+    n_reached, total, _ = totals
     if not total > 0 or n_nodes <= 1:
         return 0.0
-    others = row.n_reached - 1.0
+    others = n_reached - 1.0
     closeness = others / total
     return closeness * (others / (n_nodes - 1)) if wf_improved else closeness
 
 
-def _total(row: Row) -> int | float:
-    """Return the sum of the distances of a row, with the bits that Python's `sum` gives it in NetworkX."""
-    if row.weighted.is_float or row.distances.dtype.itemsize > 4:
-        return sum(row.ascending_lengths())
-    return int(row.distances.sum(where=row.distances != row.unreached, dtype=np.int64))
+def _totals(
+    G: BackendGraph, weighted: WeightedGraph, vertices: list[int] | range, *, bellman_ford: bool = False
+) -> Iterator[Totals]:
+    """Yield what the distances of each vertex come to; a sum has the bits that Python's `sum` gives it in NetworkX."""
+    if has_exact_totals(weighted):
+        yield from totals_from(weighted, vertices)
+        return
+    for row in rows_from(G, weighted, vertices, bellman_ford=bellman_ford):
+        lengths = row.ascending_lengths()
+        yield Totals(row.n_reached, sum(lengths), lengths[-1])
 
 
 def harmonic_centrality(
@@ -177,9 +187,10 @@ def average_shortest_path_length(
         weight = None
     is_bellman_ford = method == "bellman-ford"
     weighted = G.for_bellman_ford(weight) if is_bellman_ford else G.for_dijkstra(weight)
-    rows = rows_from(G, weighted, range(n_nodes), bellman_ford=is_bellman_ford)
     if weighted.is_float:
+        rows = rows_from(G, weighted, range(n_nodes), bellman_ford=is_bellman_ford)
         total = sum(chain.from_iterable(row.ascending_lengths() for row in rows))
     else:
-        total = sum(map(_total, rows))
+        every = _totals(G, weighted, range(n_nodes), bellman_ford=is_bellman_ford)
+        total = sum(found.total for found in every)
     return total / (n_nodes * (n_nodes - 1))

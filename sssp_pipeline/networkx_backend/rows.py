@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -16,6 +16,7 @@ from sssp_pipeline.api.calls import filling, solve_sources
 from sssp_pipeline.api.like_scipy import joined_to
 from sssp_pipeline.base.csr import CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import NegativeCycleError
+from sssp_pipeline.kernels.answers.reductions import LARGEST, REACHED, WITHIN, Reductions, total_distances
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.search_order import settled_order
 from sssp_pipeline.networkx_backend.graphs import BackendGraph, WeightedGraph
@@ -24,6 +25,8 @@ from sssp_pipeline.networkx_backend.graphs import BackendGraph, WeightedGraph
 #: the first rows only, or an error in the first row, does not wait for many.
 _FIRST_ROWS = 4
 _BATCH_BYTES = 2**26
+#: The most sources of a batch that makes no rows.
+_MOST_TOTALS = 2**14
 
 
 @dataclass(eq=False)
@@ -160,6 +163,35 @@ def rows_from(
             source = batch[place : place + 1].copy()
             yield Row(of, weighted, source, distances[place].copy(), paths, not bellman_ford)
         first, n_rows = first + len(batch), 2 * n_rows
+
+
+class Totals(NamedTuple):
+    """What the lengths of the shortest paths from a source come to."""
+
+    n_reached: int
+    total: int | float
+    largest: int | float
+
+
+def totals_from(weighted: WeightedGraph, sources: Sequence[int] | np.ndarray) -> Iterator[Totals]:
+    """Yield what the distances of each source come to, without a row; `has_exact_totals` says for which graphs."""
+    graph, first, n = weighted.graph, 0, _FIRST_ROWS
+    while first < len(sources):
+        batch = np.array(sources[first : first + n], np.uint32)
+        words = np.empty((len(batch), WITHIN), np.uint64)
+        take = filling((words, lambda part: part.distances))
+        with naming(of_solve):
+            options, n_expected = SolveOptions(kept=Reductions()), len(sources) - first if first else 0
+            solve_sources(graph, batch, options, "auto", take, n_expected=n_expected)
+        totals = total_distances(words, graph.weight_dtype).tolist()
+        yield from map(Totals, words[:, REACHED].tolist(), totals, words[:, LARGEST].tolist())
+        first, n = first + len(batch), min(_MOST_TOTALS, 64 * n)
+
+
+def has_exact_totals(weighted: WeightedGraph) -> bool:
+    """Return whether lengths are integers whose sums no program rounds."""
+    graph = weighted.graph
+    return not weighted.is_float and graph.weight_dtype.itemsize <= 4 and graph.traits.min_weight >= 0
 
 
 def row_from_nearest(

@@ -24,6 +24,7 @@ from sssp_pipeline.base.errors import InputError, NegativeCycleError, PathTooLon
 from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.cpu import bits
 from sssp_pipeline.kernels.hierarchy import metis_processes
 
 MATRIX = ss.csr_array([[0, 1, 2, 0], [0, 0, 0, 1], [0, 0, 0, 3], [0, 0, 0, 0]])
@@ -127,7 +128,8 @@ def several_parts(monkeypatch):
     monkeypatch.setattr(calls, "_PART_S", 1e-4)
 
 
-CPU_SOLVERS = [solver.name for solver in SOLVERS.values() if solver.device == "cpu"]
+#: `bits` takes equal weights only.
+CPU_SOLVERS = [solver.name for solver in SOLVERS.values() if solver.device == "cpu" and solver.name != "bits"]
 
 
 @pytest.mark.parametrize("solver", ["auto", *CPU_SOLVERS])
@@ -140,6 +142,16 @@ def test_every_solver_gives_the_same_bits(solver, random_graph, several_parts):
     assert found.metrics["reached"].to_pylist() == [m.reached for m in true.metrics]
     some = sp.solve(matrix, [5, 9], targets=[7, 50, 7], solver=solver).numpy()
     np.testing.assert_array_equal(some, true.distances[[5, 9]][:, [7, 50, 7]])
+
+
+def test_auto_takes_bits_where_weights_are_equal(random_graph, several_parts, monkeypatch):
+    monkeypatch.setattr(bits, "_LOAD_S", 0)
+    _, matrix = random_graph
+    for weight, solver in ((None, "bits"), ("auto", "delta-stepping")):
+        found = sp.solve(matrix, list(range(64)) * 9, weight=weight)
+        assert set(found.metrics["solver"].to_pylist()) == {solver}
+        true = sp.solve(matrix, range(64), weight=weight, solver="dijkstra")
+        np.testing.assert_array_equal(found.numpy(), np.tile(true.numpy(), (9, 1)))
 
 
 def test_a_cutoff_includes_its_value(store):

@@ -15,7 +15,14 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
 import sssp_pipeline as sp
-from sssp_pipeline.base.csr import NO_VERTEX, WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
+from sssp_pipeline.base.csr import (
+    NO_VERTEX,
+    WEIGHT_DTYPES,
+    CsrGraph,
+    GraphTraits,
+    csr_from_edges,
+    unreached_distance,
+)
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.reached_values import reached_values
@@ -54,6 +61,15 @@ def make(n_vertices, edges, dtype, tenths=True):
     if dtype.kind == "f" and tenths:
         weights = weights / 10
     return csr_from_edges(src, dst, weights.astype(dtype), n_vertices)
+
+
+@lru_cache(maxsize=1024)
+def fitted(solver, graph):
+    """The `graph`, or its edges with equal weights for a solver that takes no others."""
+    weights = np.full_like(graph.weights, 0.7 if graph.weight_dtype.kind == "f" else 7)
+    equal = CsrGraph(graph.row_offsets, graph.col_indices, weights)
+    able = [some for some in (graph, equal) if solver.supports(some.traits, SolveOptions()) is None]
+    return able[0] if able else graph
 
 
 @lru_cache(maxsize=1024)
@@ -215,6 +231,7 @@ def exact():
     """Give the functions of this file."""
     return SimpleNamespace(
         make=make,
+        fitted=fitted,
         oracle=oracle,
         assert_solves=assert_solves,
         assert_columns=assert_columns,

@@ -170,14 +170,14 @@ def test_integers_in_addition_to_floats_give_floats_of_the_same_value():
 @pytest.mark.parametrize(
     "name", ["closeness_centrality", "harmonic_centrality", "average_shortest_path_length", "diameter"]
 )
-@pytest.mark.parametrize("kind", ["whole", "decimal"])
+@pytest.mark.parametrize("kind", ["none", "whole", "decimal"])
 def test_sums_have_the_same_bits(name, kind):
     rng = random.Random(kind)
     graph = nx.random_geometric_graph(150, 0.2, seed=1)
     assert nx.is_connected(graph)
     for _, _, attributes in graph.edges(data=True):
         attributes["weight"] = rng.randint(1, 10**6) if kind == "whole" else rng.random()
-    weight = {"distance" if "centrality" in name else "weight": "weight"}
+    weight = {"distance" if "centrality" in name else "weight": None if kind == "none" else "weight"}
     assert of_backend(name, graph, **weight) == of_networkx(name, graph, **weight)
 
 

@@ -51,9 +51,14 @@ def numerators_of(shares: Sequence[float]) -> np.ndarray:
     return np.array([int(Decimal(str(share)) * UNIT) for share in shares], np.uint64)
 
 
+def ranks_of(numerators: np.ndarray, n_finite: int) -> np.ndarray:
+    """Return the rank from 1 of each share among `n_finite` distances, (Q,) int64."""
+    return np.array([max(1, -(-n * n_finite // UNIT)) for n in numerators.tolist()], np.int64)
+
+
 def quantiles_of(finite: np.ndarray, numerators: np.ndarray) -> np.ndarray:
     """Return for each share the smallest of the distances `finite` (n,) that so large a share does not exceed, (Q,)."""
-    ranks = np.array([max(1, -(-n * len(finite) // UNIT)) for n in numerators.tolist()], np.int64)
+    ranks = ranks_of(numerators, len(finite))
     return np.partition(finite, np.unique(ranks) - 1)[ranks - 1] if len(ranks) else finite[:0]
 
 

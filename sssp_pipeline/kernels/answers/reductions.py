@@ -20,7 +20,7 @@ from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.answers import distribution
 from sssp_pipeline.kernels.contract.kept import KeptOfRow
 from sssp_pipeline.kernels.contract.over_sources import OverSources
-from sssp_pipeline.kernels.host.mean import exact_sum, mantissa_bits, sums
+from sssp_pipeline.kernels.host.mean import exact_sum, mantissa_bits, sums, sums_of_counts
 
 #: Words of a row. Counts within each radius follow, then the sums of the amounts within each radius, the counts of a
 #: histogram, and quantiles.
@@ -100,6 +100,26 @@ class Reductions(KeptOfRow):
             found = distribution.quantiles_of(finite, distribution.numerators_of(self.shares))
             into[self.n_sums : self.n_sums + len(counts)] = counts
             into[self.n_sums + len(counts) :] = found.view(bits.dtype)
+
+    @property
+    def takes_counts(self) -> bool:
+        return not self.harmonic and self.amounts is None
+
+    def reduce_counts(self, distances: np.ndarray, counts: np.ndarray, into: np.ndarray) -> None:
+        bits, _, lower, upper = sums_of_counts(distances, counts)
+        up_to = np.zeros((len(counts) + 1, counts.shape[1]), np.uint64)
+        np.cumsum(counts, axis=0, out=up_to[1:])
+        into[:, REACHED], into[:, LOWER], into[:, UPPER] = up_to[-1], lower, upper
+        into[:, LARGEST] = into[:, MAGNITUDE] = bits
+        into[:, HARMONIC] = 0
+        into[:, WITHIN : self.n_sums] = up_to[np.searchsorted(distances, self.limits(distances.dtype))].T
+        beyond = up_to[np.searchsorted(distances, distribution.limits_of(self.bounds, distances.dtype))]
+        end = self.n_sums + max(len(self.bounds) - 1, 0)
+        into[:, self.n_sums : end] = np.diff(beyond, axis=0).T
+        words, numerators = distances.view(f"u{distances.itemsize}"), distribution.numerators_of(self.shares)
+        for row, sums_to in zip(into, up_to.T if self.shares else (), strict=False):
+            ranks = distribution.ranks_of(numerators, int(sums_to[-1])).astype(np.uint64)
+            row[end:] = words[np.searchsorted(sums_to[1:], ranks)]
 
     @property
     def takes_lanes(self) -> bool:

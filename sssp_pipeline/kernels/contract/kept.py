@@ -42,6 +42,11 @@ class KeptOfRow(ABC):
         """Whether a reduction on a device reads rows, and not only the `Summary` of each."""
         return True
 
+    @property
+    def takes_counts(self) -> bool:
+        """Whether `reduce_counts` does what `reduce` does: the values do not depend on which vertices are where."""
+        return False
+
     @abstractmethod
     def n_columns(self, n_vertices: int) -> int:
         """Return how many values are kept of a row."""
@@ -57,6 +62,18 @@ class KeptOfRow(ABC):
     @abstractmethod
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         """Write what is kept of `row` (V,) to `into` (columns,), both in host memory."""
+
+    def reduce_counts(self, distances: np.ndarray, counts: np.ndarray, into: np.ndarray) -> None:
+        """Write what is kept of S rows to `into` (S, columns); `takes_counts` says whether it can.
+
+        Parameters
+        ----------
+        distances
+            (D,), zero or more and rising.
+        counts
+            (D, S) uint32: how many vertices have each of them. A row has a distance if it has the ones before.
+        """
+        raise NotImplementedError
 
     def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         """Return the device memory that the reduction on a device takes for each row, in addition to the row."""
@@ -117,10 +134,17 @@ class Targets(KeptOfRow):
 class Nothing(KeptOfRow):
     """No distance: only the metrics of each source are returned."""
 
+    @property
+    def takes_counts(self) -> bool:
+        return True
+
     def n_columns(self, n_vertices: int) -> int:
         return 0
 
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        pass
+
+    def reduce_counts(self, distances: np.ndarray, counts: np.ndarray, into: np.ndarray) -> None:
         pass
 
 

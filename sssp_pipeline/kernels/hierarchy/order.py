@@ -35,6 +35,7 @@ from sssp_pipeline.kernels.hierarchy.metis_processes import Metis
 from sssp_pipeline.kernels.hierarchy.simplicial import without_simplicial
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
+from sssp_pipeline.kernels.host.transposed import transposed
 
 #: The longest list in which an eliminated vertex of degree 2 is searched.
 LONGEST_SCAN = np.uint64(32)
@@ -59,9 +60,7 @@ def neighbours_of(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
     """
     n = graph.n_vertices
     row_offsets = graph.row_offsets.view(np.uint64)
-    into_offsets = np.zeros(n + 1, np.uint64)
-    into = np.empty(graph.n_edges, np.uint32)
-    _transpose(row_offsets, graph.col_indices, into_offsets, into)
+    into_offsets, into = transposed(graph)
     offsets = np.zeros(n + 1, np.uint64)
     neighbours = np.empty(2 * graph.n_edges, np.uint32)
     size = _unite(row_offsets, graph.col_indices, into_offsets, into, offsets, neighbours)
@@ -108,27 +107,6 @@ def ordered(core: Remainder) -> np.ndarray:
         if metis is not None and len(left) > FEW:
             left = left[metis.order(rest.offsets, rest.neighbours, is_dense=is_dense)]
     return np.concatenate([*parts, left])
-
-
-@njit(nogil=True)
-def _transpose(
-    row_offsets: np.ndarray, col_indices: np.ndarray, into_offsets: np.ndarray, into: np.ndarray
-) -> None:
-    """Fill `into` with the vertices that have an edge into each vertex; `into_offsets` is zero."""
-    n = np.uint64(len(row_offsets)) - ONE
-    for e in range(np.uint64(len(col_indices))):
-        into_offsets[col_indices[e]] += ONE
-    total = ZERO
-    for v in range(n):
-        total += into_offsets[v]
-        into_offsets[v] = total
-    into_offsets[n] = total
-    for i in range(n):
-        u = n - ONE - i
-        for e in range(row_offsets[u], row_offsets[u + ONE]):
-            v = col_indices[e]
-            into_offsets[v] -= ONE
-            into[into_offsets[v]] = u
 
 
 @njit(nogil=True)

@@ -67,6 +67,35 @@ def mean_distances(
     return np.array([mean_distance(dtype, *row) for row in rows])
 
 
+def sums_of_counts(
+    distances: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return what `sums` finds in rows of which only the number of each distance is known.
+
+    Parameters
+    ----------
+    distances
+        (D,), zero or more and rising.
+    counts
+        (D, S) uint32. A row has a distance if it has the ones before.
+
+    Returns
+    -------
+    bits, furthest, lower, upper : ndarray
+        (S,): the largest distance as bits in uint64 and as a distance, and both sums, uint64.
+    """
+    furthest = distances[(counts > 0).sum(axis=0) - 1]
+    word = f"u{distances.itemsize}"
+    parts, bits = distances.view(word).astype(np.uint64)[:, None], furthest.view(word).astype(np.uint64)
+    if mantissa := np.uint64(mantissa_bits(distances.dtype)):
+        exponents = parts >> mantissa
+        parts = (parts & ((ONE << mantissa) - ONE)) | ((exponents > 0).astype(np.uint64) << mantissa)
+        shifts = np.maximum(bits >> mantissa, ONE) - np.maximum(exponents, ONE)
+        parts = (parts << (_63 - ONE - mantissa)) >> np.minimum(shifts, _63)
+    lower, upper = ((part * counts).sum(axis=0, dtype=np.uint64) for part in (parts & _LOWER, parts >> _32))
+    return bits, furthest, lower, upper
+
+
 @njit(nogil=True)
 def sums(distances: np.ndarray, unreached: Any, largest: Any, mantissa: Any, sign: Any = ZERO) -> Any:
     """Return the sums of the lower and of the upper 32 bits of the distances that are not `unreached`.

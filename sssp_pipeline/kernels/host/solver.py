@@ -50,6 +50,8 @@ class Solver(ABC):
     is_exhibit = False
     #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.
     counts_arcs = False
+    #: Whether `GraphTraits.pace` holds for it on a CPU: what slows other searches from one source slows it as much.
+    keeps_pace = True
     #: Whether it records traces.
     records_traces = False
     #: Why it takes no delta; None if it takes one.
@@ -75,6 +77,10 @@ class Solver(ABC):
         if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
             return reason
         return None if self.records_traces else options.no_trace
+
+    def passed_over(self, options: SolveOptions) -> str | None:
+        """Return why `auto` should not take it for these options, which it supports; or None."""
+        return None
 
     def missing(self) -> str | None:
         """Return why this solver cannot run on this machine, or None."""

@@ -116,6 +116,8 @@ def _left_out(solver: Solver, work: Work) -> str | None:
     """Return why `auto` does not consider a solver that can do this work, or None."""
     if solver.is_exhibit:
         return "it reproduces a paper, and others are as fast"
+    if (reason := solver.passed_over(work.options)) is not None:
+        return reason
     if not solver.uses_hierarchy or has_hierarchy(work.traits, solver):
         return None
     return work.no_hierarchy

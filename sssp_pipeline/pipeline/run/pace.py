@@ -154,11 +154,11 @@ def measured_pace(
 
 
 def _timed(solve: Solve, machine: Machine) -> Solver | None:
-    """Return the solver whose searches are timed: one that uses one core and no hierarchy; None if a GPU may solve."""
+    """Return the solver whose searches are timed: one source after the other on one core; None if a GPU may solve."""
     if solve.solver == "auto":
         return SOLVERS["delta-stepping"] if machine.gpu_free_bytes is None else None
     named = solver_named(solve.solver, solve.options)
     if named.device == "gpu":
         return None
-    of_one_core = named.name != "parallel-delta-stepping" and not named.uses_hierarchy
+    of_one_core = named.name != "parallel-delta-stepping" and named.keeps_pace
     return named if of_one_core else SOLVERS["delta-stepping"]

@@ -117,7 +117,7 @@ class Trials:
         self.end(solver)
         of_full = self._expected_s(solver, self._n_full) / self._expected_s(solver, n_sources)
         self._measured_s[solver] = source_s * of_full
-        if solver == self.solver and SOLVERS[solver].device == "cpu" and not SOLVERS[solver].uses_hierarchy:
+        if solver == self.solver and SOLVERS[solver].device == "cpu" and SOLVERS[solver].keeps_pace:
             times = source_s / self._expected_s(solver, n_sources)
             self._traits = replace(self._traits, pace=self._traits.pace * times)
         best = min(self._measured_s, key=self._measured_s.__getitem__)

@@ -64,7 +64,8 @@ def test_the_workflows_deadline_reaches_the_solver():
 
 @ON["cpu"]
 def test_a_cpu_solver_raises_the_error_when_the_source_is_done(solver):
-    graph = made(grid(20, 20))
+    edges = grid(20, 20)
+    graph = made(edges, np.ones_like(edges.weights))
     with pytest.raises(SsspError) as caught:
         solver.solve(graph, np.array([3]), SolveOptions(deadline_s=1e-9))
     assert caught.value.message == (

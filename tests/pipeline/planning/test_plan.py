@@ -241,8 +241,37 @@ def test_auto_without_a_gpu_says_what_it_passed_over():
     assert reason.startswith("expected to take 22 s, parallel-delta-stepping 32 s, dijkstra 71 s, ")
     assert reason.endswith(
         "; not the GPU solvers: no NVIDIA driver (libcuda.so.1)"
+        "; not bits: it takes equal weights above 0, and they go from 1.0 to 9.0"
         "; not phast: no hierarchy of the graph is stored"
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "skew", "n_sources", "expected"),
+    [
+        ((36_692, 367_662), 14.0, 36_692, "bits"),  # Email-Enron
+        ((36_692, 367_662), 14.0, 4, "parallel-delta-stepping"),
+        ((325_729, 1_497_134), 22.8, 512, "bits"),  # NotreDame
+        ((156_317, 2_118_662), 1.1, 512, "bits"),  # the mesh `wave`
+        ((264_346, 733_846), 1.1, 512, "delta-stepping"),  # New York
+        ((50, 100), 1.0, 50, "delta-stepping"),
+    ],
+)
+def test_auto_takes_bits_if_equal_weights_share_enough(size, skew, n_sources, expected):
+    of_graph = GraphTraits(*size, np.dtype("uint32"), 1.0, 1.0, 1.0, skew)
+    chosen, *_ = choose_solver("auto", planned(of_graph, n_sources, Solve()).work, NO_DRIVER)
+    assert chosen.name == expected
+
+
+def test_auto_leaves_rows_that_a_cutoff_shortens_to_searches_that_list_what_they_reach():
+    enron = GraphTraits(36_692, 367_662, np.dtype("uint32"), 1.0, 1.0, 1.0, 14.0)
+    for output, expected in ((AllDistances(FORM), "delta-stepping"), (MetricsAlone(FORM), "bits")):
+        made = planned(enron, 5000, Solve(cutoff=2), output=output)
+        chosen, reason, *_ = choose_solver("auto", made.work, NO_DRIVER)
+        assert chosen.name == expected
+        assert ("not bits: it makes whole rows, and a cutoff may leave little" in reason) == (
+            expected != "bits"
+        )
 
 
 def test_phast_is_planned_with_its_preparation_and_memory():

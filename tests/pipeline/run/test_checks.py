@@ -56,7 +56,7 @@ def refused(tmp_path, monkeypatch):
 def test_a_gpu_that_is_not_there(refused):
     told = refused(solve={"solver": "near-far"})
     assert told.message == f"solver `near-far` cannot solve this: {gpu_missing()}"
-    assert told.hint.startswith("these can: delta-stepping, parallel-delta-stepping, phast, dijkstra, ")
+    assert told.hint.startswith("these can: bits, delta-stepping, parallel-delta-stepping, phast, dijkstra, ")
     told = refused(cluster={"kind": "local-cuda"})
     assert told.message == f"kind `local-cuda` needs a GPU: {gpu_missing()}"
 

@@ -1,0 +1,78 @@
+"""Graphs whose weights are all equal: the distance of each depth of a breadth-first search, and what counts tell.
+
+A shortest path has the fewest edges. So all vertices at one depth have one distance, and how many vertices a source has
+at each depth tells every value of its row that does not depend on which vertices they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.host.mean import mean_distances, sums_of_counts
+from sssp_pipeline.kernels.host.search import search_limit
+
+
+def why_not_equal(traits: GraphTraits) -> str | None:
+    """Return why no search by depth gives the distances of such a graph, or None."""
+    if traits.n_edges == 0 or 0 < traits.min_weight == traits.max_weight:
+        return None
+    return f"it takes equal weights above 0, and they go from {traits.min_weight} to {traits.max_weight}"
+
+
+class Depths:
+    """The depths of searches from S sources, and how many vertices are new to each source at each of them.
+
+    The distance at depth k is the sum of k weights, added one after the other in their type, as along a path.
+
+    NOTE: the counts take 4 bytes for each source and depth, 2 kB a depth with 512 sources.
+    """
+
+    def __init__(self, graph: CsrGraph, options: SolveOptions) -> None:
+        dtype = graph.weight_dtype
+        self._dtype, self._weight = dtype, graph.weights[:1].sum(dtype=dtype)
+        self._limit = search_limit(graph, options.cutoff)
+        #: Whether a distance that the type cannot hold is beyond the cutoff.
+        self.is_limited = options.cutoff is not None and options.cutoff <= largest_distance(dtype)
+        self._distances: list[np.generic] = []
+        self._counts: list[np.ndarray] = []
+
+    @property
+    def next_distance(self) -> np.generic | None:
+        """The distance of the next depth, or None if it is not below the limit."""
+        if not self._distances:
+            return self._dtype.type(0)
+        last = self._distances[-1]
+        if self._dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                found = last + self._weight
+            return found if found < self._limit else None
+        total = int(last) + int(self._weight)
+        return self._dtype.type(total) if total < self._limit else None
+
+    def add(self, counts: np.ndarray) -> np.generic:
+        """Add the next depth, with `counts` (S,) uint32, and return its distance."""
+        distance = self.next_distance
+        assert distance is not None
+        self._distances.append(distance)
+        self._counts.append(counts)
+        return distance
+
+    @property
+    def distances(self) -> np.ndarray:
+        """The distance of each depth, (D,)."""
+        return np.array(self._distances, self._dtype)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many vertices are new at each depth, (D, S) uint32."""
+        return np.array(self._counts)
+
+    def metrics(self) -> dict[str, np.ndarray]:
+        """Return the fields (S,) of `SourceMetrics` that describe the results of the searches."""
+        distances, counts = self.distances, self.counts
+        bits, furthest, lower, upper = sums_of_counts(distances, counts)
+        reached = counts.sum(axis=0, dtype=np.uint64)
+        means = mean_distances(self._dtype, lower, upper, bits, reached)
+        return {"reached": reached, "max_distance": furthest, "mean_distance": means}
