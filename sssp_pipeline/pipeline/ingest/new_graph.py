@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import DiskFullError, InputError
+from sssp_pipeline.base.levels import MOST_BYTES
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
+from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.manifest import FORMAT, VERSION, Manifest, StoreManifest, WeightFacts
 from sssp_pipeline.pipeline.graph_store.store import SKIPPED
 from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
@@ -25,6 +27,7 @@ from sssp_pipeline.pipeline.ingest.edges import ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.graph_identity import input_files, options_of
 from sssp_pipeline.pipeline.ingest.input import open_input
 from sssp_pipeline.pipeline.ingest.job import Given
+from sssp_pipeline.pipeline.ingest.rows_in_memory import RowsInMemory
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
 from sssp_pipeline.pipeline.ingest.tasks.edge_reader import EdgeReader, IngestWorkers, edge_reader
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import EdgesOnWorkers
@@ -145,9 +148,13 @@ _WAIT = "ingest it again when no program writes to it"
 
 
 def _written(
-    edges: ReadEdges, writer: StoreWriter, wanted: WantedParts, see: Callable[[Rows], None] | None
+    edges: ReadEdges,
+    writer: StoreWriter,
+    wanted: WantedParts,
+    see: Callable[[Rows], None] | None,
+    in_memory: RowsInMemory | None = None,
 ) -> WrittenEdges:
-    """Write the rows of all edges; `see` is called with each of them."""
+    """Write the rows of all edges; `see` is called with each of them. Those that pass this process are `in_memory`."""
     if see is None and edges.kept is None and isinstance(edges, EdgesOnWorkers):
         return edges.write(writer, wanted)  # no format that workers read lists both directions
 
@@ -155,6 +162,8 @@ def _written(
         for each in edges.rows():
             if see is not None:
                 see(each)
+            if in_memory is not None:
+                in_memory.add(each)
             yield each.row_offsets, each.col_indices, each.weights
 
     written = write_edges(writer, rows(), wanted, edges.job.memory.parts_in_flight)
@@ -175,15 +184,15 @@ def _write_graph(
     columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
     if edges.coordinates is not None:
         columns |= {"x": arrow_array(edges.coordinates[0]), "y": arrow_array(edges.coordinates[1])}
-    wanted = WantedParts(weights_apart=name is not None)
+    wanted, in_memory = WantedParts(weights_apart=name is not None), RowsInMemory()
     with ThreadPoolExecutor(1) as other_thread:
         vertices = other_thread.submit(writer.write_table, "vertices", pa.table(columns)) if columns else None
-        written = _written(edges, writer, wanted, None if shared is None else shared.add)
+        written = _written(edges, writer, wanted, None if shared is None else shared.add, in_memory)
     if shared is not None:
         shared.finish(edges.counts)
     # Tables of coordinates are in degrees. DIMACS files and generators do not state a unit.
     has_no_unit = edges.coordinates is None or job.edge_list.read_coordinates
-    return Manifest(
+    manifest = Manifest(
         format=FORMAT,
         version=VERSION,
         n_vertices=written.traits.n_vertices,
@@ -198,6 +207,20 @@ def _write_graph(
         edges=written.edges,
         vertices=[] if vertices is None else vertices.result(),
         **_facts_of_weight(edges, written, store),
+    )
+    return manifest.model_copy(update={"levels": _levels(manifest, store, in_memory)})
+
+
+def _levels(manifest: Manifest, store: str, in_memory: RowsInMemory) -> float | None:
+    """Return `GraphTraits.levels` of a graph that is written; rows that only workers had are read."""
+    if manifest.n_edges == 0:
+        return 0.0
+    if in_memory.is_complete:
+        return in_memory.levels()
+    return (
+        load_graph(store, manifest).levels
+        if 8 * (manifest.n_vertices + 1) + 4 * manifest.n_edges <= MOST_BYTES
+        else None
     )
 
 

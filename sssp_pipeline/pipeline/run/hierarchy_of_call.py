@@ -67,9 +67,9 @@ def prepare_call(
         A file of the store is damaged; or none can be made, unless solver and hierarchy are both `auto`.
     """
     if (reason := why_not_wanted(solve)) is not None:
-        return graph.traits, reason
+        return work.traits, reason
     with _making:
-        traits = replace(graph.traits, hierarchy=shared.known_hierarchy(graph))
+        traits = replace(work.traits, hierarchy=shared.known_hierarchy(graph))
         searches = Searches(lambda: graph, work.options, [sources])
         measured = None if has_hierarchy(traits) else pace_of_run(searches, solve, work, machine)
         pace = 1.0 if measured is None else measured.pace
@@ -89,7 +89,7 @@ def prepare_call(
                 raise
             progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
             reason = error.message
-        return replace(traits, pace=pace), reason
+        return replace(work.traits, hierarchy=traits.hierarchy, pace=pace), reason
 
 
 def _can_be_kept(stored: StoredGraph, progress: Progress) -> bool:

@@ -351,7 +351,7 @@ def why_not_for(solve: Solve, work: Work, machine: Machine, hint: str = _LEAVE_I
     """
 
     def work_with(traits: GraphTraits) -> Work:
-        return replace(work, traits=replace(traits, pace=work.traits.pace))
+        return replace(work, traits=replace(work.traits, hierarchy=traits.hierarchy))
 
     required = _required(work.options, hint, for_gpu=_is_for_gpu(solve))
 
@@ -375,7 +375,7 @@ def leaves_weights_for(solve: Solve, work: Work, machine: Machine) -> LeavesWeig
     if not is_free(solve):
         return lambda traits: _is_for_gpu(solve)
     return lambda traits: hierarchy.leaves_weights(
-        replace(work, traits=replace(traits, pace=work.traits.pace), no_hierarchy=None), machine
+        replace(work, traits=replace(work.traits, hierarchy=traits.hierarchy), no_hierarchy=None), machine
     )
 
 
