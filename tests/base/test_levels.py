@@ -74,6 +74,10 @@ def test_the_edges_of_a_hub_are_counted_and_not_read():
     row_offsets = np.append(0, np.full(n_vertices, n_vertices - 1))
     absent = np.full(n_vertices - 1, 2**32 - 1, np.uint32)  # reading these would raise
     assert search_levels(row_offsets, absent) == 1
+    far = np.append(
+        row_offsets, np.full(9 * n_vertices, n_vertices - 1)
+    )  # and vertices that it may reach later
+    assert 1 < search_levels(far, absent) < 3
 
 
 def test_large_graphs_are_not_searched(monkeypatch):

@@ -3,9 +3,9 @@
 Each solver has its formula, `Solver.forecast`. GPU times are for an H200, CPU times for cores of an AMD EPYC
 (`benchmarks/results`).
 
-How many steps a search takes one after the other is estimated by the levels of a breadth-first search. The lengths of
-the edges may need more steps: the forecasts do not know them. So a forecast can be far off, and it says by how much.
-`auto` measures the solvers that may be the fastest.
+The levels of a breadth-first search tell about how many steps a search takes one after the other. Unequal weights may
+need many more steps, and no forecast knows that. So a forecast can be far off, and it says by how much. `auto` measures
+the solvers that may be the fastest.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import DiskFullError, InputError
-from sssp_pipeline.base.levels import MOST_BYTES
+from sssp_pipeline.base.levels import MOST_BYTES, structure_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
@@ -27,8 +28,8 @@ from sssp_pipeline.pipeline.ingest.edges import ReadEdges, Rows
 from sssp_pipeline.pipeline.ingest.graph_identity import input_files, options_of
 from sssp_pipeline.pipeline.ingest.input import open_input
 from sssp_pipeline.pipeline.ingest.job import Given
-from sssp_pipeline.pipeline.ingest.rows_in_memory import RowsInMemory
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
+from sssp_pipeline.pipeline.ingest.searched_rows import SearchedRows
 from sssp_pipeline.pipeline.ingest.tasks.edge_reader import EdgeReader, IngestWorkers, edge_reader
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import EdgesOnWorkers
 from sssp_pipeline.storage import files
@@ -152,9 +153,9 @@ def _written(
     writer: StoreWriter,
     wanted: WantedParts,
     see: Callable[[Rows], None] | None,
-    in_memory: RowsInMemory | None = None,
+    searched: SearchedRows | None = None,
 ) -> WrittenEdges:
-    """Write the rows of all edges; `see` is called with each of them. Those that pass this process are `in_memory`."""
+    """Write the rows of all edges. `see` is called with those that pass this process, and `searched` keeps them."""
     if see is None and edges.kept is None and isinstance(edges, EdgesOnWorkers):
         return edges.write(writer, wanted)  # no format that workers read lists both directions
 
@@ -162,8 +163,8 @@ def _written(
         for each in edges.rows():
             if see is not None:
                 see(each)
-            if in_memory is not None:
-                in_memory.add(each)
+            if searched is not None:
+                searched.add(each)
             yield each.row_offsets, each.col_indices, each.weights
 
     written = write_edges(writer, rows(), wanted, edges.job.memory.parts_in_flight)
@@ -184,10 +185,13 @@ def _write_graph(
     columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
     if edges.coordinates is not None:
         columns |= {"x": arrow_array(edges.coordinates[0]), "y": arrow_array(edges.coordinates[1])}
-    wanted, in_memory = WantedParts(weights_apart=name is not None), RowsInMemory()
-    with ThreadPoolExecutor(1) as other_thread:
+    wanted = WantedParts(weights_apart=name is not None)
+    most_edges = sum(run.n_edges for run in edges.runs)
+    to_search = SearchedRows(job.memory.n_bytes, vertex_ids.n_vertices, most_edges)
+    with ThreadPoolExecutor(1) as other_thread, closing(to_search) as searched:
         vertices = other_thread.submit(writer.write_table, "vertices", pa.table(columns)) if columns else None
-        written = _written(edges, writer, wanted, None if shared is None else shared.add, in_memory)
+        written = _written(edges, writer, wanted, None if shared is None else shared.add, searched)
+        levels = searched.levels()
     if shared is not None:
         shared.finish(edges.counts)
     # Tables of coordinates are in degrees. DIMACS files and generators do not state a unit.
@@ -198,6 +202,7 @@ def _write_graph(
         n_vertices=written.traits.n_vertices,
         n_edges=written.traits.n_edges,
         degree_skew=written.traits.degree_skew,
+        levels=levels,
         ids=vertex_ids.mapping,
         coordinates=edges.coordinates is not None,
         coordinates_unit=None if has_no_unit else "degrees",
@@ -208,20 +213,15 @@ def _write_graph(
         vertices=[] if vertices is None else vertices.result(),
         **_facts_of_weight(edges, written, store),
     )
-    return manifest.model_copy(update={"levels": _levels(manifest, store, in_memory)})
+    return _with_levels(manifest, store)
 
 
-def _levels(manifest: Manifest, store: str, in_memory: RowsInMemory) -> float | None:
-    """Return `GraphTraits.levels` of a graph that is written; rows that only workers had are read."""
-    if manifest.n_edges == 0:
-        return 0.0
-    if in_memory.is_complete:
-        return in_memory.levels()
-    return (
-        load_graph(store, manifest).levels
-        if 8 * (manifest.n_vertices + 1) + 4 * manifest.n_edges <= MOST_BYTES
-        else None
-    )
+def _with_levels(manifest: Manifest, store: str) -> Manifest:
+    """Return the manifest with `GraphTraits.levels`. Rows that only workers had are read if the graph is not large."""
+    is_large = structure_bytes(manifest.n_vertices, manifest.n_edges) > MOST_BYTES
+    if manifest.levels is not None or is_large:
+        return manifest
+    return manifest.model_copy(update={"levels": load_graph(store, manifest).levels})
 
 
 def _write_weight(edges: ReadEdges, writer: StoreWriter, shared: SharedEdges, first: Manifest) -> Manifest:
