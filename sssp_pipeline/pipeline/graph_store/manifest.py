@@ -145,7 +145,7 @@ class Manifest(BaseModel):
     n_vertices: int = Field(ge=0, le=2**32)
     n_edges: int = Field(ge=0)
     degree_skew: float
-    #: `GraphTraits.levels`. None if the graph is large, and in older stores.
+    #: `GraphTraits.levels`. None if the graph is large or ingest had little memory, and in older stores.
     levels: float | None = None
     weights: WeightFacts
     symmetric: bool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import DiskFullError, InputError
-from sssp_pipeline.base.levels import MOST_BYTES, structure_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
@@ -187,11 +185,10 @@ def _write_graph(
         columns |= {"x": arrow_array(edges.coordinates[0]), "y": arrow_array(edges.coordinates[1])}
     wanted = WantedParts(weights_apart=name is not None)
     most_edges = sum(run.n_edges for run in edges.runs)
-    to_search = SearchedRows(job.memory.n_bytes, vertex_ids.n_vertices, most_edges)
-    with ThreadPoolExecutor(1) as other_thread, closing(to_search) as searched:
+    searched = SearchedRows(job.memory.n_bytes, vertex_ids.n_vertices, most_edges)
+    with ThreadPoolExecutor(1) as other_thread:
         vertices = other_thread.submit(writer.write_table, "vertices", pa.table(columns)) if columns else None
         written = _written(edges, writer, wanted, None if shared is None else shared.add, searched)
-        levels = searched.levels()
     if shared is not None:
         shared.finish(edges.counts)
     # Tables of coordinates are in degrees. DIMACS files and generators do not state a unit.
@@ -202,7 +199,7 @@ def _write_graph(
         n_vertices=written.traits.n_vertices,
         n_edges=written.traits.n_edges,
         degree_skew=written.traits.degree_skew,
-        levels=levels,
+        levels=searched.levels(),
         ids=vertex_ids.mapping,
         coordinates=edges.coordinates is not None,
         coordinates_unit=None if has_no_unit else "degrees",
@@ -213,15 +210,9 @@ def _write_graph(
         vertices=[] if vertices is None else vertices.result(),
         **_facts_of_weight(edges, written, store),
     )
-    return _with_levels(manifest, store)
-
-
-def _with_levels(manifest: Manifest, store: str) -> Manifest:
-    """Return the manifest with `GraphTraits.levels`. Rows that only workers had are read if the graph is not large."""
-    is_large = structure_bytes(manifest.n_vertices, manifest.n_edges) > MOST_BYTES
-    if manifest.levels is not None or is_large:
-        return manifest
-    return manifest.model_copy(update={"levels": load_graph(store, manifest).levels})
+    if manifest.levels is None and searched.is_wanted:  # only workers had the rows
+        return manifest.model_copy(update={"levels": load_graph(store, manifest).levels})
+    return manifest
 
 
 def _write_weight(edges: ReadEdges, writer: StoreWriter, shared: SharedEdges, first: Manifest) -> Manifest:

@@ -5,36 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from sssp_pipeline.base.levels import MOST_BYTES, search_levels, structure_bytes
-from sssp_pipeline.pipeline.ingest.edges import Rows
-from sssp_pipeline.pipeline.ingest.spill import Column
+from sssp_pipeline.pipeline.ingest.edges import Rows, joined_rows
+
+#: Rows that take this share of the memory of ingest are kept, and those of small graphs in any case.
+_SHARE, _SMALL_BYTES = 16, 2**20
 
 
 class SearchedRows:
-    """The rows of a graph without their weights, on disk if they take much of the memory of ingest.
-
-    None are kept if the graph may be larger than `MOST_BYTES`: it has at most `most_edges`.
-    """
+    """The rows of a graph without their weights; none of a graph that may be large: it has at most `most_edges`."""
 
     def __init__(self, memory_bytes: int, n_vertices: int, most_edges: int) -> None:
-        self._n_vertices = n_vertices
-        self._is_kept = structure_bytes(n_vertices, most_edges) <= MOST_BYTES
-        self._row_offsets = Column(np.dtype(np.int64), memory_bytes // 32)
-        self._row_offsets.append(np.zeros(1, np.int64))
-        self._col_indices = Column(np.dtype(np.uint32), memory_bytes // 32)
-
-    def close(self) -> None:
-        """Close the files."""
-        self._row_offsets.close()
-        self._col_indices.close()
+        most_bytes = min(MOST_BYTES, max(memory_bytes // _SHARE, _SMALL_BYTES))
+        #: Whether the graph is to be searched.
+        self.is_wanted = structure_bytes(n_vertices, most_edges) <= most_bytes
+        self._rows: list[Rows] = []
 
     def add(self, rows: Rows) -> None:
         """Take the next rows, in ascending order of their vertices."""
-        if self._is_kept:
-            self._row_offsets.append(len(self._col_indices) + rows.row_offsets[1:])
-            self._col_indices.append(rows.col_indices)
+        if self.is_wanted:
+            self._rows.append(Rows(rows.first, rows.row_offsets, rows.col_indices, np.empty(0), None))
 
     def levels(self) -> float | None:
-        """Return `GraphTraits.levels`; None if not all rows are here."""
-        if len(self._row_offsets) <= self._n_vertices:
+        """Return `GraphTraits.levels`; None if no rows are here."""
+        if not self._rows:
             return None
-        return search_levels(self._row_offsets.array(), self._col_indices.array())
+        whole = joined_rows(self._rows)
+        return search_levels(whole.row_offsets, whole.col_indices)

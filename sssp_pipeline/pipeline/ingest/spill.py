@@ -220,8 +220,3 @@ class Column:
         with files.writing(tempfile.gettempdir()), self._file as file:
             file.flush()
             return np.memmap(file, self._dtype, "r")
-
-    def close(self) -> None:
-        """Close the file, if there is one. An array that is mapped stays."""
-        if self._file is not None:
-            self._file.close()

@@ -26,7 +26,7 @@ from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import WantedParts
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
-from sssp_pipeline.pipeline.ingest import new_graph, searched_rows
+from sssp_pipeline.pipeline.ingest import searched_rows
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
 from sssp_pipeline.storage import files
@@ -71,7 +71,6 @@ def test_the_manifest_has_the_levels_of_the_graph(tmp_path, reseal, monkeypatch)
     older = read_manifest(store)
     assert (older.traits.levels, older.content_id) == (None, manifest.content_id)
     monkeypatch.setattr(searched_rows, "MOST_BYTES", 50_000)
-    monkeypatch.setattr(new_graph, "MOST_BYTES", 50_000)
     large = sp.ingest("generated:grid?rows=3&cols=2000&seed=1", str(tmp_path / "large")).manifest
     assert large.levels is None
     assert "levels" not in json.loads((tmp_path / "large" / "manifest.json").read_text())
