@@ -96,8 +96,9 @@ def drawn(graph: CsrGraph, count: int) -> np.ndarray:
 
 def planned(graph: CsrGraph, sources: np.ndarray, solver: str) -> RunPlan:
     """Return the plan of a run with metrics alone, in which `auto` chooses among the GPU solvers."""
-    batches = cut(graph.traits, sources, Solve(), METRICS.kept)
-    make = partial(make_plan, graph.traits, batches, output=METRICS, machine=this_machine())
+    traits = replace(graph.traits, levels=graph.levels)
+    batches = cut(traits, sources, Solve(), METRICS.kept)
+    make = partial(make_plan, traits, batches, output=METRICS, machine=this_machine())
     plan = make(solve=Solve(solver=solver))
     if plan.solver in ON_GPU:
         return plan

@@ -24,6 +24,7 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ TRIES = 8
 
 def forecast_s(solver: str, graph: CsrGraph, n_sources: int) -> float:
     """Return the seconds that a source is expected to take in a call of `n_sources`."""
-    return SOLVERS[solver].forecast(graph.traits, n_sources).source_s
+    return SOLVERS[solver].forecast(replace(graph.traits, levels=graph.levels), n_sources).source_s
 
 
 def solvers_for(graph: CsrGraph, n_sources: int) -> list[str]:
@@ -167,8 +168,8 @@ def measure_call(
 def _planned(graph: CsrGraph, sources: np.ndarray) -> RunPlan:
     """Return the plan of a run that writes all distances."""
     output = AllDistances(DistanceFormat("long", None, "none", predecessors=False))
-    batches = cut(graph.traits, sources, Solve(), output.kept)
-    return make_plan(graph.traits, batches, Solve(), output, this_machine())
+    traits = replace(graph.traits, levels=graph.levels)
+    return make_plan(traits, cut(traits, sources, Solve(), output.kept), Solve(), output, this_machine())
 
 
 def main() -> None:

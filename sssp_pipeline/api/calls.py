@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.compile_notice import log_compilation, on_first_compilation
-from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Level, Progress, in_bytes, plural
@@ -102,7 +102,8 @@ def solve_sources(
         As `Solver.solve`, `prepare_call` and `kept_reversed`.
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
-    work, machine = Work(traits_of(graph), options, max(len(sources), n_expected, 1), batch), _machine()
+    machine = _machine()
+    work = Work(_traits_for(machine, graph), options, max(len(sources), n_expected, 1), batch)
     chosen, work = _choose(graph, stored, sources, solver, work, machine)
     searched = kept_reversed(graph, is_symmetric=_is_symmetric(stored)) if is_backward else graph
     forecast = work.of_a_call(chosen.name)
@@ -202,7 +203,8 @@ def goes_backward(
     """
     if LEAST_GAIN * len(targets) > len(sources) or not len(targets) or not may_go_backward(graph.traits):
         return False
-    machine, traits = _machine(), traits_of(graph)
+    machine = _machine()
+    traits = _traits_for(machine, graph)
     batch = batch_size(traits, len(sources), _default_solve(), options.kept)
     forward = Work(traits, options, len(sources), batch)
     chosen, *_ = choose_solver(solver, forward, machine)
@@ -216,6 +218,11 @@ def goes_backward(
     _, backward = _choose(graph, stored, targets, solver, backward, machine)
     # The hierarchy tells how long paths are.
     return has_hierarchy(backward.traits) and fits_every_path(graph, options)
+
+
+def _traits_for(machine: Machine, graph: CsrGraph) -> GraphTraits:
+    """Return the traits of `graph`, with its levels if a GPU may solve."""
+    return replace(traits_of(graph), levels=None if machine.gpu_free_bytes is None else graph.levels)
 
 
 def _is_symmetric(stored: StoredGraph | None) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.levels import search_levels
 
 #: The types that weights may have; the last three have 64 bits.
 WEIGHT_DTYPES = tuple(np.dtype(name) for name in ("uint32", "int32", "float32", "uint64", "int64", "float64"))
@@ -91,6 +92,8 @@ class GraphTraits:
     #: The share of the vertices that searches from some sources of a run reach; 1 if nothing was measured, or if the
     #: pace tells.
     reach: float = 1.0
+    #: About how many levels a breadth-first search has (`levels.search_levels`); None if that is not known.
+    levels: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +140,11 @@ class CsrGraph:
             mean_weight=mean,
             degree_skew=self._degree_skew(),
         )
+
+    @cached_property
+    def levels(self) -> float | None:
+        """`GraphTraits.levels`. The traits of a graph in memory lack it, because only forecasts for a GPU need it."""
+        return search_levels(self.row_offsets, self.col_indices)
 
     def _degree_skew(self) -> float:
         if self.n_edges == 0:

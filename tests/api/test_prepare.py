@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -15,12 +16,18 @@ from numpy.testing import assert_array_equal
 import sssp_pipeline as sp
 from sssp_pipeline.api import calls
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import metis_processes, shared
 from sssp_pipeline.networkx_backend.info import NAME
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
 from sssp_pipeline.pipeline.planning import hierarchy
+from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run import hierarchy_of_call, hierarchy_stage, hierarchy_steps
+from sssp_pipeline.pipeline.run.hierarchy_of_call import prepare_call
 from sssp_pipeline.storage.lease import exclusive
+from sssp_pipeline.workflow.models import Solve
 
 pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 SOURCES = list(range(40))
@@ -229,6 +236,15 @@ def test_in_a_store_that_cannot_be_written_it_stays_in_memory(store, pays, monke
         assert solvers_of(sp.solve(store, SOURCES)) == {"phast"}
     assert caplog.messages == [f"`{store}` cannot be written: the hierarchy stays in memory"]
     assert not Path(store, RECORD).exists()
+
+
+@pytest.mark.parametrize("hierarchy", ["auto", "off"])
+def test_a_call_keeps_what_it_knows_of_the_levels(store, hierarchy):
+    graph = sp.open_store(store).graph()
+    work = Work(replace(graph.traits, levels=7.0), SolveOptions(), n_sources=2, batch=2)
+    solve, machine = Solve(hierarchy=hierarchy), Machine(2, None)
+    traits, _ = prepare_call(graph, None, np.arange(2, dtype=np.uint32), solve, work, machine, Quiet())
+    assert replace(traits, hierarchy=None) == work.traits
 
 
 @pytest.mark.parametrize("step", ["count", "fill", "customize"])

@@ -3,9 +3,9 @@
 Each solver has its formula, `Solver.forecast`. GPU times are for an H200, CPU times for cores of an AMD EPYC
 (`benchmarks/results`).
 
-The numbers of vertices, edges and degrees do not determine how many steps a search takes one after the other: a road
-network and a random graph may have the same numbers. So a forecast can be far off, and it says by how much. `auto`
-measures the solvers that may be the fastest.
+The levels of a breadth-first search tell about how many steps a search takes one after the other. Unequal weights may
+need many more steps, and no forecast knows that. So a forecast can be far off, and it says by how much. `auto` measures
+the solvers that may be the fastest.
 """
 
 from __future__ import annotations
@@ -80,21 +80,24 @@ def graph_device_bytes(traits: GraphTraits) -> int:
 
 
 def depth(traits: GraphTraits) -> float:
-    """Return an estimate of how many steps a search takes one after the other, up to a factor: V / sqrt(E)."""
+    """Return V / sqrt(E), an estimate of how many steps a search takes one after the other, up to a factor."""
     return traits.n_vertices / sqrt(max(traits.n_edges, 1))
 
 
-def one_source_s(traits: GraphTraits) -> float:
-    """Return the seconds of `adds` for a source. Other solvers with one source on the whole GPU take a multiple.
+def levels(traits: GraphTraits) -> float:
+    """Return about how many levels a breadth-first search has. If nothing is known of them, hubs mean short paths."""
+    return depth(traits) / max(traits.degree_skew, 1.0) if traits.levels is None else traits.levels
 
-    The multiples were fitted to 27 graphs (`benchmarks/results/papers.jsonl`).
+
+def gpu_source_s(
+    traits: GraphTraits, level_s: float, edge_s: float, vertex_s: float = 0.0, at_once: int = 1
+) -> float:
+    """Return the seconds of a GPU for a source. Of `at_once` sources, one waits while others go on.
+
+    The seconds for each level, edge and vertex were fitted to 34 graphs (`benchmarks/kernel_constants.md`).
     """
-    return LAUNCH_S + 5.5e-6 * depth(traits)
-
-
-def skew(traits: GraphTraits) -> float:
-    """Return the skew of the degrees, at most 200: more makes no difference to a solver."""
-    return min(traits.degree_skew, 200.0)
+    waiting_s = level_s * levels(traits) / at_once
+    return LAUNCH_S + waiting_s + edge_s * traits.n_edges + vertex_s * traits.n_vertices
 
 
 #: What an edge takes if all weights are equal, and if the distances are larger than the cache of a core, as shares of

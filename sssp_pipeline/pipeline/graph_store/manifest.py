@@ -145,6 +145,8 @@ class Manifest(BaseModel):
     n_vertices: int = Field(ge=0, le=2**32)
     n_edges: int = Field(ge=0)
     degree_skew: float
+    #: `GraphTraits.levels`. None if the graph is large or ingest had little memory, and in older stores.
+    levels: float | None = None
     weights: WeightFacts
     symmetric: bool
     ids: IdMapping
@@ -189,9 +191,9 @@ class Manifest(BaseModel):
 
     @model_serializer(mode="wrap")
     def _plain(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out `edge_weights` and `cleaning` if there are none."""
+        """Leave out what older stores lack if there is none of it."""
         plain: dict[str, Any] = handler(self)
-        for name in ("edge_weights", "cleaning"):
+        for name in ("edge_weights", "cleaning", "levels"):
             if getattr(self, name) is None:
                 plain.pop(name, None)
         return plain
@@ -227,6 +229,7 @@ class Manifest(BaseModel):
             self.weights.max,
             self.weights.mean,
             self.degree_skew,
+            levels=self.levels,
         )
 
     @property

@@ -14,6 +14,7 @@ from sssp_pipeline.base.errors import DiskFullError, InputError
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
+from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.manifest import FORMAT, VERSION, Manifest, StoreManifest, WeightFacts
 from sssp_pipeline.pipeline.graph_store.store import SKIPPED
 from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
@@ -26,6 +27,7 @@ from sssp_pipeline.pipeline.ingest.graph_identity import input_files, options_of
 from sssp_pipeline.pipeline.ingest.input import open_input
 from sssp_pipeline.pipeline.ingest.job import Given
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
+from sssp_pipeline.pipeline.ingest.searched_rows import SearchedRows
 from sssp_pipeline.pipeline.ingest.tasks.edge_reader import EdgeReader, IngestWorkers, edge_reader
 from sssp_pipeline.pipeline.ingest.tasks.on_workers import EdgesOnWorkers
 from sssp_pipeline.storage import files
@@ -145,9 +147,13 @@ _WAIT = "ingest it again when no program writes to it"
 
 
 def _written(
-    edges: ReadEdges, writer: StoreWriter, wanted: WantedParts, see: Callable[[Rows], None] | None
+    edges: ReadEdges,
+    writer: StoreWriter,
+    wanted: WantedParts,
+    see: Callable[[Rows], None] | None,
+    searched: SearchedRows | None = None,
 ) -> WrittenEdges:
-    """Write the rows of all edges; `see` is called with each of them."""
+    """Write the rows of all edges. `see` is called with those that pass this process, and `searched` keeps them."""
     if see is None and edges.kept is None and isinstance(edges, EdgesOnWorkers):
         return edges.write(writer, wanted)  # no format that workers read lists both directions
 
@@ -155,6 +161,8 @@ def _written(
         for each in edges.rows():
             if see is not None:
                 see(each)
+            if searched is not None:
+                searched.add(each)
             yield each.row_offsets, each.col_indices, each.weights
 
     written = write_edges(writer, rows(), wanted, edges.job.memory.parts_in_flight)
@@ -176,19 +184,22 @@ def _write_graph(
     if edges.coordinates is not None:
         columns |= {"x": arrow_array(edges.coordinates[0]), "y": arrow_array(edges.coordinates[1])}
     wanted = WantedParts(weights_apart=name is not None)
+    most_edges = sum(run.n_edges for run in edges.runs)
+    searched = SearchedRows(job.memory.n_bytes, vertex_ids.n_vertices, most_edges)
     with ThreadPoolExecutor(1) as other_thread:
         vertices = other_thread.submit(writer.write_table, "vertices", pa.table(columns)) if columns else None
-        written = _written(edges, writer, wanted, None if shared is None else shared.add)
+        written = _written(edges, writer, wanted, None if shared is None else shared.add, searched)
     if shared is not None:
         shared.finish(edges.counts)
     # Tables of coordinates are in degrees. DIMACS files and generators do not state a unit.
     has_no_unit = edges.coordinates is None or job.edge_list.read_coordinates
-    return Manifest(
+    manifest = Manifest(
         format=FORMAT,
         version=VERSION,
         n_vertices=written.traits.n_vertices,
         n_edges=written.traits.n_edges,
         degree_skew=written.traits.degree_skew,
+        levels=searched.levels(),
         ids=vertex_ids.mapping,
         coordinates=edges.coordinates is not None,
         coordinates_unit=None if has_no_unit else "degrees",
@@ -199,6 +210,9 @@ def _write_graph(
         vertices=[] if vertices is None else vertices.result(),
         **_facts_of_weight(edges, written, store),
     )
+    if manifest.levels is None and searched.is_wanted:  # only workers had the rows
+        return manifest.model_copy(update={"levels": load_graph(store, manifest).levels})
+    return manifest
 
 
 def _write_weight(edges: ReadEdges, writer: StoreWriter, shared: SharedEdges, first: Manifest) -> Manifest:

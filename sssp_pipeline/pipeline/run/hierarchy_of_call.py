@@ -67,9 +67,9 @@ def prepare_call(
         A file of the store is damaged; or none can be made, unless solver and hierarchy are both `auto`.
     """
     if (reason := why_not_wanted(solve)) is not None:
-        return graph.traits, reason
+        return work.traits, reason
     with _making:
-        traits = replace(graph.traits, hierarchy=shared.known_hierarchy(graph))
+        traits = replace(work.traits, hierarchy=shared.known_hierarchy(graph))
         if not has_hierarchy(traits):
             searches = Searches(lambda: graph, work.options, [sources])
             if (pace := pace_of_run(searches, solve, work, machine)) is not None:

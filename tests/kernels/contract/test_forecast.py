@@ -18,6 +18,22 @@ def test_offsets_take_twice_the_memory_beyond_32_bits():
     assert (offsets_bytes(2**32 - 2**20), offsets_bytes(2**32 - 2**20 + 1)) == (404, 808)
 
 
+def source_s(solver, levels, skew=1.0):
+    traits = GraphTraits(10_000, 30_000, np.dtype("uint32"), 1, 9, 5.0, skew, levels=levels)
+    return SOLVERS[solver].forecast(traits, 1).source_s
+
+
+@pytest.mark.parametrize(
+    "solver", [n for n, s in SOLVERS.items() if s.device == "gpu" and not s.uses_hierarchy]
+)
+def test_a_gpu_takes_longer_the_more_levels_there_are(solver):
+    assert source_s(solver, 0) < source_s(solver, 100) < source_s(solver, 10_000) / 5
+    # If nothing is known of the levels: V / sqrt(E), and fewer where hubs shorten the paths.
+    assert source_s(solver, None) == source_s(solver, 10_000 / 30_000**0.5)
+    if solver != "adaptive-threads":  # a hub keeps one of its threads busy
+        assert source_s(solver, None, 10.0) == pytest.approx(source_s(solver, 1_000 / 30_000**0.5, 10.0))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("name", "dtype"),

@@ -26,6 +26,7 @@ from sssp_pipeline.pipeline.graph_store.writing import part_files
 from sssp_pipeline.pipeline.graph_store.writing.cut import write_edges
 from sssp_pipeline.pipeline.graph_store.writing.edges_files import WantedParts
 from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
+from sssp_pipeline.pipeline.ingest import searched_rows
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
 from sssp_pipeline.storage import files
@@ -58,6 +59,21 @@ def test_a_stored_graph_is_read_back(store):
     assert graph.weights.tolist() == [5, 1, 7]
     assert load_ids(store, manifest).column().to_pylist() == [10, 20, 40]
     assert [p.parent.name for p in parts(store)] == ["edges", "row_offsets", "vertices"]
+
+
+def test_the_manifest_has_the_levels_of_the_graph(tmp_path, reseal, monkeypatch):
+    store = str(tmp_path / "graph")
+    manifest = sp.ingest("generated:grid?rows=3&cols=2000", store).manifest
+    assert manifest.traits.levels == manifest.levels == load_graph(store, manifest).levels > 1000
+    content = json.loads(Path(store, "manifest.json").read_text())
+    del content["levels"]  # as older releases wrote it
+    reseal(Path(store, "manifest.json"), content)
+    older = read_manifest(store)
+    assert (older.traits.levels, older.content_id) == (None, manifest.content_id)
+    monkeypatch.setattr(searched_rows, "MOST_BYTES", 50_000)
+    large = sp.ingest("generated:grid?rows=3&cols=2000&seed=1", str(tmp_path / "large")).manifest
+    assert large.levels is None
+    assert "levels" not in json.loads((tmp_path / "large" / "manifest.json").read_text())
 
 
 def test_other_tools_read_the_parts_as_promised(store):

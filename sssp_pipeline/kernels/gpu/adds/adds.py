@@ -12,7 +12,7 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.error_text import Either, Text
 from sssp_pipeline.base.errors import DeadlineError, SsspError
-from sssp_pipeline.kernels.contract.forecast import Forecast, one_source_s
+from sssp_pipeline.kernels.contract.forecast import Forecast, gpu_source_s
 from sssp_pipeline.kernels.contract.solver import TRACE, SolveOptions
 from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, hub_chunks
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
@@ -146,7 +146,7 @@ class Adds(GpuSearchSolver):
         del n_sources
         # Two arrays of distances, and pages for four entries a vertex and two pages a bucket.
         scratch = 18 * 10**6 + traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17)
-        return Forecast(one_source_s(traits), scratch)
+        return Forecast(gpu_source_s(traits, 2.2e-6, 40e-12, 0.4e-9), scratch)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _AddsSearch(self, graph, on_device, options)

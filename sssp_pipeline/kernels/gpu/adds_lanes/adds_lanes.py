@@ -12,7 +12,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import DeadlineError, SsspError
-from sssp_pipeline.kernels.contract.forecast import Forecast, depth, graph_device_bytes
+from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes, levels
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.adds_lanes.incoming import incoming_edges
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
@@ -71,26 +71,21 @@ class AddsLanes(GpuBatchSolver):
         return TRANSPOSE, self.unit(narrow=False), self.unit(narrow=True)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        # The formula is fitted to the measurements in `benchmarks/kernel_constants.md`.
         at_once = max(1, min(n_sources, 1024))
-        n_lanes = min(at_once, 256)
         n_vertices, n_edges, itemsize = traits.n_vertices, traits.n_edges, traits.weight_dtype.itemsize
         # The edges by target with both ends, the distances to the hub, and a line of 32 lanes for each vertex.
         fixed = (
             graph_device_bytes(traits) + 4 * n_edges + n_vertices * (33 * itemsize + 12) + n_edges * 2 // 5
         )
-        # The longer the paths, the less work the lanes share.
-        degree = n_edges / max(n_vertices, 1)
-        longer = 200.0 if degree < 4.5 else 60.0 if degree < 16 else 8.0
-        lane_s = 3.5e-12 * min(max(1.0, 32 / traits.degree_skew) ** 1.8, longer) * (n_vertices + n_edges)
-        empty_lanes = -(-n_lanes // 64) * 64 / n_lanes
-        waiting_s = 12e-6 * depth(traits) / n_lanes
+        # Up to 64 sources take as long as one. The longer the paths, the more often it reads an edge.
+        n_levels = levels(traits)
+        search_s = 1.1e-3 + 44e-6 * n_levels + 108e-12 * math.sqrt(n_levels) * (n_vertices + n_edges)
         return Forecast(
-            lane_s * empty_lanes + waiting_s,
+            search_s / min(at_once, 64),
             n_vertices * itemsize,
             at_once,
             fixed,
-            off_by=30.0 if degree < 16 else 8.0,
+            off_by=8.0,
             most_in_search=64,
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import DeadlineError
-from sssp_pipeline.kernels.contract.forecast import Forecast, depth
+from sssp_pipeline.kernels.contract.forecast import Forecast, depth, levels
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
@@ -141,7 +141,7 @@ class AddsSlots(GpuBatchSolver):
         # A row, a far pile of a quarter of the vertices and two near piles of a thirty-second. All share packed rows.
         source_bytes = traits.n_vertices * itemsize * 13 // 8
         fixed = traits.n_vertices * 4 * (4 + itemsize) if traits.n_edges <= 5 * traits.n_vertices else 0
-        one_slot_s = 24e-6 * depth(traits) + 2.5e-9 * n_elements
+        one_slot_s = 24e-6 * depth(traits) + 1.7e-6 * levels(traits) + 2.5e-9 * n_elements
         # With hundreds of slots the GPU is the limit. Hubs keep a block waiting.
         full_s = (36e-12 if traits.degree_skew > 32 else 12e-12) * n_elements
         return Forecast(one_slot_s / at_once + full_s, source_bytes, at_once, fixed)

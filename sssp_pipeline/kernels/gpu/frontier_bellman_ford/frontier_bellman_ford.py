@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.contract.forecast import LAUNCH_S, Forecast, one_source_s, skew
+from sssp_pipeline.kernels.contract.forecast import Forecast, gpu_source_s, levels
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
@@ -128,13 +129,9 @@ class FrontierBellmanFord(BarrierSolver):
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         n_vertices, n_edges = traits.n_vertices, traits.n_edges
         at_once = max(1, min(n_sources, SOURCES_AT_ONCE))
-        # On large road networks and lattices it processes vertices many times.
-        times = (1 + (n_vertices / 1.5e6) ** 0.9 / skew(traits)) * skew(traits) ** -0.12
         marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
-        alone_s = times * one_source_s(traits)
-        # Several searches at once help on roads, but not on meshes and random graphs.
-        edges_s = 100e-12 * n_edges / (1 + skew(traits) / 64)
-        source_s = max(alone_s / at_once**0.35, min(alone_s, edges_s), LAUNCH_S)
+        # The longer the paths, the more often it reads an edge.
+        source_s = gpu_source_s(traits, 2.8e-6, 19e-12 * sqrt(levels(traits)), at_once=at_once)
         return Forecast(source_s, n_vertices * 40 + n_edges // 2, at_once, marked)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> PausingSearch:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.contract.forecast import LAUNCH_S, Forecast, depth
+from sssp_pipeline.kernels.contract.forecast import Forecast, gpu_source_s
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
@@ -59,9 +59,7 @@ class NearFar(BarrierSolver):
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         at_once = max(1, min(n_sources, SOURCES_AT_ONCE))
         scratch = traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17) + traits.n_edges // 16
-        # Searches at once share the time of waiting at barriers, not the time of reading edges.
-        source_s = max(18e-6 / at_once * depth(traits) + 40e-12 * traits.n_edges, LAUNCH_S)
-        return Forecast(source_s, scratch, at_once)
+        return Forecast(gpu_source_s(traits, 7e-6, 62e-12, at_once=at_once), scratch, at_once)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _NearFarSearch(self, graph, on_device, options, 1)

@@ -53,6 +53,11 @@ class CallersGraph(CsrGraph):
     def graph_bytes(self) -> int:
         return 8 * (self.n_vertices + 1) + (4 + self.weight_dtype.itemsize) * self.n_edges
 
+    @cached_property
+    def levels(self) -> float | None:
+        """None: a search would copy the edges to the host."""
+        return None
+
     def _copied(self, place: int, dtype: Any) -> np.ndarray:
         copied: np.ndarray = self.__dict__["_on_device"][place].get().astype(dtype, copy=False)
         return copied

@@ -10,7 +10,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.contract.forecast import LAUNCH_S, Forecast, one_source_s, skew
+from sssp_pipeline.kernels.contract.forecast import Forecast, gpu_source_s
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, cupy_module
@@ -46,8 +46,8 @@ class EdgeParallelSolver(BarrierSolver):
     takes_negative = True
     is_exhibit = True
     no_delta = "it has no buckets"
-    #: Its time over `one_source_s` is this factor, times vertices, edges and skew to the powers of these exponents.
-    fitted: ClassVar[tuple[float, float, float, float]]
+    #: The seconds of each level and of each edge, as `gpu_source_s` takes them.
+    fitted: ClassVar[tuple[float, float]]
 
     def scratch_bytes(self, traits: GraphTraits) -> int:
         """Return the device memory of a search in addition to the row of distances."""
@@ -56,11 +56,8 @@ class EdgeParallelSolver(BarrierSolver):
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         del n_sources
-        factor, by_vertices, by_edges, by_skew = self.fitted
-        n_vertices, n_edges = max(traits.n_vertices, 1), max(traits.n_edges, 1)
-        times = factor * n_vertices**by_vertices * n_edges**by_edges * skew(traits) ** by_skew
         row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-        source_s = max(times * one_source_s(traits), LAUNCH_S + 25e-12 * traits.n_edges)
+        source_s = gpu_source_s(traits, *self.fitted)
         return Forecast(source_s, row_bytes + self.scratch_bytes(traits), fixed_bytes=4 * traits.n_edges)
 
     def grid(self, kernel: Kernel) -> int:
