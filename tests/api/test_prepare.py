@@ -15,14 +15,13 @@ from numpy.testing import assert_array_equal
 import sssp_pipeline as sp
 from sssp_pipeline.api import calls
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.hierarchy import metis_processes, shared
+from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.networkx_backend.info import NAME
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.run import hierarchy_of_call, hierarchy_stage, hierarchy_steps
 from sssp_pipeline.storage.lease import exclusive
 
-pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 SOURCES = list(range(40))
 
 

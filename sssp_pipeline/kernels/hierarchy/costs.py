@@ -10,6 +10,7 @@ from math import isqrt
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import in_bytes
+from sssp_pipeline.kernels.hierarchy import metis_processes
 
 #: Seconds to eliminate vertices of low degree and to find the width of the core: to load the compiled kernels, and for
 #: each vertex and edge.
@@ -17,6 +18,8 @@ _LOAD_S, _LOW_DEGREES_S = 0.1, 25e-9
 #: Seconds of thinning and METIS for each vertex and each pair of neighbours of the core. Meshes and lattices keep most
 #: vertices when they are thinned, so a pair takes longer there.
 _METIS_VERTEX_S, _METIS_PAIR_S, _MESH_PAIR_S = 0.1e-6, 0.5e-6, 0.8e-6
+#: Where METIS is not installed, these times are multiplied by this (`benchmarks/results/hierarchy_order.jsonl`).
+_OWN_ORDER = 1.5
 #: Seconds to start METIS, and to load the other kernels.
 _START_S = 0.2
 #: Seconds to list an arc, and to find its weights: for each arc and each triangle. Where there are many triangles, as
@@ -142,7 +145,8 @@ def order_s(traits: GraphTraits) -> float:
     vertices, pairs = (core, _ROAD_PAIRS * core) if known is None else (known.core_vertices, known.core_pairs)
     is_mesh = known is not None and ROAD_DEGREE < pairs / max(vertices, 1) <= PLANAR_DEGREE
     pair_s = _MESH_PAIR_S if is_mesh else _METIS_PAIR_S
-    return core_s(traits) + _START_S + _METIS_VERTEX_S * vertices + pair_s * pairs
+    factor = 1.0 if metis_processes.package() is not None else _OWN_ORDER
+    return core_s(traits) + _START_S + factor * (_METIS_VERTEX_S * vertices + pair_s * pairs)
 
 
 def left_s(traits: GraphTraits, *, on_gpu: bool = False) -> float:
