@@ -18,7 +18,8 @@ _LOAD_S, _LOW_DEGREES_S = 0.1, 25e-9
 #: Seconds of thinning and METIS for each vertex and each pair of neighbours of the core. Meshes and lattices keep most
 #: vertices when they are thinned, so a pair takes longer there.
 _METIS_VERTEX_S, _METIS_PAIR_S, _MESH_PAIR_S = 0.1e-6, 0.5e-6, 0.8e-6
-#: Where METIS is not installed, these times are multiplied by this (`benchmarks/results/hierarchy_order.jsonl`).
+#: Where METIS is not installed, these seconds are multiplied by this. Processor times are 0.9 to 1.3 times those with
+#: METIS (`benchmarks/results/hierarchy_order.jsonl`).
 _OWN_ORDER = 1.5
 #: Seconds to start METIS, and to load the other kernels.
 _START_S = 0.2

@@ -31,7 +31,8 @@ from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 SEPARATOR: Any = np.uint8(2)
 #: The most passes. Most separators stay as they are after one to three.
 _PASSES: Any = np.uint64(8)
-#: A pass ends after this many moves without a smaller separator. Webs gain from more, at twice the time.
+#: A pass ends after this many moves without a smaller separator. Webs gain from more; all other graphs
+#: only take longer.
 _IDLE_MOVES: Any = np.uint64(100)
 _TWO: Any = np.uint64(2)
 

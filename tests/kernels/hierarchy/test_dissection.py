@@ -156,6 +156,15 @@ def test_more_neighbours_than_are_counted_are_refused(monkeypatch):
     assert caught.value.hint == "choose another solver; `sssp-pipeline solvers` lists all"
 
 
+def test_a_part_that_fails_ends_the_order(monkeypatch):
+    def fail(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(dissection, "_order", fail)
+    with pytest.raises(MemoryError, match=r"^no room$"):
+        dissected(*around(grid(5, 5)))
+
+
 def test_forecasts_do_not_promise_the_speed_of_metis(monkeypatch):
     made = grid(40, 50)
     traits = csr_from_edges(made.src, made.dst, made.weights, made.n_vertices).traits

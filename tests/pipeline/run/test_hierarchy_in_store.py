@@ -130,6 +130,7 @@ def test_a_resumed_run_counts_the_sources_that_are_left(tmp_path, monkeypatch):
     assert 0 < asked[1] < 40
 
 
+@pytest.mark.skipif(metis_processes.package() is None, reason="`pymetis` is not installed")
 def test_a_failure_of_metis_does_not_end_a_run_that_did_not_ask_for_it(tmp_path, pays, monkeypatch, listener):
     monkeypatch.setattr(metis_processes.sys, "executable", "/bin/false")
     progress = listener()
