@@ -236,9 +236,9 @@ def test_a_gpu_whose_memory_is_too_small_is_refused():
 
 
 def test_without_pymetis_one_is_made_where_it_pays_for_a_longer_order(monkeypatch):
-    by_metis = costs.left_s(traits("ny", CORE))
+    by_metis = costs.left_s(traits("ny"))
     monkeypatch.setattr(metis_processes, "package", lambda: None)
-    assert by_metis < costs.left_s(traits("ny", CORE)) < 2 * by_metis
+    assert by_metis < costs.left_s(traits("ny")) < 2 * by_metis
     assert why_not(work(traits("ny"), 16_384), TWO_CORES, MUCH) is None
 
 
