@@ -1,7 +1,7 @@
 """`phast`: its preparation by step, and milliseconds a source beside `delta-stepping`, SciPy and NetworKit.
 
     python benchmarks/hierarchy.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 100,1000,10000]
-    python benchmarks/hierarchy.py --data FOLDER --order [--graphs ...]
+    python benchmarks/hierarchy.py --data FOLDER --order [--without-metis] [--graphs ...]
 
 Each graph gives one line. `wall_ms` and `cpu_ms` are of a source, once the graph is prepared; the threads share the
 cores with whatever else runs (`load`), so processor times are the better ratio. `total_s` is the wall time with the
@@ -15,7 +15,8 @@ takes less wall time than `delta-stepping`, its preparation on all cores include
 With `--order` a line has what a change of the order must show, on roads, meshes, webs and social networks: arcs,
 triangles, the largest front and processor seconds of each step. Arcs get no weights where that would take minutes.
 `width` is what a whole look sees, and the expected numbers of arcs and triangles are what `auto` makes of it.
-These lines are stored apart, in `hierarchy_order.jsonl`.
+`order_wall_s` is the wall time of the order on all cores. With `--without-metis` the order is that of a machine where
+METIS is not installed. These lines are stored apart, in `hierarchy_order.jsonl`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy import costs, metis_processes
 from sssp_pipeline.kernels.hierarchy.arc_completion import complete, fill
 from sssp_pipeline.kernels.hierarchy.arc_completion import count as count_arcs
 from sssp_pipeline.kernels.hierarchy.customization import customize
@@ -186,8 +187,9 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_other
 
 
 def measure_order(name: str, graph: CsrGraph) -> None:
-    """Record sizes of the hierarchy, and the least processor seconds of each step, one thread and METIS."""
+    """Record sizes of the hierarchy, and the least processor seconds of each step."""
     steps: dict[str, float] = {}
+    wall_s = np.inf
 
     def timed(step: str, made: Callable[..., Any], *arguments: Any) -> Any:
         began = processor_s()
@@ -198,7 +200,9 @@ def measure_order(name: str, graph: CsrGraph) -> None:
     for _ in range(REPEATS):
         width = timed("look", width_of, graph, costs.MOST_STEPS, graph.n_vertices)
         around = timed("neighbours", neighbours_of, graph)
+        began = time.perf_counter()
         order = timed("order", elimination_order, *around)
+        wall_s = min(wall_s, time.perf_counter() - began)
         counted = timed("count", count_arcs, *around, order)
     if counted.n_triangles <= MOST_VISITED:
         completion = timed("fill", fill, *around, counted, 1)
@@ -215,6 +219,9 @@ def measure_order(name: str, graph: CsrGraph) -> None:
         width=width,
         expected_arcs=expected_arcs,
         expected_triangles=expected_triangles,
+        by_metis=metis_processes.package() is not None,
+        cores=usable_cores(),
+        order_wall_s=wall_s,
         steps_cpu_s=steps,
         load=os.getloadavg()[0],
     )
@@ -228,12 +235,15 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--graphs")
     parser.add_argument("--order", action="store_true", help="measure the order only")
+    parser.add_argument("--without-metis", action="store_true", help="order as where METIS is not installed")
     parser.add_argument("--sources", default="100,1000,10000", help="numbers of sources, rising")
     parser.add_argument("--rival", type=int, default=32, help="sources of delta-stepping")
     parser.add_argument(
         "--others", type=int, default=4, help="sources of SciPy and NetworKit, at most --rival"
     )
     given = parser.parse_args()
+    if given.without_metis:
+        metis_processes.package = lambda: None
     small = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.array([1], np.uint32))
     for solver in ("phast", "delta-stepping"):
         per_source(solver, small, np.array([0]))  # compiles, or loads what was compiled

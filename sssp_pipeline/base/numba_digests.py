@@ -21,7 +21,7 @@ HELPERS = (
         f"kernels/host/{name}.py"
         for name in ("mean", "numba_tools", "kernel_threads", "search_graph", "xxh64")
     ),
-    *(f"kernels/hierarchy/{name}.py" for name in ("lanes", "subtrees", "tiles")),
+    *(f"kernels/hierarchy/{name}.py" for name in ("bisection", "lanes", "separators", "subtrees", "tiles")),
     *(
         f"pipeline/formats/parsing/{name}.py"
         for name in ("faults", "line_blocks", "numbers_in_text", "plain_rows")

@@ -15,7 +15,7 @@ import sssp_pipeline as sp
 from sssp_pipeline.api import calls
 from sssp_pipeline.base.errors import PathTooLongError
 from sssp_pipeline.base.generators import grid
-from sssp_pipeline.kernels.hierarchy import metis_processes, shared
+from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.pipeline.planning import direction
 from sssp_pipeline.pipeline.run import hierarchy_steps
 
@@ -107,7 +107,6 @@ def test_a_path_that_is_too_long_is_an_error_beside_the_targets_too(as_measured,
     assert sp.solve(graph, [0, *range(4, 50)], cutoff=9, **options).direction == "backward"
 
 
-@pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 def test_a_hierarchy_tells_that_no_path_is_too_long(as_measured):
     lattice = grid(6, 6).graph()
     weights = np.full(lattice.n_edges, 2**26)
@@ -148,7 +147,6 @@ def test_a_symmetric_graph_is_its_own_reverse(tmp_path, monkeypatch):
     both_ways(store, range(81), [4, 80])
 
 
-@pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 def test_both_directions_share_one_hierarchy(matrix, monkeypatch):
     graph = sp.prepare(matrix, hierarchy=True)
     both_ways(graph, MANY, TARGETS, solver="phast")  # compiles it
@@ -164,7 +162,6 @@ def test_both_directions_share_one_hierarchy(matrix, monkeypatch):
         both_ways(again, MANY, TARGETS, solver="phast", cutoff=cutoff)
 
 
-@pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 def test_a_call_backward_keeps_its_hierarchy_in_the_store(tmp_path):
     Path(tmp_path, "roads.csv").write_text(
         "source,target,km\n" + "".join(f"{i},{(i * 7 + 1) % 90},{i % 9 + 1}.5\n" for i in range(90))

@@ -18,7 +18,7 @@ from sssp_pipeline.api import calls
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import metis_processes, shared
+from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.networkx_backend.info import NAME
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
 from sssp_pipeline.pipeline.planning import hierarchy
@@ -29,7 +29,6 @@ from sssp_pipeline.pipeline.run.hierarchy_of_call import prepare_call
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Solve
 
-pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 SOURCES = list(range(40))
 
 

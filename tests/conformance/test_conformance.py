@@ -31,7 +31,9 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.hierarchy import metis_processes, order
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
+from sssp_pipeline.kernels.registry import SOLVERS
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
@@ -120,6 +122,15 @@ def test_small_graphs(solver, dtype, name, exact, small_graph):
         options = SolveOptions(delta=delta, cutoff=cutoff, predecessors=n_vertices < 1000)
         if solver.supports(graph.traits, options) is None:
             exact.assert_solves(solver, graph, sources, options)
+
+
+@pytest.mark.parametrize("name", SMALL_GRAPHS)
+def test_phast_where_metis_is_not_installed(name, exact, monkeypatch):
+    monkeypatch.setattr(metis_processes, "package", lambda: None)
+    monkeypatch.setattr(order, "FEW", 0)
+    n_vertices, edges, sources = SMALL_GRAPHS[name]
+    graph = exact.make(n_vertices, edges, np.dtype("uint32"))
+    exact.assert_solves(SOLVERS["phast"], graph, sources, SolveOptions())
 
 
 @pytest.mark.medium

@@ -14,7 +14,7 @@ import numpy as np
 from sssp_pipeline.base.compile_children import KernelGroup, start, stop, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.host_memory import free_memory_bytes
-from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, cuts, sweep
+from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, cuts, metis_processes, sweep
 from sssp_pipeline.kernels.hierarchy.look import width_of
 from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
@@ -32,6 +32,13 @@ def compile_order(dtype: np.dtype) -> None:
     thinned(core.offsets, core.neighbours)
     without_simplicial(core.offsets, core.neighbours)
     cuts.divided(core, np.arange(len(core.vertices)) != 0)
+
+
+def compile_dissection(dtype: np.dtype) -> None:
+    """Compile what orders a core where METIS is not installed."""
+    from sssp_pipeline.kernels.hierarchy.dissection import dissected
+
+    dissected(*neighbours_of(four_vertices(dtype)), n_threads=1)
 
 
 def compile_completion(dtype: np.dtype) -> None:
@@ -83,6 +90,15 @@ ORDER = KernelGroup(compile_order, cuts._cut_edges)
 COMPLETION = KernelGroup(compile_completion, arc_completion._list_arcs_of_tops)
 WEIGHTS = KernelGroup(compile_weights, arcs._copy_marked, lambda types: types[2].types[2].dtype.name)
 SWEEPS = KernelGroup(compile_sweeps, sweep._copy, lambda types: types[0].dtype.name)
+
+
+def order_groups() -> list[KernelGroup]:
+    """Return what makes an order on this machine. Where METIS is installed, `dissection.py` is not loaded."""
+    if metis_processes.package() is not None:
+        return [ORDER]
+    from sssp_pipeline.kernels.hierarchy import dissection
+
+    return [ORDER, KernelGroup(compile_dissection, dissection._order)]
 
 
 #: A child takes about 110 MB, and others want memory too.

@@ -10,12 +10,16 @@ from math import isqrt
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import in_bytes
+from sssp_pipeline.kernels.hierarchy import metis_processes
 
 #: Seconds for an entry of a neighbour list in a look, and the most entries. So a look takes at most 20 to 100 ms.
 _STEP_S, MOST_STEPS = 15e-9, 2**22
 #: Seconds of an order: to start METIS and load the kernels, for each edge, and for each edge of roads, whose core is
 #: much smaller.
 _START_S, _ORDER_EDGE_S, _ROAD_EDGE_S = 0.3, 1e-6, 0.4e-6
+#: Where METIS is not installed, these seconds are multiplied by this. Processor times are 0.9 to 1.3 times those with
+#: METIS (`benchmarks/results/hierarchy_order.jsonl`).
+_OWN_ORDER = 1.5
 #: Seconds to list an arc, and to find its weights: for each arc and each triangle. Where there are many triangles, one
 #: takes 2.1 to 2.5 ns of a core.
 _LIST_S, _ARC_S, _TRIANGLE_S = 40e-9, 55e-9, 2.2e-9
@@ -117,7 +121,9 @@ def weights_s(n_arcs: int, n_triangles: int) -> float:
 
 def order_s(traits: GraphTraits) -> float:
     """Return the seconds until the arcs are counted."""
-    return _START_S + (_ROAD_EDGE_S if _is_like_roads(traits) else _ORDER_EDGE_S) * traits.n_edges
+    edge_s = _ROAD_EDGE_S if _is_like_roads(traits) else _ORDER_EDGE_S
+    factor = 1.0 if metis_processes.package() is not None else _OWN_ORDER
+    return factor * (_START_S + edge_s * traits.n_edges)
 
 
 def left_s(traits: GraphTraits, *, on_gpu: bool = False) -> float:

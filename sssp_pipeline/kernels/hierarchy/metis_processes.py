@@ -43,15 +43,6 @@ def package() -> ModuleSpec | None:
     return find_spec("pymetis")
 
 
-def missing() -> str | None:
-    """Return why METIS cannot be used here, or None."""
-    if package() is None:
-        return (
-            "it needs the package `pymetis`, which is not installed; it has wheels for Linux x86-64 and macOS"
-        )
-    return None
-
-
 class MetisProcess:
     """A process of METIS, which takes one part of a graph after the other. It ends with the `with` block."""
 

@@ -3,7 +3,8 @@
 The idea: a vertex is eliminated by joining its neighbours. Vertices of degree 0, 1 and 2 are eliminated first: that
 adds at most one edge for each, and leaves a much smaller graph, the core. Then vertices follow that add few edges
 (`thinning.py`), and where the rest is dense, vertices that add none (`simplicial.py`). METIS orders what is left by
-nested dissection: a small separator gets the highest ranks, and each side is ordered in the same way.
+nested dissection: a small separator gets the highest ranks, and each side is ordered in the same way. Where METIS is
+not installed, `dissection.py` does that.
 
 Low degrees are eliminated in rounds. In a round, no neighbour of an eliminated vertex is eliminated. So a path of n
 vertices takes about log2(n) rounds, and ways up the hierarchy stay short.
@@ -30,8 +31,8 @@ import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.cuts import Remainder, subgraph_of
-from sssp_pipeline.kernels.hierarchy.metis_processes import Metis
 from sssp_pipeline.kernels.hierarchy.simplicial import without_simplicial
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
@@ -78,7 +79,7 @@ def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
     Raises
     ------
     InputError, SsspError
-        As `Metis.order`.
+        As `Metis.order`, or as `dissected` where METIS is not installed.
     """
     return ordered(core_of(offsets, neighbours))
 
@@ -96,7 +97,8 @@ def core_of(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder:
 
 def ordered(core: Remainder) -> np.ndarray:
     """Return what `elimination_order` does, for the core of the graph."""
-    with Metis() if len(core.vertices) > FEW else nullcontext() as metis:
+    by_metis = len(core.vertices) > FEW and metis_processes.package() is not None
+    with metis_processes.Metis() if by_metis else nullcontext() as metis:
         rest = thinned(core.offsets, core.neighbours)
         parts, left = [core.eliminated, core.vertices[rest.eliminated]], core.vertices[rest.vertices]
         is_dense = len(rest.neighbours) >= DENSE * len(left)
@@ -106,6 +108,10 @@ def ordered(core: Remainder) -> np.ndarray:
             left = left[rest.vertices]
         if metis is not None and len(left) > FEW:
             left = left[metis.order(rest.offsets, rest.neighbours, is_dense=is_dense)]
+        elif len(left) > FEW:
+            from sssp_pipeline.kernels.hierarchy.dissection import dissected  # not where METIS is installed
+
+            left = left[dissected(rest.offsets, rest.neighbours)]
     return np.concatenate([*parts, left])
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, HierarchyTraits
 from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.hierarchy import costs, metis_processes
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.arc_completion import REFUSED_HINT, Completion, completion_of
 from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
@@ -60,7 +60,7 @@ def why_not_solved(dtype: np.dtype, takes_floats: str) -> str | None:
             *(f"`{takes_floats}` takes floats, and ", key("graph.weights.scale")),
             " makes integers of decimal weights",
         )
-    return metis_processes.missing()
+    return None
 
 
 def shared_completion(graph: CsrGraph) -> Completion:

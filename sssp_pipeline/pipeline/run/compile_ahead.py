@@ -8,8 +8,7 @@ from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.compile_children import KernelGroup
 from sssp_pipeline.kernels import WITH_HIERARCHY
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
-from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, WEIGHTS, n_children
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, WEIGHTS, n_children, order_groups
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, kernels_of, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
 
@@ -46,9 +45,9 @@ def _compile(workflow: Workflow, *of_solver: KernelGroup) -> None:
     # Until the input is read, `auto` stands for what most graphs get. If that is wrong, the children that compile for
     # the right type start when the graph is read.
     dtype = np.dtype("uint32" if named == "auto" else named)
-    if dtype.kind == "f" or metis_processes.missing() is not None:
+    if dtype.kind == "f":
         return
-    groups = [ORDER, COMPLETION, WEIGHTS, *of_solver]
+    groups = [*order_groups(), COMPLETION, WEIGHTS, *of_solver]
     if (n_processes := n_children()) > 1:  # one child has more to do than this process
         # Not at the top: a run on a stored graph loads no readers.
         from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS

@@ -24,7 +24,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs, shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, compiling_ahead
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, SWEEPS, compiling_ahead, order_groups
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -154,7 +154,7 @@ class _Making:
             assert completion is not None
             shared.share_completion(graph, completion)
             return completion, None
-        for group in (ORDER, COMPLETION):
+        for group in (*order_groups(), COMPLETION):
             compile_children.wait_for(group, graph.weight_dtype)
         around = neighbours_of(graph)
         counted, reason = self._counted(around, key)

@@ -20,7 +20,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import metis_processes, shared, sweep
+from sssp_pipeline.kernels.hierarchy import shared, sweep
 
 ANY = SolveOptions()
 INTEGERS = ["uint32", "int32", "uint64", "int64"]
@@ -164,12 +164,6 @@ def test_floats_are_refused_with_the_solvers_that_take_them():
         "solver `phast` cannot solve this: it adds weights in another order than along the path, which rounds float32 "
         "differently; `delta-stepping` takes floats, and `graph.weights.scale` makes integers of decimal weights"
     )
-
-
-def test_without_pymetis_it_is_refused(monkeypatch):
-    monkeypatch.setattr(metis_processes, "package", lambda: None)
-    with pytest.raises(InputError, match="it needs the package `pymetis`, which is not installed"):
-        Phast().solve(graph_of(grid(3, 3)), np.array([0]), ANY)
 
 
 # ---- one hierarchy for all calls ----

@@ -5,8 +5,9 @@
 A graph has parts: trees, cycles, cliques, lattices with holes, stars, random ones. Each part is joined to an earlier
 one by bridges or at a vertex, or not at all. Weights may be zero, equal, as large as the type allows, or negative.
 Edges lead both ways, one way, or both ways with different weights. Some graphs are ordered by METIS, and some of these
-are cut before. One to three threads prepare a graph. Chunks are smaller than they are otherwise, so that small graphs
-have several bands of them. Options vary too: sources, targets, cutoff, what is kept.
+are cut before. Others are ordered as where METIS is not installed. One to three threads prepare a graph. Chunks are
+smaller than they are otherwise, so that small graphs have several bands of them. Options vary too: sources, targets,
+cutoff, what is kept.
 
 Every graph follows from the seed and its number. So `--first N --graphs 1` repeats graph N, and a failure is printed
 with its edges.
@@ -56,7 +57,8 @@ class Case:
     sources: np.ndarray
     options: SolveOptions
     n_threads: int
-    #: From how many vertices on METIS orders what is left, and from how many on that is cut before.
+    #: From how many vertices on METIS orders what is left, and from how many on that is cut before. With 0 for the
+    #: second number, it is ordered without METIS.
     few: int
     cut_vertices: int
     #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
@@ -197,7 +199,7 @@ def case(seed: int, number: int) -> Case:
         cutoff = float(random.choice([0, 1, 3, 7.5, 12, 40, 10**6]))
     options = SolveOptions(cutoff=cutoff, kept=kept_of(random, n), metrics=bool(random.random() < 0.7))
     by_metis = random.random() < 0.02
-    few, cut_vertices = (0, int(random.choice([8, 1000]))) if by_metis else (10**6, 10**6)
+    few, cut_vertices = (0, int(random.choice([0, 8, 1000]))) if by_metis else (10**6, 10**6)
     n_threads = int(random.choice([1, 1, 1, 1, 1, 1, 2, 3]))
     chunk_sizes = tuple(int(random.choice(sizes)) for sizes in CHUNK_SIZES)
     return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes)
@@ -228,6 +230,7 @@ def prepared_as(given: Case) -> Iterator[None]:
         (order, "FEW", given.few),
         (metis_processes, "MetisProcess", InThisProcess),
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
+        (metis_processes, "package", (lambda: True) if given.cut_vertices else (lambda: None)),
         *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]
     with ExitStack() as stack:
@@ -294,7 +297,8 @@ def run(seed: int, numbers: range, solver: str) -> int:
             fault = difference(given, solver)
         except Exception:
             fault = traceback.format_exc()
-        counts["with METIS"] += given.few == 0
+        counts["with METIS"] += given.few == 0 < given.cut_vertices
+        counts["without METIS"] += given.cut_vertices == 0
         counts["64 bits"] += given.graph.weight_dtype.itemsize == 8
         counts["sources"] += len(given.sources)
         if fault is not None:

@@ -33,6 +33,8 @@ EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
 )
 
+NEEDS_METIS = pytest.mark.skipif(metis_processes.package() is None, reason="`pymetis` is not installed")
+
 
 def graph_of(made):
     return csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
@@ -225,6 +227,7 @@ def ordered_by_metis(graph, monkeypatch, n_cuts, least=40):
 
 
 @pytest.mark.medium
+@NEEDS_METIS
 def test_large_graphs_are_cut_before_metis_orders_the_halves(monkeypatch):
     one_part, parts = graph_of(grid(20, 30, keep=0.9)), graph_of(grid(9, 40, keep=0.45))
     for graph in (one_part, parts, graph_of(dense(60)), graph_of(star(100)), graph_of(path(300))):
@@ -288,6 +291,7 @@ class Interrupted(BaseException):
 
 @pytest.mark.medium
 @pytest.mark.parametrize("after_s", [0.02, 0.7])
+@NEEDS_METIS
 def test_an_interrupt_ends_every_process_of_metis(monkeypatch, after_s):
     def interrupted(*_):
         if started:
@@ -313,6 +317,7 @@ def test_an_interrupt_ends_every_process_of_metis(monkeypatch, after_s):
     assert not any(psutil.pid_exists(process.pid) for process in started)
 
 
+@NEEDS_METIS
 def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
     monkeypatch.setattr(metis_processes, "MOST", 100)
     with pytest.raises(
@@ -330,6 +335,7 @@ def test_a_metis_that_does_not_start_is_an_error(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("n_cuts", [0, 1])
+@NEEDS_METIS
 def test_a_metis_that_fails_is_an_error(monkeypatch, n_cuts):
     send, receive, requests = metis_processes.MetisProcess.send, metis_processes.MetisProcess.receive, []
 
@@ -349,6 +355,7 @@ def test_a_metis_that_fails_is_an_error(monkeypatch, n_cuts):
 
 
 @pytest.mark.medium
+@NEEDS_METIS
 def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
     offsets, neighbours = neighbours_of(graph_of(grid(150, 150)))
     np.savez(tmp_path / "graph.npz", offsets=offsets, neighbours=neighbours)
@@ -379,6 +386,7 @@ def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
 @pytest.fixture
 def fuzz(monkeypatch):
     """Give the fuzzer as a module."""
+    pytest.importorskip("pymetis")
     spec = spec_from_file_location("hierarchy_fuzz", Path(__file__).with_name("fuzz.py"))
     module = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)

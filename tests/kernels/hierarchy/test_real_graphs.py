@@ -9,7 +9,6 @@ from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import hashed_weights
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.arc_completion import count
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
@@ -18,7 +17,6 @@ from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 pytestmark = [
     pytest.mark.data,
     pytest.mark.slow,
-    pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing())),
 ]
 
 

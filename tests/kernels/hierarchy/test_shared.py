@@ -13,10 +13,8 @@ from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import costs, metis_processes, shared
+from sssp_pipeline.kernels.hierarchy import costs, shared
 from sssp_pipeline.kernels.hierarchy.customization import customize
-
-pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 
 
 def path(n, dtype=np.uint32, weight=3):

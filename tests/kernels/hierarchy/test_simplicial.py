@@ -85,7 +85,7 @@ def test_a_strip_of_cliques_stays_long_enough_for_metis():
     assert len(found.eliminated) == 2 * MOST_ROUNDS
 
 
-@pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
+@pytest.mark.skipif(metis_processes.package() is None, reason="`pymetis` is not installed")
 def test_only_dense_graphs_are_ordered_finely(monkeypatch):
     asked, order_of = [], metis_processes.Metis.order
 

@@ -20,7 +20,7 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import metis_processes, shared
+from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
 from sssp_pipeline.kernels.hierarchy.arcs import Arcs
 from sssp_pipeline.kernels.hierarchy.customization import customize
@@ -34,8 +34,6 @@ from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, make_for_all, make_hierarchy
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.graph import Graph, NamedWeight, Weights
-
-pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
 
 
 def written(path: Path, factor: int = 1, directed: bool = False) -> Path:

@@ -21,7 +21,8 @@ from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.pipeline.run.hierarchy_stage import leaves_weights_for, why_not_for
 from sssp_pipeline.workflow.models import Solve
 
-pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
+#: The forecasts are those with METIS.
+pytestmark = pytest.mark.skipif(metis_processes.package() is None, reason="`pymetis` is not installed")
 
 TWO_CORES = Machine(2, None, "no GPU")
 GPU = Machine(16, 2**36)
@@ -252,9 +253,11 @@ def test_a_gpu_whose_memory_is_too_small_is_refused():
     assert "GiB on the GPU" in refusals(gnutella, Machine(16, 2**30))["phast-gpu"]
 
 
-def test_without_pymetis_none_is_made(monkeypatch):
+def test_without_pymetis_one_is_made_where_it_pays_for_a_longer_order(monkeypatch):
+    by_metis = costs.left_s(traits("ny"))
     monkeypatch.setattr(metis_processes, "package", lambda: None)
-    assert why_not(work(traits("ny"), 16_384), TWO_CORES, MUCH).startswith("it needs the package `pymetis`")
+    assert by_metis < costs.left_s(traits("ny")) < 2 * by_metis
+    assert why_not(work(traits("ny"), 16_384), TWO_CORES, MUCH) is None
 
 
 def test_a_named_gpu_solver_is_refused_when_the_order_shows_that_its_memory_is_too_small():

@@ -17,7 +17,7 @@ from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, ORDER, SWEEPS, WEIGHTS
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, SWEEPS, WEIGHTS, order_groups
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
 from sssp_pipeline.pipeline.ingest import new_graph
@@ -30,12 +30,11 @@ from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
 from sssp_pipeline.workflow.models import Workflow
 
 pytestmark = [
-    pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing())),
     pytest.mark.skipif(usable_cores() < 2, reason="one core compiles nothing ahead"),
 ]
 
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
-BEFORE = [ORDER, COMPLETION, WEIGHTS]
+BEFORE = [*order_groups(), COMPLETION, WEIGHTS]
 FOR_PHAST, FOR_GPU = [*BEFORE, SWEEPS], [*BEFORE, chunk_kernels()]
 
 #: Runs a workflow in an environment without compiled kernels. Prints which kernels this process compiles, and whether
@@ -128,6 +127,13 @@ def test_what_may_be_needed_is_compiled_before_the_input_is_read(
     with pytest.raises(Reached):
         run(Workflow.model_validate(workflow(tmp_path, **sections)), Quiet())
     assert asked == [*([] if groups is None else [(groups, dtype)]), "stop"]
+
+
+def test_without_pymetis_the_kernels_of_the_order_are_compiled_too(asked, monkeypatch, tmp_path):
+    monkeypatch.setattr(metis_processes, "package", lambda: None)
+    compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
+    assert asked == [([*order_groups(), *FOR_PHAST[1:]], U32)]
+    assert len(order_groups()) == 2
 
 
 def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):

@@ -26,8 +26,6 @@ from sssp_pipeline.pipeline.run.conductor import run, run_each
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.workflow.models import Workflow
 
-pytestmark = pytest.mark.skipif(metis_processes.missing() is not None, reason=str(metis_processes.missing()))
-
 
 def made(tmp_path: Path, name: str = "run", **sections) -> Workflow:
     """Return a workflow on a generated grid of 2,400 vertices, with `sections` merged into it."""
@@ -132,6 +130,7 @@ def test_a_resumed_run_counts_the_sources_that_are_left(tmp_path, monkeypatch):
     assert 0 < asked[1] < 40
 
 
+@pytest.mark.skipif(metis_processes.package() is None, reason="`pymetis` is not installed")
 def test_a_failure_of_metis_does_not_end_a_run_that_did_not_ask_for_it(tmp_path, pays, monkeypatch, listener):
     monkeypatch.setattr(metis_processes.sys, "executable", "/bin/false")
     progress = listener()
@@ -308,18 +307,19 @@ def test_contradictions_are_refused_before_the_graph_is_read(tmp_path, monkeypat
 
 
 @pytest.mark.medium
-def test_without_pymetis_it_is_refused_where_it_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(metis_processes, "package", lambda: None)
-    reason = (
-        "it needs the package `pymetis`, which is not installed; it has wheels for Linux x86-64 and macOS"
-    )
-    assert refusal("run", *GRID, "--set", "solve.hierarchy=build")[0].endswith(reason)
-    assert refusal("run", *GRID, "--set", "solve.solver=phast")[0].endswith(reason)
-    assert refusal("ingest", *GRID, "--hierarchy")[0] == f"no solver can use a hierarchy: {reason}"
-    assert not list(tmp_path.iterdir())
-    code, _, _ = invoke("run", *GRID)
-    assert code == 0
+def test_without_pymetis_auto_makes_one_too_and_stores_it(tmp_path, pays, monkeypatch):
+    with monkeypatch.context() as without:
+        without.setattr(metis_processes, "package", lambda: None)
+        without.setattr(metis_processes, "Metis", lambda: pytest.fail("METIS is started"))
+        _, record = run(made(tmp_path), Quiet())
+    assert record["solver"] == "phast"
+    # A machine with METIS reads what was ordered without it.
+    monkeypatch.setattr(hierarchy_stage, "neighbours_of", lambda *_: pytest.fail("it is made again"))
+    run(made(tmp_path, "again", solve={"solver": "phast"}), Quiet())
+    run(made(tmp_path, "other", solve={"solver": "dijkstra"}), Quiet())
+    for folder in ("run", "again"):
+        for one, two in zip(distances(tmp_path / folder), distances(tmp_path / "other"), strict=True):
+            np.testing.assert_array_equal(one, two)
 
 
 def test_ingest_with_a_hierarchy_that_is_off_is_refused(tmp_path, monkeypatch):
