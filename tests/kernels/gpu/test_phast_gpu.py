@@ -74,8 +74,10 @@ def test_tiles_cover_every_place_once_and_bands_every_tile(made):
     ]
     assert places == list(range(completion.n_vertices))
     assert tiles["n_rows"].max() <= TILE
-    assert [first for first, _ in bands[1:]] == [end for _, end in bands[:-1]]
-    assert (bands[0][0], bands[-1][1]) == (0, len(tiles))
+    assert [band.first for band in bands] == [0, *(band.end for band in bands[:-1])]
+    assert bands[-1].end == len(tiles)
+    assert bands[-1].end_place == completion.n_vertices
+    assert max(band.most_boundary for band in bands) == tiles["n_boundary"].max()
     words = tiles["matrix"] + np.uint64(TILE) * tiles["n_boundary"]
     assert words.max() <= host.words_before[0][-1]
 
@@ -97,8 +99,10 @@ def test_tiles_for_targets_are_those_that_their_rows_follow_from(made, n):
         waiting |= set(host.tiles_of_places[boundary].tolist()) - needed
     needed = sorted(tile for tile in needed if tiles["chunk"][tile] > 0)
     assert_array_equal(found.tiles["matrix"], tiles["matrix"][needed])
-    assert [first for first, _ in found.bands] == [0, *(end for _, end in found.bands)][: len(found.bands)]
-    assert (found.bands[-1][1] if found.bands else 0) == len(needed)
+    assert [band.first for band in found.bands] == [0, *(band.end for band in found.bands)][
+        : len(found.bands)
+    ]
+    assert (found.bands[-1].end if found.bands else 0) == len(needed)
 
     # Rows have memory of their own, and targets lead to theirs.
     n_upper = int(chunks.first_places[chunks.first_low])

@@ -36,6 +36,7 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.hierarchy import arc_completion, chunks, customization, metis_processes, order
 from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
 from sssp_pipeline.kernels.hierarchy.metis_child import found_by
@@ -61,6 +62,8 @@ class Case:
     cut_vertices: int
     #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
     chunk_sizes: tuple[int, int, int]
+    #: From how many boundary vertices on warps share a tile on a GPU.
+    least_part: int
 
 
 # ---- graphs ----
@@ -200,7 +203,8 @@ def case(seed: int, number: int) -> Case:
     few, cut_vertices = (0, int(random.choice([8, 1000]))) if by_metis else (10**6, 10**6)
     n_threads = int(random.choice([1, 1, 1, 1, 1, 1, 2, 3]))
     chunk_sizes = tuple(int(random.choice(sizes)) for sizes in CHUNK_SIZES)
-    return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes)
+    least_part = int(random.choice([1, 1, 2, phast_gpu.LEAST_PART]))
+    return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes, least_part)
 
 
 # ---- comparison ----
@@ -228,6 +232,7 @@ def prepared_as(given: Case) -> Iterator[None]:
         (order, "FEW", given.few),
         (metis_processes, "MetisProcess", InThisProcess),
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
+        (phast_gpu, "LEAST_PART", given.least_part),
         *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]
     with ExitStack() as stack:
@@ -279,7 +284,7 @@ def shown(given: Case) -> str:
     return (
         f"  {graph.n_vertices} vertices, {graph.weight_dtype}, edges {edges}\n"
         f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}, "
-        f"chunks of {given.chunk_sizes}"
+        f"chunks of {given.chunk_sizes}, parts of {given.least_part} boundary vertices"
     )
 
 

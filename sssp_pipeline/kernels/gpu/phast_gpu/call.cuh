@@ -63,6 +63,7 @@ struct Call {
     distance_bits* rows_by_source;   // (n_sources, n_columns)
     word64 limit;                    // what is at least this long counts as unreached
     word64 beyond;                   // ... and is returned as this
+    word64 n_cleared;                // how many words of `rows` are kInfinity but for seeds, from the first on
     word32 n_chunks;
     word32 n_columns;
     word32 n_sources;

@@ -25,7 +25,8 @@ __device__ __forceinline__ word64 in_column(const Chunk& chunk, word32 own) {
 constexpr word32 kMostThreads = 1024;
 constexpr word32 kMostEntries = 512;
 
-// A block for each source, of any number of warps. All of them together clear `seeded` and `near`. The top is near.
+// A block for each source, of any number of warps. All of them together clear `seeded`, `near` and rows that several
+// warps lower. The top is near.
 extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Call call) {
     extern __shared__ sweep_word shared[];
     __shared__ word32 locals[kMostEntries];
@@ -45,6 +46,10 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
         if (call.near != nullptr) {
             call.near[i] = i < call.n_lanes / 32;
         }
+    }
+    for (word64 i = blockIdx.x * static_cast<word64>(blockDim.x) + thread; i < call.n_cleared;
+         i += static_cast<word64>(gridDim.x) * blockDim.x) {
+        call.rows[i] = kInfinity;
     }
     word32 place = call.places[call.sources[blockIdx.x]];
     word32 c = call.chunks_of_places[place];

@@ -11,7 +11,7 @@ import weakref
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,31 @@ def customize_unit(*, wide: bool) -> Unit:
 def matrices_unit(*, wide: bool) -> Unit:
     """Return the unit of the kernel that computes the matrices of the chunks."""
     return Unit("matrices", ("matrices_kernel",), (("SSSP_WIDE", int(wide)),))
+
+
+class Band(NamedTuple):
+    """Tiles that do not depend on each other: those from `first` to `end` - 1."""
+
+    first: int
+    end: int
+    #: The most boundary vertices of a tile.
+    most_boundary: int
+    #: The place after those of its rows.
+    end_place: int
+
+
+def bands_of(tiles: np.ndarray, limits: np.ndarray) -> list[Band]:
+    """Return the bands of some tiles; those of band `b` are `tiles[limits[b]:limits[b + 1]]`."""
+    ends = tiles["first_place"] + tiles["n_rows"]
+    return [
+        Band(
+            first,
+            end,
+            int(np.max(tiles["n_boundary"][first:end], initial=0)),
+            int(np.max(ends[first:end], initial=0)),
+        )
+        for first, end in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +144,8 @@ class HostHierarchy:
         return shapes
 
     @cached_property
-    def tiles(self) -> tuple[np.ndarray, list[tuple[int, int]]]:
-        """The tiles of all chunks, of `Tile`, and the first and the end of the tiles of each band."""
+    def tiles(self) -> tuple[np.ndarray, list[Band]]:
+        """The tiles of all chunks, of `Tile`, and the bands."""
         shapes, first_tiles = self.shapes, self.first_tiles
         of = np.repeat(np.arange(len(shapes)), self.n_tiles)
         inside = np.arange(len(of)) - first_tiles[of]
@@ -132,8 +157,7 @@ class HostHierarchy:
         tiles["first_place"] = shapes["first_place"][of] + inside * int(TILE)
         tiles["first_local"] = inside * int(TILE)
         tiles["n_rows"] = np.minimum(shapes["n_own"][of] - inside * int(TILE), int(TILE))
-        limits = first_tiles[self.chunks.bands]
-        return tiles, list(zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True))
+        return tiles, bands_of(tiles, first_tiles[self.chunks.bands])
 
     @property
     def n_depths(self) -> int:
@@ -191,8 +215,7 @@ class DeviceHierarchy:
     host_places: np.ndarray
     #: (V+1,) uint64: how many edges leave the vertices of lower places.
     edges_before: Any
-    #: The first tile and the end of the tiles of each band.
-    bands: list[tuple[int, int]]
+    bands: list[Band]
     n_vertices: int
     n_chunks: int
     first_low: int

@@ -30,6 +30,7 @@ from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, Ba
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     MOST_NARROW,
+    Band,
     DeviceHierarchy,
     HostHierarchy,
     customize_unit,
@@ -51,6 +52,8 @@ LANES_EACH = ((4, 2, 1), (2, 1))
 _WARPS = _BLOCK // 32
 #: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
 _FEW = 256
+#: Warps that share a tile have at least this many boundary vertices each.
+LEAST_PART = 64
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
 #: Vertices of a part of `rows_kernel`, and lanes; with words of 64 bits, the second.
@@ -288,14 +291,13 @@ class _Sweep(BatchSearch):
             ("is_shared", is_shared),
             (
                 "first_low_tile",
-                hierarchy.bands[hierarchy.n_upper_bands - 1][1] if needed is None else needed.first_low,
+                hierarchy.bands[hierarchy.n_upper_bands - 1].end if needed is None else needed.first_low,
             ),
-            ("n_tiles", hierarchy.bands[-1][1]),
+            ("n_tiles", hierarchy.bands[-1].end),
             ("writes", work.n_rows > hierarchy.n_upper),
         ):
             self._call[name] = value
 
-        self._bands_bytes = np.array(self._bands, np.int64).tobytes()  # launches depend on them too
         #: What the kernels get. CuPy lists the fields of a record at every launch, but not of bytes.
         self._bytes = self._call.view(f"V{_CALL.itemsize}")
 
@@ -304,18 +306,22 @@ class _Sweep(BatchSearch):
         hierarchy, n_sources = self._hierarchy, len(sources)
         sent = Sent(sources)
         n_lanes = lanes_for(n_sources)
+        bands = [(band, self._parts(band, n_lanes)) for band in self._bands]
         for name, value in (
             ("sources", sent.on_device.data.ptr),
             ("summaries", summaries.data.ptr),
             ("rows_by_source", rows.data.ptr),
             ("n_sources", n_sources),
             ("n_lanes", n_lanes),
+            ("n_cleared", n_lanes * max((band.end_place for band, n in bands if n > 1), default=0)),
         ):
             self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
+        launched = np.array([(band.first, band.end, n) for band, n in bands], np.int64)
         hierarchy.launches.run(
-            self._call.tobytes() + self._bands_bytes, lambda: self._enqueue(n_sources, n_lanes, rows.shape[1])
+            self._call.tobytes() + launched.tobytes(),
+            lambda: self._enqueue(n_sources, n_lanes, launched.tolist(), rows.shape[1]),
         )
         if self.lane_bits:
             words, places, limit = self._scratch["rows"], hierarchy.places, int(self._call["limit"][0])
@@ -332,8 +338,21 @@ class _Sweep(BatchSearch):
 
         return counts
 
-    def _enqueue(self, n_sources: int, n_lanes: int, n_columns: int) -> None:
-        """Launch the kernels of a batch."""
+    def _parts(self, band: Band, n_lanes: int) -> int:
+        """Return how many warps share each tile of a band, so that a few long boundaries fill the GPU."""
+        if band.first >= self._call["first_low_tile"][0]:
+            return 1
+        each, blocks_of_lanes = self._lanes_each(n_lanes)
+        n_blocks = blocks_of_lanes * -(-(band.end - band.first) // _WARPS)
+        return max(1, min(self._n_resident[each] // n_blocks, band.most_boundary // LEAST_PART))
+
+    def _lanes_each(self, n_lanes: int) -> tuple[int, int]:
+        """Return how many lanes a thread has, and how many blocks have the lanes of a tile."""
+        each = next(each for each in LANES_EACH[self._hierarchy.wide] if n_lanes % (32 * each) == 0)
+        return each, n_lanes // (32 * each)
+
+    def _enqueue(self, n_sources: int, n_lanes: int, bands: list[list[int]], n_columns: int) -> None:
+        """Launch the kernels of a batch; `bands` has the first tile of each, the end and how many share a tile."""
         hierarchy = self._hierarchy
         self._kernels["climb_kernel"](
             n_sources, 1024 if n_sources <= _FEW else 256, (self._bytes,), shared_bytes=self._shared_bytes
@@ -341,24 +360,20 @@ class _Sweep(BatchSearch):
         self._kernels["seed_kernel"](
             n_lanes * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
         )
-        self._sweep(n_lanes)
+        self._sweep(n_lanes, bands)
         if n_columns:
             squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
 
-    def _sweep(self, n_lanes: int) -> None:
+    def _sweep(self, n_lanes: int, bands: list[list[int]]) -> None:
         """Enqueue the sweep of all bands from the top down."""
-        hierarchy = self._hierarchy
-        each = next(each for each in LANES_EACH[hierarchy.wide] if n_lanes % (32 * each) == 0)
-        blocks_of_lanes = n_lanes // (32 * each)
-        for first, end in self._bands:
-            n_groups = -(-(end - first) // _WARPS)
-            self._kernels[f"sweep_{each}_kernel"](
-                blocks_of_lanes * n_groups, _BLOCK, (self._bytes, np.uint32(first), np.uint32(end))
-            )
+        each, blocks_of_lanes = self._lanes_each(n_lanes)
+        for first, end, n_parts in bands:
+            n_blocks = blocks_of_lanes * -(-(end - first) // _WARPS) * n_parts
+            args = (self._bytes, np.uint32(first), np.uint32(end), np.uint32(n_parts))
+            self._kernels[f"sweep_{each}_kernel"](n_blocks, _BLOCK, args)
         if self._needed is not None:
             return
-        n_groups = min(
-            -(-hierarchy.bands[-1][1] // _WARPS), max(1, self._n_resident[each] // blocks_of_lanes)
-        )
+        n_tiles = self._hierarchy.bands[-1].end
+        n_groups = min(-(-n_tiles // _WARPS), max(1, self._n_resident[each] // blocks_of_lanes))
         self._kernels[f"last_{each}_kernel"](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))
