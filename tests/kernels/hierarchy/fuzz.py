@@ -36,7 +36,7 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
+from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import arc_completion, chunks, customization, metis_processes, order
 from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
 from sssp_pipeline.kernels.hierarchy.metis_child import found_by
@@ -62,8 +62,11 @@ class Case:
     cut_vertices: int
     #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
     chunk_sizes: tuple[int, int, int]
-    #: From how many boundary vertices on warps share a tile on a GPU.
+    #: On a GPU: from how many boundary vertices on warps share a tile, how many chunks of a band all sources climb
+    #: together, and from how many sources on.
     least_part: int
+    most_together: int
+    least_together: int
 
 
 # ---- graphs ----
@@ -204,7 +207,8 @@ def case(seed: int, number: int) -> Case:
     n_threads = int(random.choice([1, 1, 1, 1, 1, 1, 2, 3]))
     chunk_sizes = tuple(int(random.choice(sizes)) for sizes in CHUNK_SIZES)
     least_part = int(random.choice([1, 1, 2, phast_gpu.LEAST_PART]))
-    return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes, least_part)
+    together = int(random.choice([0, 1, 2, 8])), int(random.choice([1, 1, 8]))
+    return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes, least_part, *together)
 
 
 # ---- comparison ----
@@ -233,6 +237,9 @@ def prepared_as(given: Case) -> Iterator[None]:
         (metis_processes, "MetisProcess", InThisProcess),
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
         (phast_gpu, "LEAST_PART", given.least_part),
+        (phast_gpu, "LEAST_TOGETHER", given.least_together),
+        (device_hierarchy, "MOST_TOGETHER", given.most_together),
+        (device_hierarchy, "LEAST_WORDS", 0 if given.most_together else 1),
         *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]
     with ExitStack() as stack:
@@ -284,7 +291,8 @@ def shown(given: Case) -> str:
     return (
         f"  {graph.n_vertices} vertices, {graph.weight_dtype}, edges {edges}\n"
         f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}, "
-        f"chunks of {given.chunk_sizes}, parts of {given.least_part} boundary vertices"
+        f"chunks of {given.chunk_sizes}, parts of {given.least_part} boundary vertices, "
+        f"{given.most_together} chunks climbed together by {given.least_together} sources"
     )
 
 

@@ -4,9 +4,15 @@
 #include "summary.cuh"
 #include "sweep_words.cuh"
 
+constexpr word32 kWholeWarp = 0xffffffff;
 constexpr word32 kTile = 8;
 // The most vertices of a chunk of the last band.
 constexpr word32 kMostLow = 64;
+
+template <int kEach>
+struct alignas(sizeof(sweep_word) * kEach) Lanes {
+    sweep_word words[kEach];
+};
 
 // The entries first to end - 1 of a source, in one chunk.
 struct Segment {
@@ -71,6 +77,7 @@ struct Call {
     word32 n_depths;
     word32 n_segments;
     word32 is_shared;
+    word32 n_shared;                 // the chunks before this one are climbed by products over lanes
     word32 first_low;                // the first chunk of the last band
     word32 first_low_tile;
     word32 n_tiles;

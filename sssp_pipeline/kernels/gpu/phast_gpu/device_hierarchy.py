@@ -50,6 +50,19 @@ def matrices_unit(*, wide: bool) -> Unit:
     return Unit("matrices", ("matrices_kernel",), (("SSSP_WIDE", int(wide)),))
 
 
+#: Bands of at most so many chunks are climbed by products over lanes, if a source reads at least so many words there.
+MOST_TOGETHER, LEAST_WORDS = 4, 2**20
+
+
+class TogetherBand(NamedTuple):
+    """Chunks that all sources climb together."""
+
+    first_chunk: int
+    n_chunks: int
+    #: The most tiles of a chunk, counted with those of its boundary.
+    n_tiles: int
+
+
 class Band(NamedTuple):
     """Tiles that do not depend on each other: those from `first` to `end` - 1."""
 
@@ -159,6 +172,22 @@ class HostHierarchy:
         tiles["n_rows"] = np.minimum(shapes["n_own"][of] - inside * int(TILE), int(TILE))
         return tiles, bands_of(tiles, first_tiles[self.chunks.bands])
 
+    @cached_property
+    def together(self) -> list[TogetherBand]:
+        """The bands that sources climb together, from the top down; none if that does not pay."""
+        shapes, bands = self.shapes, self.chunks.bands
+        are_many = (np.diff(bands)[1:] > MOST_TOGETHER) | (bands[2:] > self.chunks.first_low)
+        n_bands = 1 + int(np.argmax(np.append(are_many, True)))
+        upper = shapes[: bands[n_bands]]
+        if np.sum(upper["n_own"].astype(np.int64) * upper["n_boundary"]) < LEAST_WORDS:
+            return []
+        n_tiles = self.n_tiles + -(-shapes["n_boundary"].astype(np.int64) // int(TILE))
+        return [
+            TogetherBand(first, end - first, int(np.max(n_tiles[first:end])))
+            for first, end in zip(bands[:n_bands].tolist(), bands[1 : n_bands + 1].tolist(), strict=True)
+            if np.any(n_tiles[first:end])  # the top may be empty
+        ]
+
     @property
     def n_depths(self) -> int:
         return int(np.max(self.chunks.depths)) + 1
@@ -226,6 +255,10 @@ class DeviceHierarchy:
     n_depths: int
     #: How many products a sweep makes for each source.
     n_products: int
+    #: As in `HostHierarchy`, how many places these bands have, and how many products each source makes there.
+    together: list[TogetherBand]
+    n_together_places: int
+    n_together_products: int
     #: The batches that were launched last.
     launches: RepeatedLaunches = field(default_factory=RepeatedLaunches)
 
@@ -313,6 +346,9 @@ def _make(
         args = (on_shapes, np.uint32(1), np.uint32(len(shapes)), *arcs, *matrices)
         kernel(len(shapes) - 1, _TRIANGLES_BLOCK, args)
     places_of_vertices = chunks.places[completion.ranks]
+    together = host.together
+    n_together = together[-1].first_chunk + together[-1].n_chunks if together else 0
+    n_own, n_boundary = (shapes[name].astype(np.int64) for name in ("n_own", "n_boundary"))
     degrees = np.empty(n_vertices, np.int64)
     degrees[places_of_vertices] = np.diff(on_device.row_offsets.get().astype(np.int64))
     return DeviceHierarchy(
@@ -336,7 +372,10 @@ def _make(
         n_upper=int(chunks.first_places[chunks.first_low]),
         longest=bound,
         n_depths=host.n_depths,
-        n_products=int(np.sum(shapes["n_own"].astype(np.int64) * shapes["n_boundary"])),
+        n_products=int(np.sum(n_own * n_boundary)),
+        together=together,
+        n_together_places=int(chunks.first_places[n_together]),
+        n_together_products=int(np.sum((n_own * (n_own + n_boundary))[:n_together])),
     )
 
 

@@ -17,7 +17,8 @@
 // Needs: rows by place (V, n_lanes); n_lanes a multiple of 32 times the lanes of a thread.
 // Keeps
 //     I1. The rows of the boundary of a chunk are final before its band is launched.
-//     I2. A bit of `seeded` is set for a chunk and a lane if there are seeds. Other seeds are not read.
+//     I2. A bit of `seeded` is set for a chunk and a lane if there are seeds. Other seeds are not read. Chunks that are
+//         climbed by products (`n_shared`) have seeds in all lanes.
 //     I3. If `near` of a chunk that is not in the last band is 0 for 32 lanes, its rows are at the limit or above it
 //         there. Then so is every row that follows from them and has no seeds.
 //     I4. Rows whose tiles are shared hold their seeds or kInfinity before their band is launched (`n_cleared`). Then
@@ -25,13 +26,6 @@
 // Memory order: relaxed; launches follow each other on one stream.
 
 #include "call.cuh"
-
-constexpr word32 kWholeWarp = 0xffffffff;
-
-template <int kEach>
-struct alignas(sizeof(sweep_word) * kEach) Lanes {
-    sweep_word words[kEach];
-};
 
 // What a thread has found of its lanes.
 template <int kEach>
@@ -116,7 +110,11 @@ struct Ahead {
     __device__ __forceinline__ void read(const Call& call, word32 lane) {
         const word32 i = threadIdx.x % 32;
         boundary = i < tile.n_boundary ? call.boundary[tile.first_boundary + i] : 0;
-        bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & ((1u << kEach) - 1);
+        const word32 all = (1u << kEach) - 1;
+        bits = all;
+        if (tile.chunk >= call.n_shared) {
+            bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & all;
+        }
 #if SSSP_CUTOFF
         if (!is_near<kEach>(call, lane)) {
             tile.n_boundary = 0;  // nothing is below the limit in any lane of the warp

@@ -40,7 +40,7 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
 )
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import NeededTiles, needed_tiles
 from sssp_pipeline.kernels.hierarchy import costs
-from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
+from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW, TILE
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
 
 #: Sources of a full device batch.
@@ -54,6 +54,10 @@ _WARPS = _BLOCK // 32
 _FEW = 256
 #: Warps that share a tile have at least this many boundary vertices each.
 LEAST_PART = 64
+#: From so many sources on they climb together, where the hierarchy has such bands.
+LEAST_TOGETHER = 128
+#: Own vertices of a part of a product on the way up.
+_UP_PART = 128
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
 #: Vertices of a part of `rows_kernel`, and lanes; with words of 64 bits, the second.
@@ -68,7 +72,8 @@ _CALL, _CLIMBED = struct_type(_CALL_HEADER, "Call"), struct_type(_CALL_HEADER, "
 
 def climb_unit(*, wide: bool) -> Unit:
     """Return the unit of the kernels that find seeds, with words of 64 bits if `wide`."""
-    return Unit("climb", ("climb_kernel", "seed_kernel"), (("SSSP_WIDE", int(wide)),))
+    ups = tuple(f"up_{each}_kernel" for each in (1, LANES_EACH[wide][0]))
+    return Unit("climb", ("clear_kernel", "climb_kernel", "seed_kernel", *ups), (("SSSP_WIDE", int(wide)),))
 
 
 def sweep_unit(*, wide: bool, cutoff: bool) -> Unit:
@@ -307,13 +312,18 @@ class _Sweep(BatchSearch):
         sent = Sent(sources)
         n_lanes = lanes_for(n_sources)
         bands = [(band, self._parts(band, n_lanes)) for band in self._bands]
+        cleared = [band.end_place for band, n in bands if n > 1]
+        together = hierarchy.together if n_sources >= LEAST_TOGETHER else []
+        if together:
+            cleared.append(hierarchy.n_together_places)
         for name, value in (
             ("sources", sent.on_device.data.ptr),
             ("summaries", summaries.data.ptr),
             ("rows_by_source", rows.data.ptr),
             ("n_sources", n_sources),
             ("n_lanes", n_lanes),
-            ("n_cleared", n_lanes * max((band.end_place for band, n in bands if n > 1), default=0)),
+            ("n_cleared", n_lanes * max(cleared, default=0)),
+            ("n_shared", together[-1].first_chunk + together[-1].n_chunks if together else 0),
         ):
             self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
@@ -334,7 +344,8 @@ class _Sweep(BatchSearch):
                 raise DeadlineError(self._name, f"sources 0 to {n_sources - 1} of a batch", self._deadline_s)
             found = climbed.view(_CLIMBED)
             swept = hierarchy if self._needed is None else self._needed
-            return SearchCounts(swept.n_vertices + found["entries"], swept.n_products + found["words"])
+            n_products = swept.n_products + (hierarchy.n_together_products if together else 0)
+            return SearchCounts(swept.n_vertices + found["entries"], n_products + found["words"])
 
         return counts
 
@@ -354,16 +365,32 @@ class _Sweep(BatchSearch):
     def _enqueue(self, n_sources: int, n_lanes: int, bands: list[list[int]], n_columns: int) -> None:
         """Launch the kernels of a batch; `bands` has the first tile of each, the end and how many share a tile."""
         hierarchy = self._hierarchy
+        if n_cleared := int(self._call["n_cleared"][0]):
+            self._kernels["clear_kernel"](max(1, min(n_cleared // _BLOCK, 2**12)), _BLOCK, (self._bytes,))
         self._kernels["climb_kernel"](
             n_sources, 1024 if n_sources <= _FEW else 256, (self._bytes,), shared_bytes=self._shared_bytes
         )
         self._kernels["seed_kernel"](
             n_lanes * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
         )
+        if self._call["n_shared"][0]:
+            self._climb_together(n_lanes)
         self._sweep(n_lanes, bands)
         if n_columns:
             squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
+
+    def _climb_together(self, n_lanes: int) -> None:
+        """Enqueue the ways up over bands of few chunks, from the lowest one up."""
+        most = LANES_EACH[self._hierarchy.wide][0]
+        each = most if n_lanes % (32 * most) == 0 else 1
+        for first_chunk, n_chunks, n_tiles in reversed(self._hierarchy.together):
+            n_groups = -(-n_tiles // _WARPS)
+            # The top has no boundary, and more own vertices than others.
+            n_parts = max(1, n_tiles * int(TILE) // _UP_PART) if first_chunk == 0 else 1
+            n_blocks = n_lanes // (32 * each) * n_chunks * n_groups * n_parts
+            args = (self._bytes, np.uint32(first_chunk), np.uint32(n_groups), np.uint32(n_parts))
+            self._kernels[f"up_{each}_kernel"](n_blocks, _BLOCK, args)
 
     def _sweep(self, n_lanes: int, bands: list[list[int]]) -> None:
         """Enqueue the sweep of all bands from the top down."""
