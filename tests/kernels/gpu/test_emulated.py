@@ -11,8 +11,12 @@ import pytest
 EMULATION = Path(__file__).with_name("emulation")
 FUZZ = Path(__file__).parents[1] / "hierarchy" / "fuzz.py"
 
+#: What was compiled, by digests: most tests change one file.
+COMPILED = Path(__file__).parents[3] / ".pytest_cache" / "emulation"
+
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.xdist_group("emulation"),
     pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed"),
     pytest.mark.skipif(
         sys.platform != "linux" or os.uname().machine != "x86_64", reason="threads are made for x86-64"
@@ -20,20 +24,21 @@ pytestmark = [
 ]
 
 
-def emulated(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the fuzzer with the emulation; `folder` keeps what is compiled."""
+def emulated(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the fuzzer of the current folder with the emulation."""
+    COMPILED.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join([str(EMULATION), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, str(EMULATION / "run.py"), str(FUZZ), "--solver", "phast-gpu", *arguments],
-        env=os.environ | {"PYTHONPATH": path, "EMULATION_CACHE": str(folder)},
+        env=os.environ | {"PYTHONPATH": path, "EMULATION_CACHE": str(COMPILED)},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def test_random_graphs_are_solved_as_by_dijkstra(tmp_path):
-    done = emulated(tmp_path, "--graphs", "150", "--seed", "6")
+def test_random_graphs_are_solved_as_by_dijkstra():
+    done = emulated("--graphs", "150", "--seed", "6")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "150 graphs, 0 differ" in done.stdout
 
@@ -77,6 +82,6 @@ def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, file, line, fault
     assert text.count(line) == 1
     source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
-    done = emulated(tmp_path / "compiled", "--graphs", "60", "--seed", "6")
+    done = emulated("--graphs", "60", "--seed", "6")
     assert done.returncode == 1
     assert "FAILURE" in done.stdout

@@ -35,11 +35,10 @@ pytestmark = pytest.mark.medium
 
 @contextmanager
 def cluster_of(n_workers: int):
-    with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
-        OneCluster(Cluster(kind="address", address=local.scheduler_address)) as cluster,
-    ):
-        yield cluster
+    with LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local:
+        with OneCluster(Cluster(kind="address", address=local.scheduler_address)) as cluster:
+            yield cluster
+        local.close(timeout=120)  # Dask waits a few seconds, too short on a busy machine
 
 
 @pytest.fixture(scope="module")
