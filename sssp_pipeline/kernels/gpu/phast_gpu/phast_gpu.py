@@ -53,7 +53,7 @@ _WARPS = _BLOCK // 32
 #: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
 _FEW = 256
 #: Warps that share a tile have at least this many boundary vertices each.
-LEAST_PART = 64
+LEAST_PART = 128
 #: From so many sources on they climb together, where the hierarchy has such bands.
 LEAST_TOGETHER = 128
 #: Own vertices of a part of a product on the way up.
