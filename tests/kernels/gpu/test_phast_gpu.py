@@ -18,11 +18,8 @@ from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
-from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
-    HostHierarchy,
-    device_hierarchy,
-    host_hierarchy,
-)
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import device_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import needed_tiles
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import lanes_for
 from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
@@ -85,7 +82,7 @@ def test_tiles_cover_every_place_once_and_bands_every_tile(made):
 def with_small_chunks(monkeypatch, most_together):
     """Have chunks so small that small graphs have long chains of them."""
     hierarchy, sizes = (
-        "sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy",
+        "sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy",
         "sssp_pipeline.kernels.hierarchy.chunks",
     )
     for name, value in (("MOST_TOGETHER", most_together), ("LEAST_WORDS", 0)):

@@ -36,7 +36,7 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, phast_gpu
+from sssp_pipeline.kernels.gpu.phast_gpu import host_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import arc_completion, chunks, customization, metis_processes, order
 from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
 from sssp_pipeline.kernels.hierarchy.metis_child import found_by
@@ -238,8 +238,8 @@ def prepared_as(given: Case) -> Iterator[None]:
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
         (phast_gpu, "LEAST_PART", given.least_part),
         (phast_gpu, "LEAST_TOGETHER", given.least_together),
-        (device_hierarchy, "MOST_TOGETHER", given.most_together),
-        (device_hierarchy, "LEAST_WORDS", 0 if given.most_together else 1),
+        (host_hierarchy, "MOST_TOGETHER", given.most_together),
+        (host_hierarchy, "LEAST_WORDS", 0 if given.most_together else 1),
         *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]
     with ExitStack() as stack:

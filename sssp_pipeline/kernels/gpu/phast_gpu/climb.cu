@@ -218,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call 
 constexpr word32 kUpBlock = 256;
 constexpr word32 kUpWarps = kUpBlock / 32;
 // Own vertices that a warp reads together.
-constexpr word32 kOwnBatch = 4;
+constexpr word32 kOwnBatch = 2;
 
 // Lowers the rows of boundary and own vertices of `first_chunk` and later chunks of its band. A warp has kTile of these
 // vertices and 32 * kEach lanes. A chunk has blocks for `n_groups` groups of such tiles, and `n_parts` blocks share the

@@ -16,22 +16,6 @@
 #include "device_graph.cuh"
 #include "sweep_words.cuh"
 
-// The arc from `low` up to `high`, which is there.
-__device__ __forceinline__ word32
-find_arc(const word32* arc_offsets, const word32* heads, word32 low, word32 high) {
-    word32 first = arc_offsets[low];
-    word32 last = arc_offsets[low + 1] - 1;
-    while (first < last) {
-        const word32 middle = (first + last) / 2;
-        if (heads[middle] < high) {
-            first = middle + 1;
-        } else {
-            last = middle;
-        }
-    }
-    return first;
-}
-
 extern "C" __global__ void take_edges_kernel(const edge_index* row_offsets, const edge_word* edges,
                                              const distance_bits* weights, word32 n_vertices, const word32* ranks,
                                              const word32* arc_offsets, const word32* heads, sweep_word* up,
@@ -112,6 +96,21 @@ extern "C" __global__ void lower_triangles_kernel(const word32* vertices, word32
             if (!is_symmetric) {
                 relax(down, arc, down[j], up_x);
             }
+        }
+    }
+}
+
+// As lower_triangles_kernel does it: raises the bounds of all vertices above each of `vertices`, a block for each.
+extern "C" __global__ void raise_kernel(const word32* vertices, const word32* arc_offsets, const word32* heads,
+                                        const sweep_word* up, const sweep_word* down, word64* longest_up,
+                                        word64* longest_down) {
+    const word32 v = vertices[blockIdx.x];
+    for (word32 arc = arc_offsets[v] + threadIdx.x; arc < arc_offsets[v + 1]; arc += blockDim.x) {
+        if (up[arc] < kInfinity) {
+            atomicMax(&longest_up[heads[arc]], saturated(longest_up[v], up[arc]));
+        }
+        if (down[arc] < kInfinity) {
+            atomicMax(&longest_down[heads[arc]], saturated(longest_down[v], down[arc]));
         }
     }
 }

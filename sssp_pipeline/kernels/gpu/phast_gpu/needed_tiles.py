@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import Band, HostHierarchy, bands_of
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Band, HostHierarchy, bands_of
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
 

@@ -30,14 +30,13 @@ from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, Ba
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     MOST_NARROW,
-    Band,
     DeviceHierarchy,
-    HostHierarchy,
     customize_unit,
     device_hierarchy,
-    host_hierarchy,
+    fronts_unit,
     matrices_unit,
 )
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Band, HostHierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import NeededTiles, needed_tiles
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW, TILE
@@ -102,6 +101,7 @@ class PhastGpu(GpuBatchSolver):
                 climb_unit(wide=wide),
                 *(sweep_unit(wide=wide, cutoff=cutoff) for cutoff in (False, True)),
                 customize_unit(wide=wide),
+                fronts_unit(wide=wide),
                 matrices_unit(wide=wide),
             )
         )
@@ -129,7 +129,8 @@ class PhastGpu(GpuBatchSolver):
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
         wide = graph.weight_dtype.itemsize == 8  # otherwise narrow words are tried first
         sweep = sweep_unit(wide=wide, cutoff=options.cutoff is not None)  # takes longest
-        load_ahead([sweep, climb_unit(wide=wide), matrices_unit(wide=wide)], graph.weight_dtype)
+        others = climb_unit(wide=wide), matrices_unit(wide=wide), fronts_unit(wide=wide)
+        load_ahead([sweep, *others], graph.weight_dtype)
         host_hierarchy(graph)  # takes seconds, without the GPU
         return super()._begin(graph, sources, options, *args)
 

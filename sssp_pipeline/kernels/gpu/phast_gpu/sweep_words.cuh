@@ -45,3 +45,19 @@ struct Chunk {
 };
 
 static_assert(sizeof(Chunk) == 32, "device_hierarchy.py writes it by these offsets");
+
+// The arc from `low` up to `high`, which is there.
+__device__ __forceinline__ word32
+find_arc(const word32* arc_offsets, const word32* heads, word32 low, word32 high) {
+    word32 first = arc_offsets[low];
+    word32 last = arc_offsets[low + 1] - 1;
+    while (first < last) {
+        const word32 middle = (first + last) / 2;
+        if (heads[middle] < high) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    return first;
+}
