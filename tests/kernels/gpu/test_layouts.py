@@ -110,7 +110,7 @@ def climbs(*, wide: bool) -> Mirrored:
 def fronts(*, wide: bool) -> Mirrored:
     return Mirrored(
         device_hierarchy.fronts_unit(wide=wide),
-        {"Matrices": device_hierarchy._MATRICES},
+        {"Matrices": device_hierarchy._MATRICES, "Longest": device_hierarchy._LONGEST},
         {
             "kTile": int(chunks.TILE),
             "kPanelBlock": device_hierarchy._PANEL,

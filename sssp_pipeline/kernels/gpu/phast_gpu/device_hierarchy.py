@@ -28,18 +28,20 @@ _BLOCK, _TRIANGLES_BLOCK = 256, 128
 _PANEL, _SIDE = 128, 64
 #: A vertex with many arcs is shared by blocks, each with this many of them.
 _ARCS_A_BLOCK = 8
-_MATRICES = struct_type(Path(__file__).with_name("fronts.cu"), "Matrices")
+_MATRICES, _LONGEST = (
+    struct_type(Path(__file__).with_name("fronts.cu"), name) for name in ("Matrices", "Longest")
+)
 
 
 def customize_unit(*, wide: bool) -> Unit:
     """Return the unit of the kernels that compute the weights of arcs, with words of 64 bits if `wide`."""
-    names = "take_edges", "compare", "lower_triangles", "raise", "longest", "top", "shorten"
+    names = "take_edges", "compare", "lower_triangles", "longest"
     return Unit("customize", tuple(f"{name}_kernel" for name in names), (("SSSP_WIDE", int(wide)),))
 
 
 def fronts_unit(*, wide: bool) -> Unit:
     """Return the unit of the kernels that eliminate whole chunks."""
-    names = "front_arcs", "close", "panel", "update"
+    names = "front_arcs", "close", "shorten", "bound", "panel", "update"
     return Unit("fronts", tuple(f"{name}_kernel" for name in names), (("SSSP_WIDE", int(wide)),))
 
 
@@ -126,7 +128,7 @@ def _make(
     bound = making.weigh_arcs()
     if not is_sure and (bound is None or bound > MOST_NARROW):
         return None
-    making.fill_other_matrices()
+    making.fill_low_matrices()
     return making.made(bound)
 
 
@@ -184,28 +186,21 @@ class _Making:
         cupy = cupy_module()
         longest = cupy.zeros(2 * self._n_vertices, np.uint64)
         longest_up, longest_down = longest[: self._n_vertices], longest[self._n_vertices :]
-        is_low = self._host.chunks.chunk_of >= self._host.chunks.first_low
-        for vertices, n_blocks, block in self._by_height(is_low):
+        for vertices, n_blocks, block in self._low_by_height():
             args = (vertices, np.uint32(n_blocks), *self._arcs, longest_up, longest_down, self._flags)
             self._kernels["lower_triangles_kernel"](len(vertices) * n_blocks, block, args)
-        self._eliminate_chunks()
-        for vertices, _, block in self._by_height(~is_low):
-            self._kernels["raise_kernel"](
-                len(vertices), block, (vertices, *self._arcs, longest_up, longest_down)
-            )
         of_all = cupy.zeros(1, np.uint64)
+        self._eliminate_chunks(_pointers(_LONGEST, longest_up, longest_down, of_all))
         args = (longest_up, longest_down, np.uint32(self._n_vertices), of_all)
         self._kernels["longest_kernel"](*_grid(self._n_vertices), args)
         return None if self._flags.get()[0] else int(of_all.get()[0])
 
-    def _by_height(self, which: np.ndarray) -> Iterator[tuple[Any, int, int]]:
-        """Yield the vertices with arcs of each height, of those that `which` (V,) marks, from the leaves up.
+    def _low_by_height(self) -> Iterator[tuple[Any, int, int]]:
+        """Yield the vertices of whole subtrees that have arcs, those of each height, from the leaves up.
 
         With them come the blocks that share a vertex, and their threads.
         """
-        by_height, heights = self._host.by_height
-        is_marked = which[by_height]
-        by_height, heights = by_height[is_marked], heights[is_marked]
+        by_height, heights = self._host.low_by_height
         begins = np.searchsorted(heights, np.arange(np.max(heights, initial=0) + 2))
         vertices = _sent(by_height)
         n_arcs = np.diff(self._host.completion.arc_offsets.astype(np.int64))[by_height]
@@ -214,50 +209,57 @@ class _Making:
                 n_blocks = max(1, min(most // _ARCS_A_BLOCK, 2**30 // (end - first)))
                 yield vertices[first:end], n_blocks, 32 if most <= 32 else _TRIANGLES_BLOCK
 
-    def _eliminate_chunks(self) -> None:
-        """Lower the arcs above the chunks between the top and the whole subtrees, and make their matrices."""
+    def _eliminate_chunks(self, longest: np.ndarray) -> None:
+        """Lower the arcs above the chunks that are no whole subtrees, from the lowest up, and make their matrices."""
         kernels, chunks = load_kernels(fronts_unit(wide=self._wide), self._graph.dtype), self._host.chunks
         boundary_ranks, largest = _sent(chunks.boundary), cupy_module().zeros(1, np.uint64)
-        matrices = np.zeros(1, _MATRICES)
-        for name in _MATRICES.names or ():
-            matrices[name] = getattr(self, f"_{name}").data.ptr
-        matrices = matrices.view(f"V{_MATRICES.itemsize}")
+        matrices = _pointers(_MATRICES, self._from_boundary, self._to_boundary, self._from_own)
         bands = chunks.bands[chunks.bands <= chunks.first_low].tolist()
-        for first, end in reversed(list(itertools.pairwise(bands[1:]))):
+        for first, end in reversed(list(itertools.pairwise(bands))):
             places = chunks.first_places[first : end + 1]
             first_chunk, n_chunks = np.uint32(first), end - first
+            if places[0] == places[-1]:
+                continue  # the top may be empty
             args = (self._shapes, self._chunks_of_places, places[0], self._ranks_at, self._arc_offsets)
             args += (self._local_heads, self._up, self._down, matrices)
             kernels["front_arcs_kernel"](int(places[-1] - places[0]), _TRIANGLES_BLOCK, args)
-            args = (self._shapes, first_chunk, self._from_own, self._flags)
-            kernels["close_kernel"](n_chunks, _BLOCK, args)
+            if first == 0:
+                n = int(places[-1])
+                for middle in range(n):
+                    args = (self._from_own, np.uint32(n), np.uint32(middle), self._flags)
+                    kernels["shorten_kernel"](*_grid(n**2), args)
+            else:
+                kernels["close_kernel"](
+                    n_chunks, _BLOCK, (self._shapes, first_chunk, self._from_own, self._flags)
+                )
+            args = (self._shapes, first_chunk, self._ranks_at, self._from_own, longest)
+            kernels["bound_kernel"](n_chunks, _BLOCK, args)
             most = int(np.max(self._host.shapes["n_boundary"][first:end]))
             n_tiles = int(np.max(self._host.n_tiles[first:end]))
             n_groups, n_squares = -(-most // _PANEL), -(-most // _SIDE)
             if most:
-                args = (self._shapes, first_chunk, np.uint32(n_tiles), np.uint32(n_groups))
-                args += (matrices, largest, self._flags)
+                args = (self._shapes, first_chunk, np.uint32(n_tiles), np.uint32(n_groups), self._ranks_at)
+                args += (boundary_ranks, matrices, longest, largest, self._flags)
                 kernels["panel_kernel"](n_chunks * n_tiles * n_groups, _PANEL, args)
                 args = (self._shapes, first_chunk, np.uint32(n_squares), boundary_ranks, matrices)
                 args += (*self._arcs, largest, self._flags)
                 kernels["update_kernel"](n_chunks * n_squares**2, _BLOCK, args)
 
-    def fill_other_matrices(self) -> None:
-        """Make the matrices of the top and of the chunks of whole subtrees."""
-        shapes, first_low = self._host.shapes, self._host.chunks.first_low
-        arcs = self._ranks_at, self._arc_offsets, self._local_heads, self._up, self._down
-        if n_top := int(shapes["n_own"][0]):
-            ranks_at, *others = arcs
-            top = self._from_own[: n_top**2]
-            self._kernels["top_kernel"](n_top, _BLOCK, (ranks_at, np.uint32(n_top), *others, top))
-            for middle in range(n_top):
-                args = (top, np.uint32(n_top), np.uint32(middle))
-                self._kernels["shorten_kernel"](*_grid(n_top**2), args)
-        if n_low := len(shapes) - first_low:
+    def fill_low_matrices(self) -> None:
+        """Make the matrices of the chunks of whole subtrees."""
+        n_chunks, first_low = self._host.chunks.n_chunks, self._host.chunks.first_low
+        if n_chunks > first_low:
             kernel = load_kernels(matrices_unit(wide=self._wide), self._graph.dtype)["matrices_kernel"]
-            matrices = self._from_boundary, self._to_boundary, self._from_own
-            args = (self._shapes, np.uint32(first_low), np.uint32(len(shapes)), *arcs, *matrices)
-            kernel(n_low, _TRIANGLES_BLOCK, args)
+            args = (
+                self._shapes,
+                np.uint32(first_low),
+                np.uint32(n_chunks),
+                self._ranks_at,
+                self._arc_offsets,
+            )
+            args += (self._local_heads, self._up, self._down)
+            args += (self._from_boundary, self._to_boundary, self._from_own)
+            kernel(n_chunks - first_low, _TRIANGLES_BLOCK, args)
 
     def made(self, bound: int | None) -> DeviceHierarchy:
         """Return the hierarchy, in which no distance is longer than `bound`."""
@@ -296,6 +298,14 @@ class _Making:
             n_together_places=int(chunks.first_places[n_together]),
             n_together_products=int(np.sum((n_own * (n_own + n_boundary))[:n_together])),
         )
+
+
+def _pointers(struct: np.dtype, *arrays: Any) -> np.ndarray:
+    """Return a `struct` of pointers to `arrays`, as a kernel gets it."""
+    made = np.zeros(1, struct)
+    for name, array in zip(struct.names or (), arrays, strict=True):
+        made[name] = array.data.ptr
+    return made.view(f"V{struct.itemsize}")
 
 
 def _sent(values: np.ndarray) -> Any:

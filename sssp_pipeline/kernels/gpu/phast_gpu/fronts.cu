@@ -3,10 +3,12 @@
 // Idea: `customize.cu` looks up an arc for each way between two upper neighbours of each vertex. The boundary of a chunk
 // is the same for all its own vertices, or nearly so. So the chunk is eliminated as a whole:
 //   1. front_arcs_kernel: its arcs become dense matrices.
-//   2. close_kernel: the distances between own vertices inside the chunk, by Floyd and Warshall.
-//   3. panel_kernel: with these, the distances between own vertices and the boundary.
-//   4. update_kernel: the least way over own vertices between each two boundary vertices, and one look-up of their arc.
-// The matrices are those that the sweep reads.
+//   2. close_kernel: the distances between own vertices inside the chunk, by Floyd and Warshall. The top is larger, so
+//      shorten_kernel does it there, a launch for each vertex.
+//   3. bound_kernel and panel_kernel bound the length of all ways over the chunk.
+//   4. panel_kernel: the distances between own vertices and the boundary.
+//   5. update_kernel: the least way over own vertices between each two boundary vertices, and one look-up of their arc.
+// The matrices are those that the sweep reads. The top has no boundary, so it ends with 3.
 //
 // Needs: matrices of kInfinity; arcs that are final but for the ways over these chunks; a chunk with one root, so that
 //     there is an arc between any two boundary vertices.
@@ -28,19 +30,6 @@ struct Matrices {
 
 __device__ __forceinline__ word64 boundary_word(const Chunk& chunk, word32 boundary, word32 own) {
     return chunk.boundary_words + own / kTile * (word64{kTile} * chunk.n_boundary) + boundary * kTile + own % kTile;
-}
-
-// The length of the way a, b. Sets `is_too_large` if there is one that does not fit a word.
-__device__ __forceinline__ sweep_word length(sweep_word a, sweep_word b, word32* is_too_large) {
-    if (a == kInfinity || b == kInfinity) {
-        return kInfinity;
-    }
-    const sweep_word sum = plus(a, b);
-    if (sum >= kInfinity) {
-        *is_too_large = 1;
-        return kInfinity;
-    }
-    return sum;
 }
 
 // A block for each place from `first_place` on.
@@ -83,12 +72,53 @@ extern "C" __global__ void close_kernel(const Chunk* chunks, word32 first_chunk,
     }
 }
 
+// Lowers every way of a matrix (n, n) to the one through `middle`.
+extern "C" __global__ void shorten_kernel(sweep_word* matrix, word32 n, word32 middle, word32* is_too_large) {
+    for (word32 i = blockIdx.x * blockDim.x + threadIdx.x; i < n * n; i += gridDim.x * blockDim.x) {
+        matrix[i] = min(matrix[i], length(matrix[i / n * n + middle], matrix[middle * n + i % n], is_too_large));
+    }
+}
+
+// Bounds of the length of ways: (V,) by rank, of any way up to a vertex, and down from it; and of any way at all.
+struct Longest {
+    word64* up;
+    word64* down;
+    word64* of_all;
+};
+
+// A block for each chunk from `first_chunk` on: bounds the ways whose highest vertices are in the chunk.
+extern "C" __global__ void bound_kernel(const Chunk* chunks, word32 first_chunk, const word32* ranks_at,
+                                        const sweep_word* from_own, const Longest longest) {
+    __shared__ word64 most[3];
+    const Chunk chunk = chunks[first_chunk + blockIdx.x];
+    const sweep_word* d = from_own + chunk.own_words;
+    if (threadIdx.x < 3) {
+        most[threadIdx.x] = 0;
+    }
+    __syncthreads();
+    word64 inside = 0;
+    for (word32 i = threadIdx.x; i < chunk.n_own * chunk.n_own; i += blockDim.x) {
+        inside = d[i] < kInfinity ? max(inside, static_cast<word64>(d[i])) : inside;
+    }
+    atomicMax(&most[0], inside);
+    for (word32 own = threadIdx.x; own < chunk.n_own; own += blockDim.x) {
+        const word32 v = ranks_at[chunk.first_place + own];
+        atomicMax(&most[1], longest.up[v]);
+        atomicMax(&most[2], longest.down[v]);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        atomicMax(longest.of_all, saturated(saturated(most[1], most[0]), most[2]));
+    }
+}
+
 constexpr word32 kPanelBlock = 128;
 
 // Blocks for the tiles of each chunk, and for each kPanelBlock of its boundary vertices; a thread has one of these.
 extern "C" __global__ void __launch_bounds__(kPanelBlock)
-panel_kernel(const Chunk* chunks, word32 first_chunk, word32 n_tiles, word32 n_groups, const Matrices into,
-             word64* largest, word32* is_too_large) {
+panel_kernel(const Chunk* chunks, word32 first_chunk, word32 n_tiles, word32 n_groups, const word32* ranks_at,
+             const word32* boundary_ranks, const Matrices into, const Longest longest, word64* largest,
+             word32* is_too_large) {
     __shared__ word64 largest_of_block;
     const Chunk chunk = chunks[first_chunk + blockIdx.x / n_groups / n_tiles];
     const word32 first = blockIdx.x / n_groups % n_tiles * kTile;
@@ -101,7 +131,9 @@ panel_kernel(const Chunk* chunks, word32 first_chunk, word32 n_tiles, word32 n_g
     __syncthreads();
     if (boundary < chunk.n_boundary && first < n_own) {
         sweep_word most = 0;
-        const auto lower_panel = [&](sweep_word* panel, bool is_up) {
+        const word32* ranks = ranks_at + chunk.first_place;
+        const word32 above = boundary_ranks[chunk.first_boundary + boundary];
+        const auto lower_panel = [&](sweep_word* panel, bool is_up, bool is_down) {
             sweep_word least[kTile];
 #pragma unroll
             for (word32 i = 0; i < kTile; ++i) {
@@ -112,21 +144,34 @@ panel_kernel(const Chunk* chunks, word32 first_chunk, word32 n_tiles, word32 n_g
 #pragma unroll
                 for (word32 i = 0; i < kTile; ++i) {
                     const word64 mine = min(first + i, n_own - 1);
-                    const sweep_word inside = from_own[is_up ? mine * n_own + own : own * word64{n_own} + mine];
+                    const sweep_word inside = from_own[is_down ? own * word64{n_own} + mine : mine * n_own + own];
                     least[i] = min(least[i], length(here, inside, is_too_large));
                 }
             }
+            word64 most_up = 0;
+            word64 most_down = 0;
 #pragma unroll
             for (word32 i = 0; i < kTile; ++i) {
                 if (first + i < n_own) {
                     panel[boundary_word(chunk, boundary, first + i)] = least[i];
-                    most = least[i] < kInfinity ? max(most, least[i]) : most;
+                    if (least[i] < kInfinity) {
+                        most = max(most, least[i]);
+                        most_up = max(most_up, saturated(longest.up[ranks[first + i]], least[i]));
+                        most_down = max(most_down, saturated(longest.down[ranks[first + i]], least[i]));
+                    }
                 }
             }
+            if (is_up) {
+                atomicMax(&longest.up[above], most_up);
+            }
+            if (is_down) {
+                atomicMax(&longest.down[above], most_down);
+            }
         };
-        lower_panel(into.from_boundary, false);
-        if (into.to_boundary != into.from_boundary) {
-            lower_panel(into.to_boundary, true);
+        const bool is_symmetric = into.to_boundary == into.from_boundary;
+        lower_panel(into.from_boundary, is_symmetric, true);
+        if (!is_symmetric) {
+            lower_panel(into.to_boundary, true, false);
         }
         atomicMax(&largest_of_block, static_cast<word64>(most));
     }

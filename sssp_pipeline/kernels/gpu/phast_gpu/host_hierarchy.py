@@ -77,14 +77,13 @@ class HostHierarchy:
         return next_chunks
 
     @cached_property
-    def by_height(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ranks (V,) uint32 by their height over the leaves, and these heights."""
+    def low_by_height(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ranks (N,) uint32 of the vertices of whole subtrees by height over the leaves, and these heights."""
         heights = np.zeros(self.completion.n_vertices, np.uint32)
         _fill_heights(self.completion.parents, heights)
-        small = (
-            heights.astype(np.uint16) if np.max(heights) < 2**16 else heights
-        )  # numpy sorts these much faster
-        order = np.argsort(small, kind="stable")
+        low = np.flatnonzero(self.chunks.chunk_of >= self.chunks.first_low)
+        # No height there is above MOST_LOW, and numpy sorts small numbers much faster.
+        order = low[np.argsort(heights[low].astype(np.uint16), kind="stable")]
         return order.astype(np.uint32), heights[order]
 
     @cached_property
@@ -193,7 +192,7 @@ def compile_chunks(dtype: np.dtype) -> None:
     """Compile the kernels on the host."""
     completion = one_arc()
     host = HostHierarchy(completion, cut(completion))
-    assert len(host.next_chunks) == len(host.by_height[0])
+    assert len(host.next_chunks) == len(host.low_by_height[0])
 
 
 @njit(nogil=True)
