@@ -34,7 +34,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions, metrics_column
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import Holding
-from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import PhastGpu
 
 ROUNDS = 5
@@ -55,7 +55,7 @@ def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow
 def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_all: int) -> None:
     rng = np.random.default_rng(1)
     began = time.perf_counter()
-    host = device_hierarchy.host_hierarchy(graph)
+    host = host_hierarchy.host_hierarchy(graph)
     order_s = time.perf_counter() - began
     on_device = device_graph(graph)
     hierarchy = device_hierarchy.device_hierarchy(on_device, host)

@@ -323,7 +323,7 @@ def kernels_of(solver: str, has_gpu: bool) -> KernelGroup:
     if solver != "phast-gpu" and not (solver == "auto" and has_gpu):
         return SWEEPS
     # Not at the top: a run on the CPU does not import the solvers of a GPU.
-    from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import chunk_kernels
+    from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 
     return chunk_kernels()
 

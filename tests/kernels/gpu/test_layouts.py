@@ -40,7 +40,7 @@ from sssp_pipeline.kernels.gpu.near_far import near_far
 from sssp_pipeline.kernels.gpu.papers.adaptive_threads import adaptive_threads
 from sssp_pipeline.kernels.gpu.papers.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.papers.work_efficient import work_efficient
-from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, phast_gpu
+from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import chunks
 
 #: Fields that stand in a struct within the struct.
@@ -95,14 +95,28 @@ def climbs(*, wide: bool) -> Mirrored:
         phast_gpu.climb_unit(wide=wide),
         {
             "Call": phast_gpu._CALL,
-            "Chunk": device_hierarchy._CHUNK,
-            "Tile": device_hierarchy._TILE,
+            "Chunk": host_hierarchy._CHUNK,
+            "Tile": host_hierarchy._TILE,
             "Climbed": phast_gpu._CLIMBED,
             "Summary": device_rows._SUMMARY,
         },
         {"sizeof(Segment)": phast_gpu._SEGMENT_BYTES, "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN)}
         | same_names(chunks, "kTile kMostLow")
-        | same_names(phast_gpu, "kTopBlocks kSeedBlock"),
+        | same_names(phast_gpu, "kTopBlocks kSeedBlock")
+        | {"kUpBlock": phast_gpu._BLOCK},
+    )
+
+
+def fronts(*, wide: bool) -> Mirrored:
+    return Mirrored(
+        device_hierarchy.fronts_unit(wide=wide),
+        {"Matrices": device_hierarchy._MATRICES, "Longest": device_hierarchy._LONGEST},
+        {
+            "kTile": int(chunks.TILE),
+            "kPanelBlock": device_hierarchy._PANEL,
+            "kSide": device_hierarchy._SIDE,
+            "kUpdateBlock": device_hierarchy._BLOCK,
+        },
     )
 
 
@@ -189,6 +203,8 @@ MIRRORED = {
     ),
     "phast-gpu-climb": climbs(wide=False),
     "phast-gpu-climb-wide": climbs(wide=True),
+    "phast-gpu-fronts": fronts(wide=False),
+    "phast-gpu-fronts-wide": fronts(wide=True),
     "phast-gpu": sweeps(wide=False),
     "phast-gpu-wide": sweeps(wide=True),
     "reduce-lanes": Mirrored(

@@ -18,11 +18,8 @@ from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
-from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
-    HostHierarchy,
-    device_hierarchy,
-    host_hierarchy,
-)
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import device_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import needed_tiles
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import lanes_for
 from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
@@ -74,10 +71,42 @@ def test_tiles_cover_every_place_once_and_bands_every_tile(made):
     ]
     assert places == list(range(completion.n_vertices))
     assert tiles["n_rows"].max() <= TILE
-    assert [first for first, _ in bands[1:]] == [end for _, end in bands[:-1]]
-    assert (bands[0][0], bands[-1][1]) == (0, len(tiles))
+    assert [band.first for band in bands] == [0, *(band.end for band in bands[:-1])]
+    assert bands[-1].end == len(tiles)
+    assert bands[-1].end_place == completion.n_vertices
+    assert max(band.most_boundary for band in bands) == tiles["n_boundary"].max()
     words = tiles["matrix"] + np.uint64(TILE) * tiles["n_boundary"]
     assert words.max() <= host.words_before[0][-1]
+
+
+def with_small_chunks(monkeypatch, most_together):
+    """Have chunks so small that small graphs have long chains of them."""
+    hierarchy, sizes = (
+        "sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy",
+        "sssp_pipeline.kernels.hierarchy.chunks",
+    )
+    for name, value in (("MOST_TOGETHER", most_together), ("LEAST_WORDS", 0)):
+        monkeypatch.setattr(f"{hierarchy}.{name}", value)
+    for name, value in (("MOST_TOP", 16), ("MOST_OWN", 8), ("MOST_LOW", 4)):
+        monkeypatch.setattr(f"{sizes}.{name}", value)
+
+
+@pytest.mark.parametrize("made", [road_like(5000), grid(60, 80), star(200), path(1)])
+@pytest.mark.parametrize("most", [1, 4])
+def test_sources_climb_together_where_few_chunks_have_long_boundaries(made, most, monkeypatch):
+    completion = completion_of(made.graph())
+    assert HostHierarchy(completion, cut(completion)).together == []
+    with_small_chunks(monkeypatch, most)
+    host = HostHierarchy(completion, chunks := cut(completion))
+    sizes = np.diff(chunks.bands)[: np.searchsorted(chunks.bands, chunks.first_low)]
+    n_bands = 1 + next((i for i, n in enumerate(sizes[1:]) if n > most), len(sizes) - 1)
+    found = [band for band in host.together if band.first_chunk > 0]
+    assert [band.n_chunks for band in found] == sizes[1:n_bands].tolist()
+    assert [band.first_chunk for band in found] == chunks.bands[1:n_bands].tolist()
+    for first, n_chunks, n_tiles in found:
+        of_band = host.shapes[first : first + n_chunks]
+        n_own, n_boundary = (of_band[name].astype(int) for name in ("n_own", "n_boundary"))
+        assert n_tiles == (-(-n_own // 8) + -(-n_boundary // 8)).max()
 
 
 @pytest.mark.parametrize("made", [road_like(5000), grid(30, 40), star(200), path(1)])
@@ -97,8 +126,10 @@ def test_tiles_for_targets_are_those_that_their_rows_follow_from(made, n):
         waiting |= set(host.tiles_of_places[boundary].tolist()) - needed
     needed = sorted(tile for tile in needed if tiles["chunk"][tile] > 0)
     assert_array_equal(found.tiles["matrix"], tiles["matrix"][needed])
-    assert [first for first, _ in found.bands] == [0, *(end for _, end in found.bands)][: len(found.bands)]
-    assert (found.bands[-1][1] if found.bands else 0) == len(needed)
+    assert [band.first for band in found.bands] == [0, *(band.end for band in found.bands)][
+        : len(found.bands)
+    ]
+    assert (found.bands[-1].end if found.bands else 0) == len(needed)
 
     # Rows have memory of their own, and targets lead to theirs.
     n_upper = int(chunks.first_places[chunks.first_low])
@@ -168,6 +199,19 @@ def test_roads_whose_directions_differ(dtype, cutoff):
 )
 def test_trees_meshes_and_many_components(made):
     assert_as_on_a_cpu(made.graph(), np.arange(made.n_vertices)[:: max(1, made.n_vertices // 70)])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cutoff", [None, 400])
+@pytest.mark.parametrize("n", [1, 100, 130, 500])
+@pytest.mark.parametrize(("dtype", "most"), [("uint32", 4), ("uint64", 1)])
+def test_large_fronts(n, cutoff, dtype, most, monkeypatch):
+    with_small_chunks(monkeypatch, most)
+    monkeypatch.setattr(phast_gpu, "LEAST_PART", 5)
+    monkeypatch.setattr(phast_gpu, "LEAST_TOGETHER", 100)
+    made = grid(40, 60)
+    graph = with_weights(made, made.weights.astype(dtype))
+    assert_as_on_a_cpu(graph, np.random.default_rng(n).integers(0, graph.n_vertices, n), cutoff)
 
 
 @pytest.mark.gpu

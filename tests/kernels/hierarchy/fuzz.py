@@ -37,6 +37,7 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.phast_gpu import host_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import arc_completion, chunks, customization, metis_processes, order
 from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
 from sssp_pipeline.kernels.hierarchy.metis_child import found_by
@@ -63,6 +64,11 @@ class Case:
     cut_vertices: int
     #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
     chunk_sizes: tuple[int, int, int]
+    #: On a GPU: from how many boundary vertices on warps share a tile, how many chunks of a band all sources climb
+    #: together, and from how many sources on.
+    least_part: int
+    most_together: int
+    least_together: int
 
 
 # ---- graphs ----
@@ -202,7 +208,9 @@ def case(seed: int, number: int) -> Case:
     few, cut_vertices = (0, int(random.choice([0, 8, 1000]))) if by_metis else (10**6, 10**6)
     n_threads = int(random.choice([1, 1, 1, 1, 1, 1, 2, 3]))
     chunk_sizes = tuple(int(random.choice(sizes)) for sizes in CHUNK_SIZES)
-    return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes)
+    least_part = int(random.choice([1, 1, 2, phast_gpu.LEAST_PART]))
+    together = int(random.choice([0, 1, 2, 8])), int(random.choice([1, 1, 8]))
+    return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes, least_part, *together)
 
 
 # ---- comparison ----
@@ -231,6 +239,10 @@ def prepared_as(given: Case) -> Iterator[None]:
         (metis_processes, "MetisProcess", InThisProcess),
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
         (metis_processes, "package", (lambda: True) if given.cut_vertices else (lambda: None)),
+        (phast_gpu, "LEAST_PART", given.least_part),
+        (phast_gpu, "LEAST_TOGETHER", given.least_together),
+        (host_hierarchy, "MOST_TOGETHER", given.most_together),
+        (host_hierarchy, "LEAST_WORDS", 0 if given.most_together else 1),
         *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]
     with ExitStack() as stack:
@@ -282,7 +294,8 @@ def shown(given: Case) -> str:
     return (
         f"  {graph.n_vertices} vertices, {graph.weight_dtype}, edges {edges}\n"
         f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}, "
-        f"chunks of {given.chunk_sizes}"
+        f"chunks of {given.chunk_sizes}, parts of {given.least_part} boundary vertices, "
+        f"{given.most_together} chunks climbed together by {given.least_together} sources"
     )
 
 

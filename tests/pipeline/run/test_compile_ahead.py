@@ -15,7 +15,7 @@ import pytest
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import chunk_kernels
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, SWEEPS, WEIGHTS, order_groups
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores

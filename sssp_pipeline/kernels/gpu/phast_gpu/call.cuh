@@ -4,9 +4,15 @@
 #include "summary.cuh"
 #include "sweep_words.cuh"
 
+constexpr word32 kWholeWarp = 0xffffffff;
 constexpr word32 kTile = 8;
 // The most vertices of a chunk of the last band.
 constexpr word32 kMostLow = 64;
+
+template <int kEach>
+struct alignas(sizeof(sweep_word) * kEach) Lanes {
+    sweep_word words[kEach];
+};
 
 // The entries first to end - 1 of a source, in one chunk.
 struct Segment {
@@ -63,6 +69,7 @@ struct Call {
     distance_bits* rows_by_source;   // (n_sources, n_columns)
     word64 limit;                    // what is at least this long counts as unreached
     word64 beyond;                   // ... and is returned as this
+    word64 n_cleared;                // how many words of `rows` are kInfinity but for seeds, from the first on
     word32 n_chunks;
     word32 n_columns;
     word32 n_sources;
@@ -70,6 +77,7 @@ struct Call {
     word32 n_depths;
     word32 n_segments;
     word32 is_shared;
+    word32 n_shared;                 // the chunks before this one are climbed by products over lanes
     word32 first_low;                // the first chunk of the last band
     word32 first_low_tile;
     word32 n_tiles;

@@ -1,7 +1,7 @@
-// The weights of the arcs of a hierarchy, and the distances between the vertices of its top.
+// The weights of the arcs of a hierarchy.
 //
 // Returns: take_edges_kernel lowers each arc to the edges between its ends. lower_triangles_kernel lowers the arcs
-// above some vertices to the ways through these. top_kernel and shorten_kernel make the matrix of the top.
+// above some vertices to the ways through these: it takes the vertices of whole subtrees, `fronts.cu` the others.
 //
 // Idea: as `customization.py`, step by step up the tree. A vertex is visited when all below it have been; its own arcs
 // are then final. Vertices of the same height are visited in one launch. Arcs that no shortest path needs are kept:
@@ -15,22 +15,6 @@
 
 #include "device_graph.cuh"
 #include "sweep_words.cuh"
-
-// The arc from `low` up to `high`, which is there.
-__device__ __forceinline__ word32
-find_arc(const word32* arc_offsets, const word32* heads, word32 low, word32 high) {
-    word32 first = arc_offsets[low];
-    word32 last = arc_offsets[low + 1] - 1;
-    while (first < last) {
-        const word32 middle = (first + last) / 2;
-        if (heads[middle] < high) {
-            first = middle + 1;
-        } else {
-            last = middle;
-        }
-    }
-    return first;
-}
 
 extern "C" __global__ void take_edges_kernel(const edge_index* row_offsets, const edge_word* edges,
                                              const distance_bits* weights, word32 n_vertices, const word32* ranks,
@@ -65,10 +49,6 @@ extern "C" __global__ void compare_kernel(const sweep_word* up, const sweep_word
             *differs = 1;
         }
     }
-}
-
-__device__ __forceinline__ word64 saturated(word64 a, word64 b) {
-    return a + b < a ? ~word64{0} : a + b;
 }
 
 // Lowers arcs between the upper neighbours of each of `vertices`, with `n_blocks_each` blocks for each.
@@ -122,29 +102,5 @@ extern "C" __global__ void longest_kernel(const word64* longest_up, const word64
     for (word64 v = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x; v < n_vertices;
          v += static_cast<word64>(gridDim.x) * blockDim.x) {
         atomicMax(longest, saturated(longest_up[v], longest_down[v]));
-    }
-}
-
-// Writes the arcs of the top to `matrix` (n, n): row u holds the ways from u. `ranks_at` (n,) are its vertices.
-extern "C" __global__ void top_kernel(const word32* ranks_at, word32 n, const word32* arc_offsets,
-                                      const word32* local_heads, const sweep_word* up, const sweep_word* down,
-                                      sweep_word* matrix) {
-    for (word32 u = blockIdx.x; u < n; u += gridDim.x) {
-        const word32 v = ranks_at[u];
-        for (word32 arc = arc_offsets[v] + threadIdx.x; arc < arc_offsets[v + 1]; arc += blockDim.x) {
-            const word32 head = local_heads[arc];
-            matrix[u * n + head] = up[arc];
-            matrix[head * n + u] = down[arc];
-        }
-        if (threadIdx.x == 0) {
-            matrix[u * n + u] = 0;
-        }
-    }
-}
-
-// Lowers every way of the top to the one through `middle` (Floyd and Warshall).
-extern "C" __global__ void shorten_kernel(sweep_word* matrix, word32 n, word32 middle) {
-    for (word32 i = blockIdx.x * blockDim.x + threadIdx.x; i < n * n; i += gridDim.x * blockDim.x) {
-        matrix[i] = lower(matrix[i], matrix[i / n * n + middle], matrix[middle * n + i % n]);
     }
 }

@@ -1,170 +1,53 @@
 """A hierarchy on the device: its arcs for the climb, and the matrices of its chunks for the sweep.
 
 Order, completion and chunks are made on the host, once for a graph. The device makes what depends on the weights
-(`customize.cu`, `matrices.cu`).
+(`customize.cu`, `fronts.cu`, `matrices.cu`).
 """
 
 from __future__ import annotations
 
-import threading
-import weakref
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.base.compile_children import KernelGroup, wait_for
-from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
-from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaunches
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
-from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
-from sssp_pipeline.kernels.hierarchy.compile_ahead import one_arc
-from sssp_pipeline.kernels.hierarchy.shared import shared_completion
-from sssp_pipeline.kernels.host.numba_tools import ONE
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Band, HostHierarchy, TogetherBand
 
 #: Up to this length, distances fit the 32 bits of a word; as in `sweep_words.cuh`.
 MOST_NARROW = 2**31 - 2
 _BLOCK, _TRIANGLES_BLOCK = 256, 128
+#: Boundary vertices of a block of `panel_kernel`, and of a side of a square of `update_kernel`.
+_PANEL, _SIDE = 128, 64
 #: A vertex with many arcs is shared by blocks, each with this many of them.
 _ARCS_A_BLOCK = 8
-#: As `Chunk` and `Tile` of the kernels.
-_CHUNK = struct_type(Path(__file__).with_name("sweep_words.cuh"), "Chunk")
-_TILE = struct_type(Path(__file__).with_name("call.cuh"), "Tile")
+_MATRICES, _LONGEST = (
+    struct_type(Path(__file__).with_name("fronts.cu"), name) for name in ("Matrices", "Longest")
+)
 
 
 def customize_unit(*, wide: bool) -> Unit:
     """Return the unit of the kernels that compute the weights of arcs, with words of 64 bits if `wide`."""
-    names = "take_edges", "compare", "lower_triangles", "longest", "top", "shorten"
+    names = "take_edges", "compare", "lower_triangles", "longest"
     return Unit("customize", tuple(f"{name}_kernel" for name in names), (("SSSP_WIDE", int(wide)),))
 
 
+def fronts_unit(*, wide: bool) -> Unit:
+    """Return the unit of the kernels that eliminate whole chunks."""
+    names = "front_arcs", "close", "shorten", "bound", "panel", "update"
+    return Unit("fronts", tuple(f"{name}_kernel" for name in names), (("SSSP_WIDE", int(wide)),))
+
+
 def matrices_unit(*, wide: bool) -> Unit:
-    """Return the unit of the kernel that computes the matrices of the chunks."""
+    """Return the unit of the kernel that computes the matrices of the chunks of whole subtrees."""
     return Unit("matrices", ("matrices_kernel",), (("SSSP_WIDE", int(wide)),))
-
-
-@dataclass(frozen=True, eq=False)
-class HostHierarchy:
-    """What does not depend on the weights, in host memory."""
-
-    completion: Completion
-    chunks: Chunks
-
-    @cached_property
-    def next_chunks(self) -> np.ndarray:
-        """(V,) uint32, by rank: the chunk of the nearest ancestor in another chunk, or `NO_VERTEX`."""
-        next_chunks = np.empty(self.completion.n_vertices, np.uint32)
-        _fill_next_chunks(self.completion.parents, self.chunks.chunk_of, next_chunks)
-        return next_chunks
-
-    @cached_property
-    def by_height(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ranks (V,) uint32 by their height over the leaves, and where each height begins."""
-        heights = np.zeros(self.completion.n_vertices, np.uint32)
-        _fill_heights(self.completion.parents, heights)
-        counts = np.bincount(heights)
-        small = heights.astype(np.uint16) if len(counts) < 2**16 else heights  # numpy sorts these much faster
-        return np.argsort(small, kind="stable").astype(np.uint32), np.append(0, np.cumsum(counts))
-
-    @cached_property
-    def n_tiles(self) -> np.ndarray:
-        """(C,) int64."""
-        return -(-np.diff(self.chunks.first_places).astype(np.int64) // int(TILE))
-
-    @cached_property
-    def first_tiles(self) -> np.ndarray:
-        """(C+1,) int64: the tiles of chunk `c` are `first_tiles[c]:first_tiles[c + 1]`."""
-        return np.append(0, np.cumsum(self.n_tiles))
-
-    @cached_property
-    def tiles_of_places(self) -> np.ndarray:
-        """(V,) uint32."""
-        tiles = self.tiles[0]
-        return np.repeat(np.arange(len(tiles), dtype=np.uint32), tiles["n_rows"])
-
-    @cached_property
-    def boundary_places(self) -> np.ndarray:
-        """(N,) uint32: the places of the boundary vertices of all chunks."""
-        return self.chunks.places[self.chunks.boundary]
-
-    @cached_property
-    def words_before(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many words the matrices of earlier chunks have; each (C+1,) uint64.
-
-        The first counts the matrices from boundaries, the second those from own vertices.
-        """
-        offsets = self.chunks.first_places, self.chunks.boundary_offsets
-        n_own, n_boundary = (np.diff(begins).astype(np.uint64) for begins in offsets)
-        n_words = np.zeros((2, len(n_own) + 1), np.uint64)
-        np.cumsum([self.n_tiles.astype(np.uint64) * TILE * n_boundary, n_own**2], axis=1, out=n_words[:, 1:])
-        return n_words[0], n_words[1]
-
-    @cached_property
-    def shapes(self) -> np.ndarray:
-        """(C,) of `Chunk`."""
-        chunks = self.chunks
-        shapes = np.zeros(chunks.n_chunks, _CHUNK)
-        shapes["first_place"] = chunks.first_places[:-1]
-        shapes["n_own"] = np.diff(chunks.first_places)
-        shapes["first_boundary"] = chunks.boundary_offsets[:-1]
-        shapes["n_boundary"] = np.diff(chunks.boundary_offsets)
-        shapes["boundary_words"], shapes["own_words"] = (words[:-1] for words in self.words_before)
-        return shapes
-
-    @cached_property
-    def tiles(self) -> tuple[np.ndarray, list[tuple[int, int]]]:
-        """The tiles of all chunks, of `Tile`, and the first and the end of the tiles of each band."""
-        shapes, first_tiles = self.shapes, self.first_tiles
-        of = np.repeat(np.arange(len(shapes)), self.n_tiles)
-        inside = np.arange(len(of)) - first_tiles[of]
-        tiles = np.zeros(len(of), _TILE)
-        inside_words = inside * int(TILE) * shapes["n_boundary"][of].astype(np.int64)
-        tiles["matrix"] = shapes["boundary_words"][of] + inside_words.astype(np.uint64)
-        tiles["first_boundary"], tiles["n_boundary"] = shapes["first_boundary"][of], shapes["n_boundary"][of]
-        tiles["chunk"] = of
-        tiles["first_place"] = shapes["first_place"][of] + inside * int(TILE)
-        tiles["first_local"] = inside * int(TILE)
-        tiles["n_rows"] = np.minimum(shapes["n_own"][of] - inside * int(TILE), int(TILE))
-        limits = first_tiles[self.chunks.bands]
-        return tiles, list(zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True))
-
-    @property
-    def n_depths(self) -> int:
-        return int(np.max(self.chunks.depths)) + 1
-
-
-_kept: weakref.WeakKeyDictionary[CsrGraph, HostHierarchy] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
-    """Return the hierarchy of `graph` without weights; the first call makes it. Its errors: `shared_completion`."""
-    with _lock:
-        if graph not in _kept:
-            completion = shared_completion(graph)
-            wait_for(chunk_kernels(), graph.weight_dtype)
-            _kept[graph] = HostHierarchy(completion, cut(completion))
-        return _kept[graph]
-
-
-@cache
-def chunk_kernels() -> KernelGroup:
-    """Return the kernels on the host, which a child can compile."""
-    return KernelGroup(compile_chunks, _fill_heights)
-
-
-def compile_chunks(dtype: np.dtype) -> None:
-    """Compile the kernels on the host."""
-    completion = one_arc()
-    host = HostHierarchy(completion, cut(completion))
-    assert len(host.next_chunks) == len(host.by_height[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +74,7 @@ class DeviceHierarchy:
     host_places: np.ndarray
     #: (V+1,) uint64: how many edges leave the vertices of lower places.
     edges_before: Any
-    #: The first tile and the end of the tiles of each band.
-    bands: list[tuple[int, int]]
+    bands: list[Band]
     n_vertices: int
     n_chunks: int
     first_low: int
@@ -203,6 +85,10 @@ class DeviceHierarchy:
     n_depths: int
     #: How many products a sweep makes for each source.
     n_products: int
+    #: As in `HostHierarchy`, how many places these bands have, and how many products each source makes there.
+    together: list[TogetherBand]
+    n_together_places: int
+    n_together_products: int
     #: The batches that were launched last.
     launches: RepeatedLaunches = field(default_factory=RepeatedLaunches)
 
@@ -238,95 +124,188 @@ def _make(
     on_device: DeviceGraph, host: HostHierarchy, *, wide: bool, is_sure: bool
 ) -> DeviceHierarchy | None:
     """Return the hierarchy in words of one width; None if a distance may not fit, unless it `is_sure`."""
-    cupy = cupy_module()
-    completion, chunks = host.completion, host.chunks
-    n_vertices, n_arcs = completion.n_vertices, completion.n_arcs
-    word = np.uint64 if wide else np.uint32
-    infinity = word(2**64 - 1 if wide else 2**31 - 1)
-    kernels = load_kernels(customize_unit(wide=wide), on_device.dtype, wide_offsets=on_device.wide_offsets)
-    ranks = _sent(completion.ranks)
-    arc_offsets = _sent(completion.arc_offsets.astype(np.uint32))
-    heads = _sent(completion.arc_heads)
-    up, down = (_filled(n_arcs, infinity) for _ in range(2))
-    flags = cupy.zeros(2, np.uint32)
-    kernels["take_edges_kernel"](
-        *_grid(n_vertices),
-        (*on_device.args, np.uint32(n_vertices), ranks, arc_offsets, heads, up, down, flags),
-    )
-    kernels["compare_kernel"](*_grid(n_arcs), (up, down, np.uint32(n_arcs), flags[1:]))
-    if not flags.get()[1]:  # as long in both directions
-        down = up
-    longest = cupy.zeros(2 * n_vertices + 1, np.uint64)
-    longest_up, longest_down = longest[:n_vertices], longest[n_vertices:]
-    args = (arc_offsets, heads, up, down, longest_up, longest_down, flags)
-    _lower_triangles(kernels["lower_triangles_kernel"], host, args)
-    of_all = cupy.zeros(1, np.uint64)
-    kernels["longest_kernel"](*_grid(n_vertices), (longest_up, longest_down, np.uint32(n_vertices), of_all))
-    bound = None if flags.get()[0] else int(of_all.get()[0])
+    making = _Making(on_device, host, wide)
+    bound = making.weigh_arcs()
     if not is_sure and (bound is None or bound > MOST_NARROW):
         return None
-    del longest, longest_up, longest_down, heads
-
-    shapes, (tiles, bands) = host.shapes, host.tiles
-    at_places = np.empty(n_vertices, np.uint32)
-    at_places[chunks.places] = np.arange(n_vertices, dtype=np.uint32)
-    ranks_at, local_heads = _sent(at_places), _sent(chunks.local_heads)
-    n_from_boundary, n_from_own = (int(words[-1]) for words in host.words_before)
-    from_boundary, from_own = cupy.empty(n_from_boundary, word), cupy.empty(n_from_own, word)
-    n_top = int(shapes["n_own"][0])
-    top = from_own[: n_top**2]
-    top.fill(infinity)
-    if n_top:
-        args = (ranks_at, np.uint32(n_top), arc_offsets, local_heads, up, down, top)
-        kernels["top_kernel"](n_top, _BLOCK, args)
-        for middle in range(n_top):
-            kernels["shorten_kernel"](*_grid(n_top**2), (top, np.uint32(n_top), np.uint32(middle)))
-    on_shapes = _sent(shapes.view(np.uint8))
-    to_boundary = from_boundary if down is up else cupy.empty(n_from_boundary, word)
-    if len(shapes) > 1:
-        kernel = load_kernels(matrices_unit(wide=wide), on_device.dtype)["matrices_kernel"]
-        arcs = ranks_at, arc_offsets, local_heads, up, down
-        matrices = from_boundary, to_boundary, from_own
-        args = (on_shapes, np.uint32(1), np.uint32(len(shapes)), *arcs, *matrices)
-        kernel(len(shapes) - 1, _TRIANGLES_BLOCK, args)
-    places_of_vertices = chunks.places[completion.ranks]
-    degrees = np.empty(n_vertices, np.int64)
-    degrees[places_of_vertices] = np.diff(on_device.row_offsets.get().astype(np.int64))
-    return DeviceHierarchy(
-        wide=wide,
-        shapes=on_shapes,
-        from_boundary=from_boundary,
-        to_boundary=to_boundary,
-        from_own=from_own,
-        boundary=_sent(host.boundary_places),
-        marks=_sent(np.stack((chunks.depths[chunks.boundary], chunks.chunk_of[chunks.boundary]), 1).ravel()),
-        tiles=_sent(tiles.view(np.uint8)),
-        chunks_of_places=_sent(chunks.chunk_of[at_places]),
-        next_chunks=_sent(host.next_chunks[at_places]),
-        places=_sent(places_of_vertices),
-        host_places=places_of_vertices,
-        edges_before=_sent(np.append(np.uint64(0), np.cumsum(degrees, dtype=np.uint64))),
-        bands=bands,
-        n_vertices=n_vertices,
-        n_chunks=chunks.n_chunks,
-        first_low=chunks.first_low,
-        n_upper=int(chunks.first_places[chunks.first_low]),
-        longest=bound,
-        n_depths=host.n_depths,
-        n_products=int(np.sum(shapes["n_own"].astype(np.int64) * shapes["n_boundary"])),
-    )
+    making.fill_low_matrices()
+    return making.made(bound)
 
 
-def _lower_triangles(kernel: Kernel, host: HostHierarchy, args: tuple[Any, ...]) -> None:
-    by_height, begins = host.by_height
-    vertices = _sent(by_height)
-    n_arcs = np.diff(host.completion.arc_offsets.astype(np.int64))[by_height]
-    most_arcs = np.maximum.reduceat(n_arcs, begins[:-1])
-    for first, end, most in zip(begins[:-1].tolist(), begins[1:].tolist(), most_arcs.tolist(), strict=True):
-        if most:
-            n_blocks = max(1, min(most // _ARCS_A_BLOCK, 2**30 // (end - first)))
-            block = 32 if most <= 32 else _TRIANGLES_BLOCK
-            kernel((end - first) * n_blocks, block, (vertices[first:end], np.uint32(n_blocks), *args))
+class _Making:
+    """A hierarchy on a device while it is made."""
+
+    def __init__(self, on_device: DeviceGraph, host: HostHierarchy, wide: bool) -> None:
+        cupy = cupy_module()
+        completion, chunks = host.completion, host.chunks
+        self._graph, self._host, self._wide = on_device, host, wide
+        self._word = np.uint64 if wide else np.uint32
+        infinity = self._word(2**64 - 1 if wide else 2**31 - 1)
+        self._kernels = load_kernels(
+            customize_unit(wide=wide), on_device.dtype, wide_offsets=on_device.wide_offsets
+        )
+        self._n_vertices = n_vertices = completion.n_vertices
+        self._arc_offsets = _sent(completion.arc_offsets.astype(np.uint32))
+        self._heads = _sent(completion.arc_heads)
+        #: Whether an arc may be too long for a word, and whether one has two lengths.
+        self._flags = cupy.zeros(2, np.uint32)
+        self._up, self._down = (_filled(completion.n_arcs, infinity) for _ in range(2))
+        self._take_edges()
+
+        at_places = np.empty(n_vertices, np.uint32)
+        at_places[chunks.places] = np.arange(n_vertices, dtype=np.uint32)
+        self._ranks_at, self._chunks_of_places = _sent(at_places), _sent(chunks.chunk_of[at_places])
+        self._local_heads, self._shapes = _sent(chunks.local_heads), _sent(host.shapes.view(np.uint8))
+        self._next_chunks = _sent(host.next_chunks[at_places])
+        n_from_boundary, n_from_own = (int(words[-1]) for words in host.words_before)
+        self._from_boundary = cupy.empty(n_from_boundary, self._word)
+        self._from_own = cupy.empty(n_from_own, self._word)
+        is_symmetric = self._up is self._down
+        self._to_boundary = self._from_boundary if is_symmetric else cupy.empty(n_from_boundary, self._word)
+        # The chunks above whole subtrees begin without arcs.
+        n_boundary_words, n_own_words = (int(words[chunks.first_low]) for words in host.words_before)
+        self._from_boundary[:n_boundary_words].fill(infinity)
+        self._to_boundary[:n_boundary_words].fill(infinity)
+        self._from_own[:n_own_words].fill(infinity)
+
+    @property
+    def _arcs(self) -> tuple[Any, ...]:
+        return self._arc_offsets, self._heads, self._up, self._down
+
+    def _take_edges(self) -> None:
+        n_vertices, n_arcs = np.uint32(self._n_vertices), np.uint32(len(self._heads))
+        args = (*self._graph.args, n_vertices, _sent(self._host.completion.ranks), *self._arcs, self._flags)
+        self._kernels["take_edges_kernel"](*_grid(self._n_vertices), args)
+        args = (self._up, self._down, n_arcs, self._flags[1:])
+        self._kernels["compare_kernel"](*_grid(len(self._heads)), args)
+        if not self._flags.get()[1]:  # as long in both directions
+            self._down = self._up
+
+    def weigh_arcs(self) -> int | None:
+        """Weigh all arcs, and return a bound of all distances; None if one may not fit a word."""
+        cupy = cupy_module()
+        longest = cupy.zeros(2 * self._n_vertices, np.uint64)
+        longest_up, longest_down = longest[: self._n_vertices], longest[self._n_vertices :]
+        for vertices, n_blocks, block in self._low_by_height():
+            args = (vertices, np.uint32(n_blocks), *self._arcs, longest_up, longest_down, self._flags)
+            self._kernels["lower_triangles_kernel"](len(vertices) * n_blocks, block, args)
+        of_all = cupy.zeros(1, np.uint64)
+        self._eliminate_chunks(_pointers(_LONGEST, longest_up, longest_down, of_all))
+        args = (longest_up, longest_down, np.uint32(self._n_vertices), of_all)
+        self._kernels["longest_kernel"](*_grid(self._n_vertices), args)
+        return None if self._flags.get()[0] else int(of_all.get()[0])
+
+    def _low_by_height(self) -> Iterator[tuple[Any, int, int]]:
+        """Yield the vertices of whole subtrees that have arcs, those of each height, from the leaves up.
+
+        With them come the blocks that share a vertex, and their threads.
+        """
+        by_height, heights = self._host.low_by_height
+        begins = np.searchsorted(heights, np.arange(np.max(heights, initial=0) + 2))
+        vertices = _sent(by_height)
+        n_arcs = np.diff(self._host.completion.arc_offsets.astype(np.int64))[by_height]
+        for first, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
+            if first < end and (most := int(n_arcs[first:end].max())):
+                n_blocks = max(1, min(most // _ARCS_A_BLOCK, 2**30 // (end - first)))
+                yield vertices[first:end], n_blocks, 32 if most <= 32 else _TRIANGLES_BLOCK
+
+    def _eliminate_chunks(self, longest: np.ndarray) -> None:
+        """Lower the arcs above the chunks that are no whole subtrees, from the lowest up, and make their matrices."""
+        kernels, chunks = load_kernels(fronts_unit(wide=self._wide), self._graph.dtype), self._host.chunks
+        boundary_ranks, largest = _sent(chunks.boundary), cupy_module().zeros(1, np.uint64)
+        matrices = _pointers(_MATRICES, self._from_boundary, self._to_boundary, self._from_own)
+        bands = chunks.bands[chunks.bands <= chunks.first_low].tolist()
+        for first, end in reversed(list(itertools.pairwise(bands))):
+            places = chunks.first_places[first : end + 1]
+            first_chunk, n_chunks = np.uint32(first), end - first
+            if places[0] == places[-1]:
+                continue  # the top may be empty
+            args = (self._shapes, self._chunks_of_places, places[0], self._ranks_at, self._arc_offsets)
+            args += (self._local_heads, self._up, self._down, matrices)
+            kernels["front_arcs_kernel"](int(places[-1] - places[0]), _TRIANGLES_BLOCK, args)
+            if first == 0:
+                n = int(places[-1])
+                for middle in range(n):
+                    args = (self._from_own, np.uint32(n), np.uint32(middle), self._flags)
+                    kernels["shorten_kernel"](*_grid(n**2), args)
+            else:
+                kernels["close_kernel"](
+                    n_chunks, _BLOCK, (self._shapes, first_chunk, self._from_own, self._flags)
+                )
+            args = (self._shapes, first_chunk, self._ranks_at, self._from_own, longest)
+            kernels["bound_kernel"](n_chunks, _BLOCK, args)
+            most = int(np.max(self._host.shapes["n_boundary"][first:end]))
+            n_tiles = int(np.max(self._host.n_tiles[first:end]))
+            n_groups, n_squares = -(-most // _PANEL), -(-most // _SIDE)
+            if most:
+                args = (self._shapes, first_chunk, np.uint32(n_tiles), np.uint32(n_groups), self._ranks_at)
+                args += (boundary_ranks, matrices, longest, largest, self._flags)
+                kernels["panel_kernel"](n_chunks * n_tiles * n_groups, _PANEL, args)
+                args = (self._shapes, first_chunk, np.uint32(n_squares), boundary_ranks, matrices)
+                args += (*self._arcs, largest, self._flags)
+                kernels["update_kernel"](n_chunks * n_squares**2, _BLOCK, args)
+
+    def fill_low_matrices(self) -> None:
+        """Make the matrices of the chunks of whole subtrees."""
+        n_chunks, first_low = self._host.chunks.n_chunks, self._host.chunks.first_low
+        if n_chunks > first_low:
+            kernel = load_kernels(matrices_unit(wide=self._wide), self._graph.dtype)["matrices_kernel"]
+            args = (
+                self._shapes,
+                np.uint32(first_low),
+                np.uint32(n_chunks),
+                self._ranks_at,
+                self._arc_offsets,
+            )
+            args += (self._local_heads, self._up, self._down)
+            args += (self._from_boundary, self._to_boundary, self._from_own)
+            kernel(n_chunks - first_low, _TRIANGLES_BLOCK, args)
+
+    def made(self, bound: int | None) -> DeviceHierarchy:
+        """Return the hierarchy, in which no distance is longer than `bound`."""
+        host, chunks, n_vertices = self._host, self._host.chunks, self._n_vertices
+        tiles, bands = host.tiles
+        places_of_vertices = chunks.places[host.completion.ranks]
+        together = host.together
+        n_together = together[-1].first_chunk + together[-1].n_chunks if together else 0
+        n_own, n_boundary = (host.shapes[name].astype(np.int64) for name in ("n_own", "n_boundary"))
+        degrees = np.empty(n_vertices, np.int64)
+        degrees[places_of_vertices] = np.diff(self._graph.row_offsets.get().astype(np.int64))
+        marks = np.stack((chunks.depths[chunks.boundary], chunks.chunk_of[chunks.boundary]), 1)
+        return DeviceHierarchy(
+            wide=self._wide,
+            shapes=self._shapes,
+            from_boundary=self._from_boundary,
+            to_boundary=self._to_boundary,
+            from_own=self._from_own,
+            boundary=_sent(host.boundary_places),
+            marks=_sent(marks.ravel()),
+            tiles=_sent(tiles.view(np.uint8)),
+            chunks_of_places=self._chunks_of_places,
+            next_chunks=self._next_chunks,
+            places=_sent(places_of_vertices),
+            host_places=places_of_vertices,
+            edges_before=_sent(np.append(np.uint64(0), np.cumsum(degrees, dtype=np.uint64))),
+            bands=bands,
+            n_vertices=n_vertices,
+            n_chunks=chunks.n_chunks,
+            first_low=chunks.first_low,
+            n_upper=int(chunks.first_places[chunks.first_low]),
+            longest=bound,
+            n_depths=host.n_depths,
+            n_products=int(np.sum(n_own * n_boundary)),
+            together=together,
+            n_together_places=int(chunks.first_places[n_together]),
+            n_together_products=int(np.sum((n_own * (n_own + n_boundary))[:n_together])),
+        )
+
+
+def _pointers(struct: np.dtype, *arrays: Any) -> np.ndarray:
+    """Return a `struct` of pointers to `arrays`, as a kernel gets it."""
+    made = np.zeros(1, struct)
+    for name, array in zip(struct.names or (), arrays, strict=True):
+        made[name] = array.data.ptr
+    return made.view(f"V{struct.itemsize}")
 
 
 def _sent(values: np.ndarray) -> Any:
@@ -343,25 +322,3 @@ def _filled(n: int, value: np.generic) -> Any:
 
 def _grid(n: int) -> tuple[int, int]:
     return max(1, min(-(-n // _BLOCK), 2**20)), _BLOCK
-
-
-@njit(nogil=True)
-def _fill_next_chunks(parents: np.ndarray, chunk_of: np.ndarray, next_chunks: np.ndarray) -> None:
-    n = np.uint64(len(parents))
-    for i in range(n):
-        v = n - ONE - i
-        above = parents[v]
-        if above == NO_VERTEX:
-            next_chunks[v] = NO_VERTEX
-        elif chunk_of[above] == chunk_of[v]:
-            next_chunks[v] = next_chunks[above]
-        else:
-            next_chunks[v] = chunk_of[above]
-
-
-@njit(nogil=True)
-def _fill_heights(parents: np.ndarray, heights: np.ndarray) -> None:
-    for v in range(np.uint64(len(parents))):
-        above = parents[v]
-        if above != NO_VERTEX:
-            heights[above] = max(heights[above], heights[v] + np.uint32(1))

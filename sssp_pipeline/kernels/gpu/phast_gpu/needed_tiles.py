@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import HostHierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Band, HostHierarchy, bands_of
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
 
@@ -21,8 +21,8 @@ class NeededTiles:
 
     #: (T,) of `Tile`. Rows of the last band come after those of the bands above it, without gaps.
     tiles: np.ndarray
-    #: The first tile and the end of the tiles of each band that has some.
-    bands: list[tuple[int, int]]
+    #: Those that have some.
+    bands: list[Band]
     #: How many tiles are above the last band, and how many rows there are memory for.
     first_low: int
     n_rows: int
@@ -53,12 +53,12 @@ def needed_tiles(host: HostHierarchy, places: np.ndarray) -> NeededTiles:
     inside = places - all_tiles["first_place"][tile_of[places]]
     wanted = np.where(places < n_upper, places, kept[tile_of[places]] + inside)
     low["first_place"] = kept[needed[n_upper_tiles:]]
-    limits = np.searchsorted(needed, [(first, end) for first, end in all_bands]).tolist()
+    limits = np.searchsorted(needed, [0, *(band.end for band in all_bands)])
     n_vertices = np.sum(tiles["n_rows"], dtype=np.int64)
     n_products = np.sum(tiles["n_rows"].astype(np.int64) * tiles["n_boundary"])
     return NeededTiles(
         tiles,
-        [(first, end) for first, end in limits if first < end],
+        [band for band in bands_of(tiles, limits) if band.first < band.end],
         n_upper_tiles,
         n_upper + int(ends[-1] if len(ends) else 0),
         wanted.astype(np.uint32),

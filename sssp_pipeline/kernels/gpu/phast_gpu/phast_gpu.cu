@@ -6,7 +6,8 @@
 //   1. `climb.cu` finds the seeds of the chunks on the way up from each source.
 //   2. sweep_kernel, a launch for each band, from the top down: the rows of a chunk are the least of its seeds and of
 //      the min-plus product of `from_boundary` with the rows of the boundary. A warp computes 8 rows of 32 to 128
-//      lanes in registers. There is no order inside a band, so nothing waits.
+//      lanes in registers. There is no order inside a band, so nothing waits. A band of few chunks with long boundaries
+//      would leave most of the GPU idle, so several warps share a tile there: each takes a part of the boundary.
 //   3. last_kernel does the same for the last band, which has most vertices, and counts over all rows. If nothing is
 //      counted, sweep_kernel takes the last band too, and only tiles that the wanted rows follow from are launched.
 //   4. rows_kernel: from rows by place, with a lane for each source, to rows by source.
@@ -16,19 +17,15 @@
 // Needs: rows by place (V, n_lanes); n_lanes a multiple of 32 times the lanes of a thread.
 // Keeps
 //     I1. The rows of the boundary of a chunk are final before its band is launched.
-//     I2. A bit of `seeded` is set for a chunk and a lane if there are seeds. Other seeds are not read.
+//     I2. A bit of `seeded` is set for a chunk and a lane if there are seeds. Other seeds are not read. Chunks that are
+//         climbed by products (`n_shared`) have seeds in all lanes.
 //     I3. If `near` of a chunk that is not in the last band is 0 for 32 lanes, its rows are at the limit or above it
 //         there. Then so is every row that follows from them and has no seeds.
+//     I4. Rows whose tiles are shared hold their seeds or kInfinity before their band is launched (`n_cleared`). Then
+//         they only fall, by atomic minima, and only to the length of a real path.
 // Memory order: relaxed; launches follow each other on one stream.
 
 #include "call.cuh"
-
-constexpr word32 kWholeWarp = 0xffffffff;
-
-template <int kEach>
-struct alignas(sizeof(sweep_word) * kEach) Lanes {
-    sweep_word words[kEach];
-};
 
 // What a thread has found of its lanes.
 template <int kEach>
@@ -113,7 +110,11 @@ struct Ahead {
     __device__ __forceinline__ void read(const Call& call, word32 lane) {
         const word32 i = threadIdx.x % 32;
         boundary = i < tile.n_boundary ? call.boundary[tile.first_boundary + i] : 0;
-        bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & ((1u << kEach) - 1);
+        const word32 all = (1u << kEach) - 1;
+        bits = all;
+        if (tile.chunk >= call.n_shared) {
+            bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & all;
+        }
 #if SSSP_CUTOFF
         if (!is_near<kEach>(call, lane)) {
             tile.n_boundary = 0;  // nothing is below the limit in any lane of the warp
@@ -197,6 +198,34 @@ __device__ __forceinline__ void product(const Call& call, const Ahead& ahead, wo
     }
 }
 
+// The warp's part of a tile whose boundary `n_parts` warps share. All parts have the rows of the whole tile.
+__device__ __forceinline__ Tile part_of(Tile tile, word32 part, word32 n_parts) {
+    const word32 most = (tile.n_boundary + n_parts - 1) / n_parts;
+    const word32 begin = min(part * most, tile.n_boundary);
+    tile.first_boundary += begin;
+    tile.matrix += begin * kTile;
+    tile.n_boundary = min(most, tile.n_boundary - begin);
+    return tile;
+}
+
+// Lowers rows that other warps lower too.
+template <int kEach>
+__device__ __forceinline__ void lower_rows(const Call& call, const Tile& tile, word32 lane,
+                                           const sweep_word (&least)[kTile][kEach]) {
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) {
+        if (i < tile.n_rows) {
+            sweep_word* row = call.rows + static_cast<word64>(tile.first_place + i) * call.n_lanes + lane;
+#pragma unroll
+            for (int p = 0; p < kEach; ++p) {
+                if (least[i][p] < kInfinity) {
+                    atomicMin(row + p, least[i][p]);
+                }
+            }
+        }
+    }
+}
+
 template <int kEach>
 __device__ __forceinline__ void write_rows(const Call& call, const Tile& tile, word32 lane,
                                            const sweep_word (&least)[kTile][kEach]) {
@@ -238,20 +267,25 @@ constexpr word32 kSweepBlock = 256;
 constexpr word32 kWarps = kSweepBlock / 32;
 
 // Takes the tiles from `first` to `end` - 1 of a band, and counts nothing. A block has 32 * kEach lanes, and its warps
-// have tiles that follow each other: these share most of their boundary.
+// have tiles that follow each other: these share most of their boundary. `n_parts` blocks share these tiles.
 template <int kEach>
-__device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end) {
+__device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end, word32 n_parts) {
     const word32 blocks_of_lanes = call.n_lanes / (32 * kEach);
     const word32 lane = (blockIdx.x % blocks_of_lanes * 32 + threadIdx.x % 32) * kEach;
-    const word32 t = first + blockIdx.x / blocks_of_lanes * kWarps + threadIdx.x / 32;
+    const word32 group = blockIdx.x / blocks_of_lanes;
+    const word32 t = first + group / n_parts * kWarps + threadIdx.x / 32;
     if (t < end) {
         constexpr word32 batch = kEach == 4 ? 3 : 8;
-        Ahead ahead{call.tiles[t]};
+        Ahead ahead{part_of(call.tiles[t], group % n_parts, n_parts)};
         ahead.read<kEach>(call, lane);
         sweep_word least[kTile][kEach];
         const bool is_low = first >= call.first_low_tile;
         product<kEach, batch>(call, ahead, lane, is_low, least);
-        write_rows<kEach>(call, ahead.tile, lane, least);
+        if (n_parts > 1) {
+            lower_rows<kEach>(call, ahead.tile, lane, least);
+        } else {
+            write_rows<kEach>(call, ahead.tile, lane, least);
+        }
 #if SSSP_CUTOFF
         if (!is_low) {
             note_near<kEach>(call, ahead.tile, lane, least);
@@ -330,8 +364,9 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
 
 #define SSSP_SWEEP(lanes_each)                                                       \
     extern "C" __global__ void __launch_bounds__(kSweepBlock)                        \
-    sweep_##lanes_each##_kernel(const Call call, word32 first, word32 end) {         \
-        sweep<lanes_each>(call, first, end);                                         \
+    sweep_##lanes_each##_kernel(const Call call, word32 first, word32 end,           \
+                                word32 n_parts) {                                    \
+        sweep<lanes_each>(call, first, end, n_parts);                                \
     }                                                                                \
     extern "C" __global__ void __launch_bounds__(kSweepBlock)                        \
     last_##lanes_each##_kernel(const Call call) {                                    \

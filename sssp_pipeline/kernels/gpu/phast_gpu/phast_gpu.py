@@ -31,15 +31,15 @@ from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     MOST_NARROW,
     DeviceHierarchy,
-    HostHierarchy,
     customize_unit,
     device_hierarchy,
-    host_hierarchy,
+    fronts_unit,
     matrices_unit,
 )
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Band, HostHierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import NeededTiles, needed_tiles
 from sssp_pipeline.kernels.hierarchy import costs
-from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
+from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW, TILE
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
 
 #: Sources of a full device batch.
@@ -51,6 +51,12 @@ LANES_EACH = ((4, 2, 1), (2, 1))
 _WARPS = _BLOCK // 32
 #: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
 _FEW = 256
+#: Warps that share a tile have at least this many boundary vertices each.
+LEAST_PART = 128
+#: From so many sources on they climb together, where the hierarchy has such bands.
+LEAST_TOGETHER = 128
+#: Own vertices of a part of a product on the way up.
+_UP_PART = 128
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
 #: Vertices of a part of `rows_kernel`, and lanes; with words of 64 bits, the second.
@@ -65,7 +71,8 @@ _CALL, _CLIMBED = struct_type(_CALL_HEADER, "Call"), struct_type(_CALL_HEADER, "
 
 def climb_unit(*, wide: bool) -> Unit:
     """Return the unit of the kernels that find seeds, with words of 64 bits if `wide`."""
-    return Unit("climb", ("climb_kernel", "seed_kernel"), (("SSSP_WIDE", int(wide)),))
+    ups = tuple(f"up_{each}_kernel" for each in (1, LANES_EACH[wide][0]))
+    return Unit("climb", ("clear_kernel", "climb_kernel", "seed_kernel", *ups), (("SSSP_WIDE", int(wide)),))
 
 
 def sweep_unit(*, wide: bool, cutoff: bool) -> Unit:
@@ -94,6 +101,7 @@ class PhastGpu(GpuBatchSolver):
                 climb_unit(wide=wide),
                 *(sweep_unit(wide=wide, cutoff=cutoff) for cutoff in (False, True)),
                 customize_unit(wide=wide),
+                fronts_unit(wide=wide),
                 matrices_unit(wide=wide),
             )
         )
@@ -121,7 +129,8 @@ class PhastGpu(GpuBatchSolver):
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
         wide = graph.weight_dtype.itemsize == 8  # otherwise narrow words are tried first
         sweep = sweep_unit(wide=wide, cutoff=options.cutoff is not None)  # takes longest
-        load_ahead([sweep, climb_unit(wide=wide), matrices_unit(wide=wide)], graph.weight_dtype)
+        others = climb_unit(wide=wide), matrices_unit(wide=wide), fronts_unit(wide=wide)
+        load_ahead([sweep, *others], graph.weight_dtype)
         host_hierarchy(graph)  # takes seconds, without the GPU
         return super()._begin(graph, sources, options, *args)
 
@@ -288,14 +297,13 @@ class _Sweep(BatchSearch):
             ("is_shared", is_shared),
             (
                 "first_low_tile",
-                hierarchy.bands[hierarchy.n_upper_bands - 1][1] if needed is None else needed.first_low,
+                hierarchy.bands[hierarchy.n_upper_bands - 1].end if needed is None else needed.first_low,
             ),
-            ("n_tiles", hierarchy.bands[-1][1]),
+            ("n_tiles", hierarchy.bands[-1].end),
             ("writes", work.n_rows > hierarchy.n_upper),
         ):
             self._call[name] = value
 
-        self._bands_bytes = np.array(self._bands, np.int64).tobytes()  # launches depend on them too
         #: What the kernels get. CuPy lists the fields of a record at every launch, but not of bytes.
         self._bytes = self._call.view(f"V{_CALL.itemsize}")
 
@@ -304,18 +312,27 @@ class _Sweep(BatchSearch):
         hierarchy, n_sources = self._hierarchy, len(sources)
         sent = Sent(sources)
         n_lanes = lanes_for(n_sources)
+        bands = [(band, self._parts(band, n_lanes)) for band in self._bands]
+        cleared = [band.end_place for band, n in bands if n > 1]
+        together = hierarchy.together if n_sources >= LEAST_TOGETHER else []
+        if together:
+            cleared.append(hierarchy.n_together_places)
         for name, value in (
             ("sources", sent.on_device.data.ptr),
             ("summaries", summaries.data.ptr),
             ("rows_by_source", rows.data.ptr),
             ("n_sources", n_sources),
             ("n_lanes", n_lanes),
+            ("n_cleared", n_lanes * max(cleared, default=0)),
+            ("n_shared", together[-1].first_chunk + together[-1].n_chunks if together else 0),
         ):
             self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
+        launched = np.array([(band.first, band.end, n) for band, n in bands], np.int64)
         hierarchy.launches.run(
-            self._call.tobytes() + self._bands_bytes, lambda: self._enqueue(n_sources, n_lanes, rows.shape[1])
+            self._call.tobytes() + launched.tobytes(),
+            lambda: self._enqueue(n_sources, n_lanes, launched.tolist(), rows.shape[1]),
         )
         if self.lane_bits:
             words, places, limit = self._scratch["rows"], hierarchy.places, int(self._call["limit"][0])
@@ -328,37 +345,63 @@ class _Sweep(BatchSearch):
                 raise DeadlineError(self._name, f"sources 0 to {n_sources - 1} of a batch", self._deadline_s)
             found = climbed.view(_CLIMBED)
             swept = hierarchy if self._needed is None else self._needed
-            return SearchCounts(swept.n_vertices + found["entries"], swept.n_products + found["words"])
+            n_products = swept.n_products + (hierarchy.n_together_products if together else 0)
+            return SearchCounts(swept.n_vertices + found["entries"], n_products + found["words"])
 
         return counts
 
-    def _enqueue(self, n_sources: int, n_lanes: int, n_columns: int) -> None:
-        """Launch the kernels of a batch."""
+    def _parts(self, band: Band, n_lanes: int) -> int:
+        """Return how many warps share each tile of a band, so that a few long boundaries fill the GPU."""
+        if band.first >= self._call["first_low_tile"][0]:
+            return 1
+        each, blocks_of_lanes = self._lanes_each(n_lanes)
+        n_blocks = blocks_of_lanes * -(-(band.end - band.first) // _WARPS)
+        return max(1, min(self._n_resident[each] // n_blocks, band.most_boundary // LEAST_PART))
+
+    def _lanes_each(self, n_lanes: int) -> tuple[int, int]:
+        """Return how many lanes a thread has, and how many blocks have the lanes of a tile."""
+        each = next(each for each in LANES_EACH[self._hierarchy.wide] if n_lanes % (32 * each) == 0)
+        return each, n_lanes // (32 * each)
+
+    def _enqueue(self, n_sources: int, n_lanes: int, bands: list[list[int]], n_columns: int) -> None:
+        """Launch the kernels of a batch; `bands` has the first tile of each, the end and how many share a tile."""
         hierarchy = self._hierarchy
+        if n_cleared := int(self._call["n_cleared"][0]):
+            self._kernels["clear_kernel"](max(1, min(n_cleared // _BLOCK, 2**12)), _BLOCK, (self._bytes,))
         self._kernels["climb_kernel"](
             n_sources, 1024 if n_sources <= _FEW else 256, (self._bytes,), shared_bytes=self._shared_bytes
         )
         self._kernels["seed_kernel"](
             n_lanes * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
         )
-        self._sweep(n_lanes)
+        if self._call["n_shared"][0]:
+            self._climb_together(n_lanes)
+        self._sweep(n_lanes, bands)
         if n_columns:
             squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
 
-    def _sweep(self, n_lanes: int) -> None:
+    def _climb_together(self, n_lanes: int) -> None:
+        """Enqueue the ways up over bands of few chunks, from the lowest one up."""
+        most = LANES_EACH[self._hierarchy.wide][0]
+        each = most if n_lanes % (32 * most) == 0 else 1
+        for first_chunk, n_chunks, n_tiles in reversed(self._hierarchy.together):
+            n_groups = -(-n_tiles // _WARPS)
+            # The top has no boundary, and more own vertices than others.
+            n_parts = max(1, n_tiles * int(TILE) // _UP_PART) if first_chunk == 0 else 1
+            n_blocks = n_lanes // (32 * each) * n_chunks * n_groups * n_parts
+            args = (self._bytes, np.uint32(first_chunk), np.uint32(n_groups), np.uint32(n_parts))
+            self._kernels[f"up_{each}_kernel"](n_blocks, _BLOCK, args)
+
+    def _sweep(self, n_lanes: int, bands: list[list[int]]) -> None:
         """Enqueue the sweep of all bands from the top down."""
-        hierarchy = self._hierarchy
-        each = next(each for each in LANES_EACH[hierarchy.wide] if n_lanes % (32 * each) == 0)
-        blocks_of_lanes = n_lanes // (32 * each)
-        for first, end in self._bands:
-            n_groups = -(-(end - first) // _WARPS)
-            self._kernels[f"sweep_{each}_kernel"](
-                blocks_of_lanes * n_groups, _BLOCK, (self._bytes, np.uint32(first), np.uint32(end))
-            )
+        each, blocks_of_lanes = self._lanes_each(n_lanes)
+        for first, end, n_parts in bands:
+            n_blocks = blocks_of_lanes * -(-(end - first) // _WARPS) * n_parts
+            args = (self._bytes, np.uint32(first), np.uint32(end), np.uint32(n_parts))
+            self._kernels[f"sweep_{each}_kernel"](n_blocks, _BLOCK, args)
         if self._needed is not None:
             return
-        n_groups = min(
-            -(-hierarchy.bands[-1][1] // _WARPS), max(1, self._n_resident[each] // blocks_of_lanes)
-        )
+        n_tiles = self._hierarchy.bands[-1].end
+        n_groups = min(-(-n_tiles // _WARPS), max(1, self._n_resident[each] // blocks_of_lanes))
         self._kernels[f"last_{each}_kernel"](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))

@@ -32,6 +32,23 @@ __device__ __forceinline__ sweep_word lower(sweep_word least, sweep_word a, swee
     return min(least, plus(a, b));
 }
 
+// The length of the way a, b. Sets `is_too_large` if there is one that does not fit a word.
+__device__ __forceinline__ sweep_word length(sweep_word a, sweep_word b, word32* is_too_large) {
+    if (a == kInfinity || b == kInfinity) {
+        return kInfinity;
+    }
+    const sweep_word sum = plus(a, b);
+    if (sum >= kInfinity) {
+        *is_too_large = 1;
+        return kInfinity;
+    }
+    return sum;
+}
+
+__device__ __forceinline__ word64 saturated(word64 a, word64 b) {
+    return a + b < a ? ~word64{0} : a + b;
+}
+
 constexpr word32 kNoVertex = 0xffffffff;
 
 // A chunk: its places are first_place to first_place + n_own - 1.
@@ -45,3 +62,19 @@ struct Chunk {
 };
 
 static_assert(sizeof(Chunk) == 32, "device_hierarchy.py writes it by these offsets");
+
+// The arc from `low` up to `high`, which is there.
+__device__ __forceinline__ word32
+find_arc(const word32* arc_offsets, const word32* heads, word32 low, word32 high) {
+    word32 first = arc_offsets[low];
+    word32 last = arc_offsets[low + 1] - 1;
+    while (first < last) {
+        const word32 middle = (first + last) / 2;
+        if (heads[middle] < high) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    return first;
+}
