@@ -53,7 +53,7 @@ def width_of(graph: CsrGraph, most_steps: int, most_width: int) -> int:
     limits = np.uint64(half), np.uint64(most_steps), np.uint64(most_width)
     n_inside = int(_grow(graph.row_offsets.view(np.uint64), graph.col_indices, *limits, *zeros, least))
     last = n_inside.bit_length()
-    widest = int(least[max(0, last - _OCTAVES) : last + 1].max())
+    widest = int(np.max(least[max(0, last - _OCTAVES) : last + 1]))
     return min(round(sqrt(widest * int(least[last]) * max(half / max(n_inside, 1), 1.0))), half)
 
 
