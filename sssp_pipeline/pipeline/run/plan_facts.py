@@ -158,10 +158,10 @@ def _probed(workflow: Workflow, stored: StoredGraph, plan: RunPlan, probe: int) 
     facts = {"probed_sources": len(tried) if source_s else 0, "solve_s_per_source": source_s}
     if not source_s:
         return facts
-    fastest = min(source_s, key=source_s.__getitem__)
-    expected = solver_named(fastest).forecast(traits, 1)
+    fastest = solver_named(min(source_s, key=source_s.__getitem__))
     # A few sources do not predict the time of many for a solver that takes many at once.
-    if solver_named(fastest).device == "cpu" and expected.at_once <= len(tried):
-        sharing = min(plan.machine.cores, expected.most_cores)
-        facts["solve_core_s"] = source_s[fastest] * sharing * n_sources
+    takes_few = all(solver_named(name).forecast(traits, 1).at_once <= len(tried) for name in source_s)
+    if fastest.device == "cpu" and takes_few:
+        sharing = min(plan.machine.cores, fastest.forecast(traits, 1).most_cores)
+        facts["solve_core_s"] = source_s[fastest.name] * sharing * n_sources
     return facts

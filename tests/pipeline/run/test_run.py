@@ -671,6 +671,13 @@ def test_the_description_of_a_plan(tmp_path):
     assert "solve_core_s" not in describe_plan(workflow, 0, Quiet())
 
 
+def test_two_sources_tell_nothing_of_a_solver_that_takes_many_at_once(tmp_path):
+    unweighted = {"weights": {"column": "none"}}
+    facts = describe_plan(made(tmp_path, graph=unweighted, solve={"solver": "bits"}), 2, Quiet())
+    assert facts["solve_s_per_source"].keys() >= {"bits"}
+    assert "solve_core_s" not in facts
+
+
 def test_the_description_of_a_plan_measures_each_solver_that_may_be_the_fastest(tmp_path, monkeypatch):
     expect(monkeypatch, 10.0, dijkstra=0.001, delta_stepping=0.002)
     facts = describe_plan(made(tmp_path), 2, Quiet())
