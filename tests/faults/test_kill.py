@@ -16,7 +16,7 @@ import yaml
 
 pytestmark = pytest.mark.slow
 
-KILLS = 20
+KILLS = 12
 RUN = [sys.executable, "-m", "sssp_pipeline.cli", "run"]
 
 
@@ -55,7 +55,7 @@ def told(folder: Path) -> pa.Table:
 
 
 @pytest.mark.timeout(600)
-def test_killed_at_twenty_random_moments(tmp_path, digests):
+def test_killed_at_random_moments(tmp_path, digests):
     calm, wild = tmp_path / "calm", tmp_path / "wild"
     subprocess.run([*RUN, workflow(calm)], check=True, capture_output=True)
     began = time.monotonic()

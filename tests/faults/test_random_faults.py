@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.mark.slow
 def test_damaged_runs_give_the_same_bytes_or_a_clear_error(tmp_path, benchmark_module):
     faulty_runs = benchmark_module("faulty_runs")
-    found = faulty_runs.damage(tmp_path, 120, SEED, list(faulty_runs.OUTPUTS))
+    found = faulty_runs.damage(tmp_path, 80, SEED, list(faulty_runs.OUTPUTS))
     assert found["bad"] == []
     states = ("unfinished", "solved", "combined", "finished")
     assert {f"{state}: same" for state in states} <= set(found["outcomes"])
@@ -38,7 +38,7 @@ def test_killed_runs_give_the_same_bytes(tmp_path, benchmark_module):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "count", "outcomes"),
-    [("store", 120, {"same", "error"}), ("cache", 200, {"same"}), ("ingest", 150, {"same"})],
+    [("store", 70, {"same", "error"}), ("cache", 100, {"same"}), ("ingest", 80, {"same"})],
 )
 def test_damaged_stores_caches_and_ingests(tmp_path, benchmark_module, act, count, outcomes):
     faulty_stores = benchmark_module("faulty_stores")
@@ -60,9 +60,9 @@ def test_a_killed_ingest_goes_on_to_the_same_graph(tmp_path, benchmark_module):
 @pytest.mark.slow
 def test_a_power_loss_costs_work_and_nothing_else(tmp_path, benchmark_module):
     power_loss = benchmark_module("power_loss")
-    found = power_loss.lose_power(tmp_path, 260, SEED, list(power_loss.SCENARIOS))
+    found = power_loss.lose_power(tmp_path, 130, SEED, list(power_loss.SCENARIOS))
     assert found["bad"] == []
-    assert found["outcomes"] == {f"{name}: same": 20 for name in sorted(power_loss.SCENARIOS)}
+    assert found["outcomes"] == {f"{name}: same": 10 for name in sorted(power_loss.SCENARIOS)}
 
 
 @pytest.mark.medium

@@ -28,7 +28,7 @@ MOST_ARCS = 2**31
 #: The most seconds for the weights of arcs.
 MOST_WEIGHTS_S = 24 * 3600.0
 #: Seconds of a GPU for a triangle: with an H200 the whole preparation took 6.5 s for 5e10 triangles, and 24 s for 2e11.
-#: It makes 1.2e13 sums and minima a second in products of dense matrices, but the customization looks up each arc.
+#: That was before chunks were eliminated by products, which takes less; how much less is not measured.
 _GPU_TRIANGLE_S = 1e-10
 #: Seconds of a GPU for an arc and a source of a full batch, beyond the arcs of roads.
 _GPU_SWEEP_ARC_S = 1e-12
@@ -173,4 +173,4 @@ def gpu_bytes(traits: GraphTraits) -> int:
     n_arcs, _ = expected_size(traits)
     of_vertex = _GPU_ROAD_WORDS if n_arcs <= 2 * _ROAD_ARCS * traits.n_vertices else _GPU_VERTEX_WORDS
     words = _GPU_ARC_WORDS * n_arcs + of_vertex * traits.n_vertices
-    return 110 * traits.n_vertices + 4 * n_arcs + int(words * traits.weight_dtype.itemsize)
+    return 110 * traits.n_vertices + 8 * n_arcs + int(words * traits.weight_dtype.itemsize)
