@@ -15,7 +15,8 @@ from pathlib import Path
 #: The modules from which kernels of other modules take functions or constants.
 HELPERS = (
     *(f"base/{name}.py" for name in ("csr", "numba_cache")),
-    *(f"kernels/cpu/{name}.py" for name in ("buckets", "delta_stepping")),
+    *(f"kernels/cpu/{name}.py" for name in ("bit_rows", "buckets", "delta_stepping")),
+    "kernels/contract/over_sources.py",
     "kernels/gpu/common/cuda/struct_types.py",
     *(
         f"kernels/host/{name}.py"
