@@ -15,7 +15,7 @@ CORPUS = HERE / "corpus"
 
 
 @pytest.mark.parametrize(
-    "n_inputs", [100, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+    "n_inputs", [100, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )
 def test_inputs_that_once_failed_and_mutated_ones(tmp_path, n_inputs):
     """The fuzzer has a process of its own, since an input may end it."""
