@@ -10,7 +10,7 @@ from math import log
 
 import numpy as np
 
-#: Searches begin at this many vertices. Each ends after so many levels, or before it reads more edges than that.
+#: The number of searches. Each ends at the second number of levels, or before it has read the third number of edges.
 _STARTS, _MOST_LEVELS, _MOST_EDGES = 3, 128, 2**15
 #: No search is made in a graph whose arrays are larger, because ingest keeps them for the searches.
 MOST_BYTES = 2**27

@@ -64,7 +64,7 @@ class KeptOfRow(ABC):
         """Write what is kept of `row` (V,) to `into` (columns,), both in host memory."""
 
     def reduce_counts(self, distances: np.ndarray, counts: np.ndarray, into: np.ndarray) -> None:
-        """Write what is kept of S rows to `into` (S, columns); `takes_counts` says whether it can.
+        """Write what is kept of S rows to `into` (S, columns). Only kinds with `takes_counts` have this method.
 
         Parameters
         ----------

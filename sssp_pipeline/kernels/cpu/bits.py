@@ -42,8 +42,8 @@ from sssp_pipeline.kernels.host.search import refuse_overflow
 from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.host.solver import WholeCall, WholeCalls
 
-#: Seconds that loading the kernels takes more than those of other searches, and that listing a vertex or an edge by its
-#: target takes.
+#: Loading these kernels takes so many seconds more than loading those of other searches. The second number is the
+#: seconds for each vertex and edge when edges are listed by target.
 _LOAD_S, _TRANSPOSE_S = 0.05, 10e-9
 #: The most bytes of rows that a call holds to reduce them. With larger rows, fewer sources are searched together.
 _SCRATCH_BYTES = 2**28

@@ -196,7 +196,7 @@ class _Making:
         return None if self._flags.get()[0] else int(of_all.get()[0])
 
     def _low_by_height(self) -> Iterator[tuple[Any, int, int]]:
-        """Yield the vertices of whole subtrees that have arcs, those of each height, from the leaves up.
+        """Yield the vertices of whole subtrees, height by height from the leaves up. Those without arcs are left out.
 
         With them come the blocks that share a vertex, and their threads.
         """
