@@ -27,11 +27,10 @@ _LIST_S, _ARC_S, _TRIANGLE_S = 40e-9, 55e-9, 2.2e-9
 MOST_ARCS = 2**31
 #: The most seconds for the weights of arcs.
 MOST_WEIGHTS_S = 24 * 3600.0
-#: Seconds of a GPU for a triangle: with an H200 the whole preparation took 6.5 s for 5e10 triangles, and 24 s for 2e11.
-#: That was before chunks were eliminated by products, which takes less; how much less is not measured.
-_GPU_TRIANGLE_S = 1e-10
+#: Seconds of a GPU for a triangle: an H200 took 80 ms for 5e10 triangles, 50 ms for 4e9, and 20 ms for 1e9.
+_GPU_TRIANGLE_S = 2e-12
 #: Seconds of a GPU for an arc and a source of a full batch, beyond the arcs of roads.
-_GPU_SWEEP_ARC_S = 1e-12
+_GPU_SWEEP_ARC_S = 2e-13
 #: Words of a GPU for each arc, with the matrices in both directions, and for each vertex. Graphs of all kinds have 1.1
 #: to 2.2 words an arc in each direction, and 43 to 81 a vertex; roads, with few arcs, take as much as the third says.
 _GPU_ARC_WORDS, _GPU_VERTEX_WORDS, _GPU_ROAD_WORDS = 6.4, 80, 32

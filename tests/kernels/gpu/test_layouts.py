@@ -101,9 +101,16 @@ def climbs(*, wide: bool) -> Mirrored:
             "Summary": device_rows._SUMMARY,
         },
         {"sizeof(Segment)": phast_gpu._SEGMENT_BYTES, "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN)}
-        | same_names(chunks, "kTile kMostLow")
-        | same_names(phast_gpu, "kTopBlocks kSeedBlock")
-        | {"kUpBlock": phast_gpu._BLOCK},
+        | same_names(chunks, "kTile kMostLow kMostOwn")
+        | same_names(phast_gpu, "kTopBlocks kSeedBlock"),
+    )
+
+
+def front_rows(*, wide: bool) -> Mirrored:
+    return Mirrored(
+        phast_gpu.front_rows_unit(wide=wide),
+        {"Call": phast_gpu._CALL},
+        {"kFrontBlock": phast_gpu._BLOCK, "kRows": phast_gpu._FRONT_ROWS, "kAcross": phast_gpu._FRONT_ACROSS},
     )
 
 
@@ -116,6 +123,8 @@ def fronts(*, wide: bool) -> Mirrored:
             "kPanelBlock": device_hierarchy._PANEL,
             "kSide": device_hierarchy._SIDE,
             "kUpdateBlock": device_hierarchy._BLOCK,
+            "kCloseBlock": device_hierarchy._CLOSE_BLOCK,
+            "kMostOwn": chunks.MOST_OWN,
         },
     )
 
@@ -203,6 +212,8 @@ MIRRORED = {
     ),
     "phast-gpu-climb": climbs(wide=False),
     "phast-gpu-climb-wide": climbs(wide=True),
+    "phast-gpu-front-rows": front_rows(wide=False),
+    "phast-gpu-front-rows-wide": front_rows(wide=True),
     "phast-gpu-fronts": fronts(wide=False),
     "phast-gpu-fronts-wide": fronts(wide=True),
     "phast-gpu": sweeps(wide=False),

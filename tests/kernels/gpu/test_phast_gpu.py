@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.base.csr import csr_from_edges
+from sssp_pipeline.base.csr import NO_VERTEX, csr_from_edges
 from sssp_pipeline.base.generators import grid, path, road_like, star
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow
@@ -61,9 +61,9 @@ def test_lanes_hold_the_sources_and_few_more(n):
 
 
 @pytest.mark.parametrize("made", [road_like(5000), grid(30, 40), star(200), path(1)])
-def test_tiles_cover_every_place_once_and_bands_every_tile(made):
+def test_tiles_cover_every_place_once(made):
     host = HostHierarchy(completion := completion_of(made.graph()), cut(completion))
-    tiles, bands = host.tiles
+    tiles = host.tiles
     places = [
         place
         for first, n in zip(tiles["first_place"].tolist(), tiles["n_rows"].tolist(), strict=True)
@@ -71,51 +71,83 @@ def test_tiles_cover_every_place_once_and_bands_every_tile(made):
     ]
     assert places == list(range(completion.n_vertices))
     assert tiles["n_rows"].max() <= TILE
-    assert [band.first for band in bands] == [0, *(band.end for band in bands[:-1])]
-    assert bands[-1].end == len(tiles)
-    assert bands[-1].end_place == completion.n_vertices
-    assert max(band.most_boundary for band in bands) == tiles["n_boundary"].max()
     words = tiles["matrix"] + np.uint64(TILE) * tiles["n_boundary"]
     assert words.max() <= host.words_before[0][-1]
 
 
-def with_small_chunks(monkeypatch, most_together):
-    """Have chunks so small that small graphs have long chains of them."""
+def with_small_chunks(monkeypatch, least_share, least_front=6):
+    """Have chunks so small that small graphs have long chains of them, and fronts."""
     hierarchy, sizes = (
         "sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy",
         "sssp_pipeline.kernels.hierarchy.chunks",
     )
-    for name, value in (("MOST_TOGETHER", most_together), ("LEAST_WORDS", 0)):
+    limits = {"LEAST_FRONT": least_front, "LEAST_SHARE": least_share, "LEAST_WORDS": 0}
+    for name, value in limits.items():
         monkeypatch.setattr(f"{hierarchy}.{name}", value)
     for name, value in (("MOST_TOP", 16), ("MOST_OWN", 8), ("MOST_LOW", 4)):
         monkeypatch.setattr(f"{sizes}.{name}", value)
 
 
 @pytest.mark.parametrize("made", [road_like(5000), grid(60, 80), star(200), path(1)])
-@pytest.mark.parametrize("most", [1, 4])
-def test_sources_climb_together_where_few_chunks_have_long_boundaries(made, most, monkeypatch):
+@pytest.mark.parametrize("least_front", [0, 6, 10**6])
+def test_bands_have_every_chunk_between_the_top_and_the_last_band_once(made, least_front, monkeypatch):
+    with_small_chunks(monkeypatch, 2, least_front)
+    host = HostHierarchy(completion := completion_of(made.graph()), chunks := cut(completion))
+    swept, done = host.swept, chunks.chunk_of == 0
+    for band in swept.bands:
+        fronts = swept.fronts[band.first_front : band.end_front]
+        sizes = host.shapes["n_boundary"][fronts]
+        assert (band.boundary.total, band.boundary.most) == (sizes.sum(), sizes.max(initial=0))
+        assert np.all(sizes >= least_front)
+        others = np.unique(swept.tiles["chunk"][band.first : band.end])
+        assert np.all(host.shapes["n_boundary"][others] < least_front)
+        here = np.concatenate([fronts, others])
+        boundaries = [chunks.boundary[slice(*chunks.boundary_offsets[c : c + 2])] for c in here]
+        assert all(done[boundary].all() for boundary in boundaries)
+        mine = np.isin(chunks.chunk_of, here)
+        assert not done[mine].any()
+        done |= mine
+    assert_array_equal(done, chunks.chunk_of < chunks.first_low)
+    assert len(swept.tiles) + host.n_tiles[swept.fronts].sum() == host.n_tiles[1 : chunks.first_low].sum()
+    assert swept.end_place == (chunks.first_places[swept.fronts[-1] + 1] if len(swept.fronts) else 0)
+
+
+@pytest.mark.parametrize("made", [road_like(5000), grid(60, 80), star(200), path(1)])
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_sources_climb_together_over_chunks_that_many_vertices_are_below(made, share, monkeypatch):
     completion = completion_of(made.graph())
-    assert HostHierarchy(completion, cut(completion)).together == []
-    with_small_chunks(monkeypatch, most)
+    assert HostHierarchy(completion, cut(completion)).shared.bands == []  # they read little there
+    with_small_chunks(monkeypatch, share)
     host = HostHierarchy(completion, chunks := cut(completion))
-    sizes = np.diff(chunks.bands)[: np.searchsorted(chunks.bands, chunks.first_low)]
-    n_bands = 1 + next((i for i, n in enumerate(sizes[1:]) if n > most), len(sizes) - 1)
-    found = [band for band in host.together if band.first_chunk > 0]
-    assert [band.n_chunks for band in found] == sizes[1:n_bands].tolist()
-    assert [band.first_chunk for band in found] == chunks.bands[1:n_bands].tolist()
-    for first, n_chunks, n_tiles in found:
-        of_band = host.shapes[first : first + n_chunks]
-        n_own, n_boundary = (of_band[name].astype(int) for name in ("n_own", "n_boundary"))
-        assert n_tiles == (-(-n_own // 8) + -(-n_boundary // 8)).max()
+    n_below, parents, chunk_of = np.zeros(chunks.n_chunks, int), completion.parents, chunks.chunk_of
+    for v in range(completion.n_vertices):  # counted once for each chunk on the way up
+        seen = set()
+        while v != NO_VERTEX:
+            seen.add(int(chunk_of[v]))
+            v = int(parents[v])
+        n_below[list(seen)] += 1
+    is_shared = n_below >= share * completion.n_vertices
+    is_shared[0] = True
+    is_shared[chunks.first_low :] = False
+    assert_array_equal(host.is_shared, is_shared)
+    assert_array_equal(host.shared.fronts, np.flatnonzero(is_shared))
+    shapes = host.shapes[is_shared]
+    for first, end, most_boundary, own in host.shared.bands:
+        assert most_boundary == shapes["n_boundary"][first:end].max()
+        assert own == (shapes["n_own"][first:end].max(), shapes["n_own"][first:end].sum())
+    assert sum(own.total for *_, own in host.shared.bands) == shapes["n_own"].sum()
 
 
 @pytest.mark.parametrize("made", [road_like(5000), grid(30, 40), star(200), path(1)])
 @pytest.mark.parametrize("n", [1, 3, 40, 5000])
-def test_tiles_for_targets_are_those_that_their_rows_follow_from(made, n):
+@pytest.mark.parametrize("least_front", [6, 10**6])
+def test_tiles_for_targets_are_those_that_their_rows_follow_from(made, n, least_front, monkeypatch):
+    with_small_chunks(monkeypatch, 2, least_front)
     host = HostHierarchy(completion := completion_of(made.graph()), cut(completion))
-    (tiles, _), chunks, n_vertices = host.tiles, host.chunks, completion.n_vertices
+    tiles, chunks, n_vertices = host.tiles, host.chunks, completion.n_vertices
     places = np.random.default_rng(n).integers(0, n_vertices, min(n, n_vertices)).astype(np.uint32)
     found = needed_tiles(host, places)
+    swept = found.swept
 
     first_place, needed, waiting = tiles["first_place"], set(), set(host.tiles_of_places[places].tolist())
     while waiting:
@@ -124,17 +156,20 @@ def test_tiles_for_targets_are_those_that_their_rows_follow_from(made, n):
         chunk = tiles["chunk"][tile]
         boundary = chunks.places[chunks.boundary[slice(*chunks.boundary_offsets[chunk : chunk + 2])]]
         waiting |= set(host.tiles_of_places[boundary].tolist()) - needed
-    needed = sorted(tile for tile in needed if tiles["chunk"][tile] > 0)
-    assert_array_equal(found.tiles["matrix"], tiles["matrix"][needed])
-    assert [band.first for band in found.bands] == [0, *(band.end for band in found.bands)][
-        : len(found.bands)
-    ]
-    assert (found.bands[-1].end if found.bands else 0) == len(needed)
+    of_chunks = {tile: int(tiles["chunk"][tile]) for tile in sorted(needed)}
+    is_front = (host.shapes["n_boundary"] >= least_front) & (np.arange(chunks.n_chunks) < chunks.first_low)
+    assert swept.fronts.tolist() == sorted({c for c in of_chunks.values() if is_front[c]} - {0})
+    others = [tile for tile, c in of_chunks.items() if c > 0 and not is_front[c]]
+    assert_array_equal(swept.tiles["matrix"], tiles["matrix"][others])
+    for first, end, of in (("first_front", "end_front", swept.fronts), ("first", "end", swept.tiles)):
+        ends = [0, *(getattr(band, end) for band in swept.bands)]
+        assert [getattr(band, first) for band in swept.bands] == ends[:-1]
+        assert ends[-1] == len(of)
 
     # Rows have memory of their own, and targets lead to theirs.
     n_upper = int(chunks.first_places[chunks.first_low])
     memory = {place: place for place in range(n_upper)}
-    for tile, kept in zip(needed, found.tiles, strict=True):
+    for tile, kept in zip(others, swept.tiles, strict=True):
         is_low = tiles["chunk"][tile] >= chunks.first_low
         assert is_low or kept["first_place"] == first_place[tile]
         for i in range(kept["n_rows"]):
@@ -204,11 +239,10 @@ def test_trees_meshes_and_many_components(made):
 @pytest.mark.gpu
 @pytest.mark.parametrize("cutoff", [None, 400])
 @pytest.mark.parametrize("n", [1, 100, 130, 500])
-@pytest.mark.parametrize(("dtype", "most"), [("uint32", 4), ("uint64", 1)])
-def test_large_fronts(n, cutoff, dtype, most, monkeypatch):
-    with_small_chunks(monkeypatch, most)
-    monkeypatch.setattr(phast_gpu, "LEAST_PART", 5)
-    monkeypatch.setattr(phast_gpu, "LEAST_TOGETHER", 100)
+@pytest.mark.parametrize(("dtype", "share"), [("uint32", 0.05), ("uint64", 0.3), ("uint32", 2)])
+def test_large_fronts(n, cutoff, dtype, share, monkeypatch):
+    with_small_chunks(monkeypatch, share)
+    monkeypatch.setattr(phast_gpu, "LEAST_PART", 8)
     made = grid(40, 60)
     graph = with_weights(made, made.weights.astype(dtype))
     assert_as_on_a_cpu(graph, np.random.default_rng(n).integers(0, graph.n_vertices, n), cutoff)

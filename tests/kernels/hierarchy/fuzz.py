@@ -64,11 +64,11 @@ class Case:
     cut_vertices: int
     #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
     chunk_sizes: tuple[int, int, int]
-    #: On a GPU: from how many boundary vertices on warps share a tile, how many chunks of a band all sources climb
-    #: together, and from how many sources on.
+    #: On a GPU: from how many boundary vertices on a chunk is a front, and blocks share it; and above which share of
+    #: all vertices sources climb together.
+    least_front: int
     least_part: int
-    most_together: int
-    least_together: int
+    least_share: float
 
 
 # ---- graphs ----
@@ -208,9 +208,21 @@ def case(seed: int, number: int) -> Case:
     few, cut_vertices = (0, int(random.choice([0, 8, 1000]))) if by_metis else (10**6, 10**6)
     n_threads = int(random.choice([1, 1, 1, 1, 1, 1, 2, 3]))
     chunk_sizes = tuple(int(random.choice(sizes)) for sizes in CHUNK_SIZES)
+    least_front = int(random.choice([0, 1, 4, host_hierarchy.LEAST_FRONT]))
     least_part = int(random.choice([1, 1, 2, phast_gpu.LEAST_PART]))
-    together = int(random.choice([0, 1, 2, 8])), int(random.choice([1, 1, 8]))
-    return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes, least_part, *together)
+    least_share = float(random.choice([0, 0.1, 0.5, 2]))
+    return Case(
+        graph,
+        sources,
+        options,
+        n_threads,
+        few,
+        cut_vertices,
+        chunk_sizes,
+        least_front,
+        least_part,
+        least_share,
+    )
 
 
 # ---- comparison ----
@@ -240,9 +252,9 @@ def prepared_as(given: Case) -> Iterator[None]:
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
         (metis_processes, "package", (lambda: True) if given.cut_vertices else (lambda: None)),
         (phast_gpu, "LEAST_PART", given.least_part),
-        (phast_gpu, "LEAST_TOGETHER", given.least_together),
-        (host_hierarchy, "MOST_TOGETHER", given.most_together),
-        (host_hierarchy, "LEAST_WORDS", 0 if given.most_together else 1),
+        (host_hierarchy, "LEAST_FRONT", given.least_front),
+        (host_hierarchy, "LEAST_SHARE", given.least_share),
+        (host_hierarchy, "LEAST_WORDS", 0 if given.least_share <= 1 else 2**60),
         *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]
     with ExitStack() as stack:
@@ -294,8 +306,8 @@ def shown(given: Case) -> str:
     return (
         f"  {graph.n_vertices} vertices, {graph.weight_dtype}, edges {edges}\n"
         f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}, "
-        f"chunks of {given.chunk_sizes}, parts of {given.least_part} boundary vertices, "
-        f"{given.most_together} chunks climbed together by {given.least_together} sources"
+        f"chunks of {given.chunk_sizes}, fronts from {given.least_front} boundary vertices, parts of "
+        f"{given.least_part}, climbed together above {given.least_share} of the vertices"
     )
 
 

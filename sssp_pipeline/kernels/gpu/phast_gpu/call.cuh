@@ -1,4 +1,4 @@
-// What the kernels of a call share: `climb.cu` and `phast_gpu.cu`.
+// What the kernels of a call share: `climb.cu`, `front_rows.cu` and `phast_gpu.cu`.
 #pragma once
 
 #include "summary.cuh"
@@ -13,6 +13,10 @@ template <int kEach>
 struct alignas(sizeof(sweep_word) * kEach) Lanes {
     sweep_word words[kEach];
 };
+
+// The words of 16 bytes.
+constexpr word32 kVector = 16 / sizeof(sweep_word);
+using Vector = Lanes<kVector>;
 
 // The entries first to end - 1 of a source, in one chunk.
 struct Segment {
@@ -50,7 +54,8 @@ struct Call {
     const sweep_word* to_boundary;
     const sweep_word* from_boundary;
     const sweep_word* from_own;
-    const Tile* tiles;               // of all chunks, or those that are needed
+    const Tile* tiles;               // of all chunks
+    const Tile* swept;               // those that sweep_kernel takes
     const word64* edges_before;      // (V+1,): how many edges leave the vertices of lower places
     // Memory of the call. A source is a lane.
     sweep_word* kept;                // (n_sources, n_depths), used if not is_shared
@@ -69,7 +74,9 @@ struct Call {
     distance_bits* rows_by_source;   // (n_sources, n_columns)
     word64 limit;                    // what is at least this long counts as unreached
     word64 beyond;                   // ... and is returned as this
+    const word32* climbs_together;   // (C,), not 0 for fronts that up_kernel climbs; or null
     word64 n_cleared;                // how many words of `rows` are kInfinity but for seeds, from the first on
+    word32 n_vertices;
     word32 n_chunks;
     word32 n_columns;
     word32 n_sources;
@@ -77,9 +84,8 @@ struct Call {
     word32 n_depths;
     word32 n_segments;
     word32 is_shared;
-    word32 n_shared;                 // the chunks before this one are climbed by products over lanes
     word32 first_low;                // the first chunk of the last band
-    word32 first_low_tile;
+    word32 first_low_tile;           // the first tile of the last band, in `tiles` or `swept`
     word32 n_tiles;
     word32 writes;                   // whether the last band is written
 };

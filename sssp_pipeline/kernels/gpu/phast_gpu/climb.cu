@@ -5,31 +5,61 @@
 //      some own vertices, its entries. Distances of the boundary follow by the matrix to the boundary; some of them are
 //      the entries of the next chunk. All are ancestors of the source, so one distance is kept for each depth.
 //   2. seed_kernel: the least ways over entries to the own vertices of a chunk are its seeds, by `from_own`.
-// Where bands have few chunks with long boundaries, every source would read the same large matrices. So climb_kernel
-// leaves what it knows in the rows of such chunks (`n_shared`). From there on up_kernel climbs for all sources together,
-// a launch for each band, from the lowest one up: a product with the rows of a chunk lowers the rows of its boundary,
-// and those of its own vertices to their seeds.
+// Where many ways lead over the same large matrices, each source would read them. So climb_kernel leaves what it knows in
+// the rows of such chunks (`climbs_together`), which are near the root. From there on up_kernel climbs for all sources
+// (`front_rows.cu`).
 //
 // Keeps
 //     I1. What a way up knows of vertices above a chunk is in the boundary of that chunk, since upper neighbours of a
 //         vertex are also upper neighbours of its parent, or the parent.
-//     I2. Rows of shared chunks are kInfinity before climb_kernel (`n_cleared`). A row only falls, and only to the length
-//         of a real path, so up_kernel may read it while it falls.
+//     I2. Above a chunk that sources climb together, all chunks are. Their rows are kInfinity before (`n_cleared`).
 // Memory order: relaxed; launches follow each other on one stream.
 
 #include "call.cuh"
 
-// Where a matrix to the boundary of a chunk has the words of a boundary vertex, and there those of an own vertex.
-__device__ __forceinline__ const sweep_word* column_of(const sweep_word* matrix, word32 boundary) {
-    return matrix + boundary * kTile;
-}
-
-__device__ __forceinline__ word64 in_column(const Chunk& chunk, word32 own) {
-    return own / kTile * (word64{kTile} * chunk.n_boundary) + own % kTile;
-}
-
 constexpr word32 kMostThreads = 1024;
+// The most own vertices of a chunk, and of one that is not the top.
 constexpr word32 kMostEntries = 512;
+constexpr word32 kMostOwn = 128;
+// Tiles whose words a thread reads together.
+constexpr word32 kTogether = 4;
+
+// The least way over a boundary vertex: over the own vertices of the tiles in `tiles`, a bit for each. `matrix` has the
+// words of the boundary vertex in the first tile, and `distances` those of own vertices. Threads `part` of `n_parts`
+// share the tiles.
+__device__ __forceinline__ sweep_word least_way(const sweep_word* matrix, word32 n_boundary, word32 tiles, word32 part,
+                                                word32 n_parts, const sweep_word* distances) {
+    sweep_word least = kInfinity;
+    for (word32 first = part; first < kMostOwn / kTile && tiles >> first != 0; first += kTogether * n_parts) {
+        sweep_word words[kTogether][kTile];
+#pragma unroll
+        for (word32 t = 0; t < kTogether; ++t) {
+            const word32 tile = first + t * n_parts;
+            const bool has_entries = tile < 32 && (tiles >> tile & 1) != 0;
+            const sweep_word* of_tile = matrix + word64{tile} * kTile * n_boundary;
+#pragma unroll
+            for (word32 i = 0; i < kTile; i += kVector) {
+                Vector read{};
+                if (has_entries) {
+                    read = *reinterpret_cast<const Vector*>(of_tile + i);
+                }
+#pragma unroll
+                for (word32 j = 0; j < kVector; ++j) {
+                    words[t][i + j] = has_entries ? read.words[j] : kInfinity;
+                }
+            }
+        }
+#pragma unroll
+        for (word32 t = 0; t < kTogether; ++t) {
+            const word32 tile = min(first + t * n_parts, kMostOwn / kTile - 1);
+#pragma unroll
+            for (word32 i = 0; i < kTile; ++i) {
+                least = lower(least, distances[tile * kTile + i], words[t][i]);
+            }
+        }
+    }
+    return least;
+}
 
 // Clears the rows that several warps lower.
 extern "C" __global__ void clear_kernel(const Call call) {
@@ -44,7 +74,9 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
     extern __shared__ sweep_word shared[];
     __shared__ word32 locals[kMostEntries];
     __shared__ sweep_word distances[kMostEntries];
+    __shared__ sweep_word by_own[kMostOwn];
     __shared__ word32 n_next;
+    __shared__ word32 tiles;
     const word32 thread = threadIdx.x;
     const word32 n_segments = call.n_segments;
     const word64 from = static_cast<word64>(blockIdx.x) * call.n_depths;
@@ -79,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
     word32 n_entries = 0;
     word64 n_words = 0;
     for (word32 i = 0;; ++i) {
-        if (c < call.n_shared) {  // then so is every chunk above it
+        if (call.climbs_together != nullptr && call.climbs_together[c] != 0) {
             if (i == 0 && thread == 0) {
                 call.rows[static_cast<word64>(place) * call.n_lanes + blockIdx.x] = 0;
             }
@@ -99,21 +131,29 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
         }
         n_words += static_cast<word64>(n) * chunk.n_boundary;
         const Chunk above = call.shapes[next];
+        const bool is_left = call.climbs_together != nullptr && call.climbs_together[next] != 0;
         const sweep_word* matrix = call.to_boundary + chunk.boundary_words;
+        for (word32 own = thread; own < kMostOwn; own += blockDim.x) {
+            by_own[own] = kInfinity;
+        }
+        if (thread == 0) {
+            tiles = 0;
+        }
         __syncthreads();
         if (thread == 0) {
             n_next = 0;
         }
-        // Threads for each boundary vertex share the entries.
+        for (word32 entry = thread; entry < n; entry += blockDim.x) {
+            by_own[locals[entry]] = distances[entry];
+            atomicOr(&tiles, 1u << locals[entry] / kTile);
+        }
+        __syncthreads();
+        // Threads for each boundary vertex share the tiles.
         const word32 n_across = min((chunk.n_boundary + 31) / 32 * 32, blockDim.x);
         const word32 n_parts = blockDim.x / n_across;
         for (word32 b = thread % n_across; b < chunk.n_boundary && thread / n_across < n_parts; b += n_across) {
-            sweep_word least = kInfinity;
-            const sweep_word* column = column_of(matrix, b);
-#pragma unroll 8
-            for (word32 entry = thread / n_across; entry < n; entry += n_parts) {
-                least = lower(least, distances[entry], column[in_column(chunk, locals[entry])]);
-            }
+            const sweep_word least = least_way(matrix + b * kTile, chunk.n_boundary, tiles, thread / n_across, n_parts,
+                                               by_own);
             atomicMin(&d[call.marks[chunk.first_boundary + b].x], least);
         }
         __syncthreads();
@@ -121,11 +161,12 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
             const uint2 mark = call.marks[chunk.first_boundary + b];
             const sweep_word least = d[mark.x];
             // The first chunk may have several roots. Vertices above the others have depths of ancestors too.
-            const bool is_above = i > 0 || column_of(matrix, b)[in_column(chunk, local)] < kInfinity;
+            const word64 word = (word64{local / kTile} * chunk.n_boundary + b) * kTile + local % kTile;
+            const bool is_above = i > 0 || matrix[word] < kInfinity;
             if (least == kInfinity || !is_above) {
                 continue;
             }
-            if (next < call.n_shared) {
+            if (is_left) {
                 const word64 above_place = call.boundary[chunk.first_boundary + b];
                 call.rows[above_place * call.n_lanes + blockIdx.x] = least;
             } else if (mark.y == next) {
@@ -152,8 +193,8 @@ constexpr word32 kSeedBlock = kAcross * kSeedParts;
 // Blocks that make the seeds of the top.
 constexpr word32 kTopBlocks = 4;
 
-// Blocks for the segments of each lane, the last kTopBlocks for the top, if it is not shared. Source s is lane s. The lanes that are left
-// have no entries, so their rows are kInfinity.
+// Blocks for the segments of each lane, the last kTopBlocks for the top, if sources do not climb there together. Source s
+// is lane s. The lanes that are left have no entries, so their rows are kInfinity.
 //
 // Writes the seeds of its chunk to `rows`, or to low_seeds (n_lanes, kMostLow) if it is `first_low` or a later chunk,
 // and sets the bit of the chunk and the lane.
@@ -167,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call 
     const word32 lane = blockIdx.x / n_blocks;
     const word32 part = blockIdx.x % n_blocks;
     const bool is_top = part >= n_segments - 1;
-    if (is_top && call.n_shared > 0) {
+    if (is_top && call.climbs_together != nullptr) {
         return;
     }
     Segment segment{0, 0, 0, 0};
@@ -214,102 +255,3 @@ extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call 
         atomicOr(&call.seeded[segment.chunk * (n_lanes / 32) + lane / 32], 1u << lane % 32);
     }
 }
-
-constexpr word32 kUpBlock = 256;
-constexpr word32 kUpWarps = kUpBlock / 32;
-// Own vertices that a warp reads together.
-constexpr word32 kOwnBatch = 2;
-
-// Lowers the rows of boundary and own vertices of `first_chunk` and later chunks of its band. A warp has kTile of these
-// vertices and 32 * kEach lanes. A chunk has blocks for `n_groups` groups of such tiles, and `n_parts` blocks share the
-// own vertices whose rows are read.
-template <int kEach>
-__device__ __forceinline__ void climb_together(const Call& call, word32 first_chunk, word32 n_groups, word32 n_parts) {
-    const word32 n_lanes = call.n_lanes;
-    const word32 blocks_of_lanes = n_lanes / (32 * kEach);
-    const word32 lane = (blockIdx.x % blocks_of_lanes * 32 + threadIdx.x % 32) * kEach;
-    const word32 item = blockIdx.x / blocks_of_lanes;
-    const word32 part = item % n_parts;
-    const Chunk chunk = call.shapes[first_chunk + item / n_parts / n_groups];
-    const word32 tile = item / n_parts % n_groups * kUpWarps + threadIdx.x / 32;
-    const word32 boundary_tiles = (chunk.n_boundary + kTile - 1) / kTile;
-    const bool is_own = tile >= boundary_tiles;
-    const word32 first = (is_own ? tile - boundary_tiles : tile) * kTile;
-    const word32 n_into = is_own ? chunk.n_own : chunk.n_boundary;
-    if (first >= n_into) {
-        return;
-    }
-    const sweep_word* to_boundary = call.to_boundary + chunk.boundary_words;
-    const sweep_word* from_own = call.from_own + chunk.own_words;
-    sweep_word least[kTile][kEach];
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) {
-#pragma unroll
-        for (int p = 0; p < kEach; ++p) {
-            least[i][p] = kInfinity;
-        }
-    }
-    const word32 n_each = (chunk.n_own + kOwnBatch * n_parts - 1) / (kOwnBatch * n_parts) * kOwnBatch;
-    const word32 end = min(part * n_each + n_each, chunk.n_own);
-    for (word32 own = part * n_each; own < end; own += kOwnBatch) {
-        Lanes<kEach> here[kOwnBatch];
-        bool is_any = false;
-#pragma unroll
-        for (word32 j = 0; j < kOwnBatch; ++j) {
-            const word64 place = chunk.first_place + min(own + j, chunk.n_own - 1);
-            here[j] = *reinterpret_cast<const Lanes<kEach>*>(call.rows + place * n_lanes + lane);
-#pragma unroll
-            for (int p = 0; p < kEach; ++p) {
-                is_any |= here[j].words[p] < kInfinity;
-            }
-        }
-        if (!__any_sync(kWholeWarp, is_any)) {
-            continue;
-        }
-        // A last tile, and a last batch, that is too short repeats its last vertex.
-#pragma unroll
-        for (int i = 0; i < kTile; ++i) {
-            const word32 into = min(first + i, n_into - 1);
-            sweep_word weights[kOwnBatch];
-#pragma unroll
-            for (word32 j = 0; j < kOwnBatch; ++j) {
-                const word32 from = min(own + j, chunk.n_own - 1);
-                weights[j] = is_own ? from_own[static_cast<word64>(from) * chunk.n_own + into]
-                                    : column_of(to_boundary, into)[in_column(chunk, from)];
-            }
-#pragma unroll
-            for (word32 j = 0; j < kOwnBatch; ++j) {
-#pragma unroll
-                for (int p = 0; p < kEach; ++p) {
-                    least[i][p] = lower(least[i][p], here[j].words[p], weights[j]);
-                }
-            }
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) {
-        if (first + i < n_into) {
-            const word64 place = is_own ? chunk.first_place + first + i : call.boundary[chunk.first_boundary + first + i];
-            sweep_word* row = call.rows + place * n_lanes + lane;
-#pragma unroll
-            for (int p = 0; p < kEach; ++p) {
-                if (least[i][p] < kInfinity) {
-                    atomicMin(row + p, least[i][p]);
-                }
-            }
-        }
-    }
-}
-
-#define SSSP_UP(lanes_each)                                                                         \
-    extern "C" __global__ void __launch_bounds__(kUpBlock, 2)                                       \
-    up_##lanes_each##_kernel(const Call call, word32 first_chunk, word32 n_groups, word32 n_parts) { \
-        climb_together<lanes_each>(call, first_chunk, n_groups, n_parts);                           \
-    }
-
-SSSP_UP(1)
-#if SSSP_WIDE
-SSSP_UP(2)
-#else
-SSSP_UP(4)
-#endif

@@ -19,11 +19,11 @@ from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaun
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
-from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Band, HostHierarchy, TogetherBand
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, SharedFronts, Swept
 
 #: Up to this length, distances fit the 32 bits of a word; as in `sweep_words.cuh`.
 MOST_NARROW = 2**31 - 2
-_BLOCK, _TRIANGLES_BLOCK = 256, 128
+_BLOCK, _TRIANGLES_BLOCK, _CLOSE_BLOCK = 256, 128, 1024
 #: Boundary vertices of a block of `panel_kernel`, and of a side of a square of `update_kernel`.
 _PANEL, _SIDE = 128, 64
 #: A vertex with many arcs is shared by blocks, each with this many of them.
@@ -64,8 +64,13 @@ class DeviceHierarchy:
     #: (N,) uint32 and (2N,) uint32: the places of boundary vertices; their depths and chunks, alternating.
     boundary: Any
     marks: Any
-    #: (T,) of `Tile`.
+    #: (T,) of `Tile`: all, and those of `swept`.
     tiles: Any
+    upper_tiles: Any
+    #: (F,) uint32: the fronts of `swept` and of `shared`; and (C,) uint32: which are of `shared`, None without some.
+    fronts: Any
+    shared_fronts: Any
+    climbs_together: Any
     #: (V,) uint32, by place: its chunk, and the chunk of the vertex above it that is in another chunk.
     chunks_of_places: Any
     next_chunks: Any
@@ -74,7 +79,12 @@ class DeviceHierarchy:
     host_places: np.ndarray
     #: (V+1,) uint64: how many edges leave the vertices of lower places.
     edges_before: Any
-    bands: list[Band]
+    #: What a sweep takes above the last band, and what sources climb together; of `HostHierarchy`.
+    swept: Swept
+    shared: SharedFronts
+    n_bands: int
+    n_tiles: int
+    first_low_tile: int
     n_vertices: int
     n_chunks: int
     first_low: int
@@ -85,21 +95,8 @@ class DeviceHierarchy:
     n_depths: int
     #: How many products a sweep makes for each source.
     n_products: int
-    #: As in `HostHierarchy`, how many places these bands have, and how many products each source makes there.
-    together: list[TogetherBand]
-    n_together_places: int
-    n_together_products: int
     #: The batches that were launched last.
     launches: RepeatedLaunches = field(default_factory=RepeatedLaunches)
-
-    @property
-    def n_upper_bands(self) -> int:
-        """How many bands there are before the chunks of whole subtrees, with the top."""
-        return len(self.bands) - (self.n_chunks > self.first_low)
-
-    @property
-    def n_segments(self) -> int:
-        return len(self.bands)
 
     @property
     def word(self) -> np.dtype:
@@ -230,7 +227,7 @@ class _Making:
                     kernels["shorten_kernel"](*_grid(n**2), args)
             else:
                 kernels["close_kernel"](
-                    n_chunks, _BLOCK, (self._shapes, first_chunk, self._from_own, self._flags)
+                    n_chunks, _CLOSE_BLOCK, (self._shapes, first_chunk, self._from_own, self._flags)
                 )
             args = (self._shapes, first_chunk, self._ranks_at, self._from_own, longest)
             kernels["bound_kernel"](n_chunks, _BLOCK, args)
@@ -264,10 +261,7 @@ class _Making:
     def made(self, bound: int | None) -> DeviceHierarchy:
         """Return the hierarchy, in which no distance is longer than `bound`."""
         host, chunks, n_vertices = self._host, self._host.chunks, self._n_vertices
-        tiles, bands = host.tiles
         places_of_vertices = chunks.places[host.completion.ranks]
-        together = host.together
-        n_together = together[-1].first_chunk + together[-1].n_chunks if together else 0
         n_own, n_boundary = (host.shapes[name].astype(np.int64) for name in ("n_own", "n_boundary"))
         degrees = np.empty(n_vertices, np.int64)
         degrees[places_of_vertices] = np.diff(self._graph.row_offsets.get().astype(np.int64))
@@ -280,13 +274,21 @@ class _Making:
             from_own=self._from_own,
             boundary=_sent(host.boundary_places),
             marks=_sent(marks.ravel()),
-            tiles=_sent(tiles.view(np.uint8)),
+            tiles=_sent(host.tiles.view(np.uint8)),
+            upper_tiles=_sent(host.swept.tiles.view(np.uint8)),
+            fronts=_sent(host.swept.fronts),
+            shared_fronts=_sent(host.shared.fronts),
+            climbs_together=_sent(host.is_shared.astype(np.uint32)) if host.shared.bands else None,
             chunks_of_places=self._chunks_of_places,
             next_chunks=self._next_chunks,
             places=_sent(places_of_vertices),
             host_places=places_of_vertices,
             edges_before=_sent(np.append(np.uint64(0), np.cumsum(degrees, dtype=np.uint64))),
-            bands=bands,
+            swept=host.swept,
+            shared=host.shared,
+            n_bands=len(chunks.bands) - 1,
+            n_tiles=len(host.tiles),
+            first_low_tile=int(host.first_tiles[chunks.first_low]),
             n_vertices=n_vertices,
             n_chunks=chunks.n_chunks,
             first_low=chunks.first_low,
@@ -294,9 +296,6 @@ class _Making:
             longest=bound,
             n_depths=host.n_depths,
             n_products=int(np.sum(n_own * n_boundary)),
-            together=together,
-            n_together_places=int(chunks.first_places[n_together]),
-            n_together_products=int(np.sum((n_own * (n_own + n_boundary))[:n_together])),
         )
 
 

@@ -58,17 +58,72 @@ extern "C" __global__ void front_arcs_kernel(const Chunk* chunks, const word32* 
     }
 }
 
-// A block for each chunk from `first_chunk` on.
-extern "C" __global__ void close_kernel(const Chunk* chunks, word32 first_chunk, sweep_word* from_own,
-                                        word32* is_too_large) {
+constexpr word32 kCloseBlock = 1024;
+constexpr word32 kCloseSide = 32;
+constexpr word32 kCloseEach = 4;
+// The most own vertices of a chunk that is not the top.
+constexpr word32 kMostOwn = kCloseSide * kCloseEach;
+
+// A block for each chunk from `first_chunk` on. Its threads have the matrix in registers, kCloseEach by kCloseEach words
+// each.
+extern "C" __global__ void __launch_bounds__(kCloseBlock)
+close_kernel(const Chunk* chunks, word32 first_chunk, sweep_word* from_own, word32* is_too_large) {
+    __shared__ sweep_word columns[2][kMostOwn];
+    __shared__ sweep_word rows[2][kMostOwn];
     const Chunk chunk = chunks[first_chunk + blockIdx.x];
     const word32 n = chunk.n_own;
+    const word32 x = threadIdx.x % kCloseSide;
+    const word32 y = threadIdx.x / kCloseSide;
     sweep_word* d = from_own + chunk.own_words;
+    sweep_word words[kCloseEach][kCloseEach];
+#pragma unroll
+    for (word32 i = 0; i < kCloseEach; ++i) {
+#pragma unroll
+        for (word32 j = 0; j < kCloseEach; ++j) {
+            const word32 row = y + i * kCloseSide;
+            const word32 column = x + j * kCloseSide;
+            words[i][j] = row < n && column < n ? d[row * n + column] : kInfinity;
+        }
+    }
+    word32 is_large = 0;
     for (word32 middle = 0; middle < n; ++middle) {
-        for (word32 i = threadIdx.x; i < n * n; i += blockDim.x) {
-            d[i] = min(d[i], length(d[i / n * n + middle], d[middle * n + i % n], is_too_large));
+        sweep_word* column_of_middle = columns[middle % 2];
+        sweep_word* row_of_middle = rows[middle % 2];
+#pragma unroll
+        for (word32 i = 0; i < kCloseEach; ++i) {
+#pragma unroll
+            for (word32 j = 0; j < kCloseEach; ++j) {
+                if (x + j * kCloseSide == middle) {
+                    column_of_middle[y + i * kCloseSide] = words[i][j];
+                }
+                if (y + i * kCloseSide == middle) {
+                    row_of_middle[x + j * kCloseSide] = words[i][j];
+                }
+            }
         }
         __syncthreads();
+#pragma unroll
+        for (word32 i = 0; i < kCloseEach; ++i) {
+            const sweep_word to = column_of_middle[y + i * kCloseSide];
+#pragma unroll
+            for (word32 j = 0; j < kCloseEach; ++j) {
+                words[i][j] = min(words[i][j], length(to, row_of_middle[x + j * kCloseSide], &is_large));
+            }
+        }
+    }
+    if (is_large != 0) {
+        *is_too_large = 1;
+    }
+#pragma unroll
+    for (word32 i = 0; i < kCloseEach; ++i) {
+#pragma unroll
+        for (word32 j = 0; j < kCloseEach; ++j) {
+            const word32 row = y + i * kCloseSide;
+            const word32 column = x + j * kCloseSide;
+            if (row < n && column < n) {
+                d[row * n + column] = words[i][j];
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from dataclasses import dataclass
@@ -19,47 +20,63 @@ from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
 from sssp_pipeline.kernels.hierarchy.compile_ahead import one_arc
 from sssp_pipeline.kernels.hierarchy.shared import shared_completion
+from sssp_pipeline.kernels.hierarchy.subtrees import firsts_of
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
 #: As `Chunk` and `Tile` of the kernels.
 _CHUNK = struct_type(Path(__file__).with_name("sweep_words.cuh"), "Chunk")
 _TILE = struct_type(Path(__file__).with_name("call.cuh"), "Tile")
-#: Bands of at most so many chunks are climbed by products over lanes, if a source reads at least so many words there.
-MOST_TOGETHER, LEAST_WORDS = 4, 2**20
+#: Chunks with so many boundary vertices are fronts.
+LEAST_FRONT = 96
+#: All sources climb together over chunks that so many of the vertices are below, if a source would read so many words
+#: there. A product is about as fast for 8 sources as a way up that reads its words for one.
+LEAST_SHARE, LEAST_WORDS = 1 / 8, 2**20
 
 
-class TogetherBand(NamedTuple):
-    """Chunks that all sources climb together."""
+class Sizes(NamedTuple):
+    """Of some fronts: the most vertices of one, and how many they have together."""
 
-    first_chunk: int
-    n_chunks: int
-    #: The most tiles of a chunk, counted with those of its boundary.
-    n_tiles: int
+    most: int
+    total: int
 
 
 class Band(NamedTuple):
-    """Tiles that do not depend on each other: those from `first` to `end` - 1."""
+    """A band of a sweep: its fronts, and its tiles that are of none, from the first of each to the end."""
 
+    first_front: int
+    end_front: int
     first: int
     end: int
-    #: The most boundary vertices of a tile.
-    most_boundary: int
-    #: The place after those of its rows.
+    #: Of the boundaries of the fronts.
+    boundary: Sizes
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """What a sweep takes, band by band."""
+
+    #: (F,) uint32, chunks, and (T,) of `Tile`.
+    fronts: np.ndarray
+    tiles: np.ndarray
+    bands: list[Band]
+    #: The place after those of the fronts.
     end_place: int
+    #: How many rows and products there are for each source.
+    n_rows: int
+    n_products: int
 
 
-def bands_of(tiles: np.ndarray, limits: np.ndarray) -> list[Band]:
-    """Return the bands of some tiles; those of band `b` are `tiles[limits[b]:limits[b + 1]]`."""
-    ends = tiles["first_place"] + tiles["n_rows"]
-    return [
-        Band(
-            first,
-            end,
-            int(np.max(tiles["n_boundary"][first:end], initial=0)),
-            int(np.max(ends[first:end], initial=0)),
-        )
-        for first, end in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True)
-    ]
+@dataclass(frozen=True, eq=False)
+class SharedFronts:
+    """The chunks that all sources climb together, from the top down."""
+
+    #: (S,) uint32.
+    fronts: np.ndarray
+    #: For each band that has some: the first of them, the end, the most boundary vertices, and the own vertices.
+    bands: list[tuple[int, int, int, Sizes]]
+    #: The place after theirs.
+    end_place: int
+    n_products: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +116,7 @@ class HostHierarchy:
     @cached_property
     def tiles_of_places(self) -> np.ndarray:
         """(V,) uint32."""
-        tiles = self.tiles[0]
+        tiles = self.tiles
         return np.repeat(np.arange(len(tiles), dtype=np.uint32), tiles["n_rows"])
 
     @cached_property
@@ -132,8 +149,8 @@ class HostHierarchy:
         return shapes
 
     @cached_property
-    def tiles(self) -> tuple[np.ndarray, list[Band]]:
-        """The tiles of all chunks, of `Tile`, and the bands."""
+    def tiles(self) -> np.ndarray:
+        """The tiles of all chunks, (T,) of `Tile`."""
         shapes, first_tiles = self.shapes, self.first_tiles
         of = np.repeat(np.arange(len(shapes)), self.n_tiles)
         inside = np.arange(len(of)) - first_tiles[of]
@@ -145,27 +162,87 @@ class HostHierarchy:
         tiles["first_place"] = shapes["first_place"][of] + inside * int(TILE)
         tiles["first_local"] = inside * int(TILE)
         tiles["n_rows"] = np.minimum(shapes["n_own"][of] - inside * int(TILE), int(TILE))
-        return tiles, bands_of(tiles, first_tiles[self.chunks.bands])
+        return tiles
 
     @cached_property
-    def together(self) -> list[TogetherBand]:
-        """The bands that sources climb together, from the top down; none if that does not pay."""
-        shapes, bands = self.shapes, self.chunks.bands
-        are_many = (np.diff(bands)[1:] > MOST_TOGETHER) | (bands[2:] > self.chunks.first_low)
-        n_bands = 1 + int(np.argmax(np.append(are_many, True)))
-        upper = shapes[: bands[n_bands]]
-        if np.sum(upper["n_own"].astype(np.int64) * upper["n_boundary"]) < LEAST_WORDS:
-            return []
-        n_tiles = self.n_tiles + -(-shapes["n_boundary"].astype(np.int64) // int(TILE))
-        return [
-            TogetherBand(first, end - first, int(np.max(n_tiles[first:end])))
-            for first, end in zip(bands[:n_bands].tolist(), bands[1 : n_bands + 1].tolist(), strict=True)
-            if np.any(n_tiles[first:end])  # the top may be empty
+    def is_shared(self) -> np.ndarray:
+        """(C,) bool: the chunks that all sources climb together; none if that does not pay.
+
+        With a chunk come those above it.
+        """
+        chunks, shapes = self.chunks, self.shapes
+        n_vertices, first_low = self.completion.n_vertices, chunks.first_low
+        roots = np.empty(n_vertices, np.uint32)
+        roots[chunks.places] = np.arange(n_vertices, dtype=np.uint32)
+        roots = roots[np.maximum(chunks.first_places[1 : first_low + 1], 1) - 1]
+        n_below = roots + 1 - firsts_of(self.completion.parents)[roots]
+        is_shared = np.zeros(chunks.n_chunks, np.bool_)
+        is_shared[:first_low] = n_below >= LEAST_SHARE * n_vertices
+        is_shared[:1] = True  # the top may have several roots
+        shared = shapes[is_shared]
+        if np.sum(shared["n_own"].astype(np.int64) * shared["n_boundary"]) < LEAST_WORDS:
+            is_shared[:] = False
+        return is_shared
+
+    @cached_property
+    def shared(self) -> SharedFronts:
+        """The chunks of `is_shared`."""
+        shapes, fronts = self.shapes, np.flatnonzero(self.is_shared)
+        n_own, n_boundary = (shapes[name][fronts].astype(np.int64) for name in ("n_own", "n_boundary"))
+        limits = np.searchsorted(fronts, self.chunks.bands).tolist()
+        bands = [
+            (first, end, int(n_boundary[first:end].max()), _sizes(n_own[first:end]))
+            for first, end in itertools.pairwise(limits)
+            if np.any(n_own[first:end])  # the top may be empty
         ]
+        end_place = int(self.chunks.first_places[fronts[-1] + 1]) if len(fronts) else 0
+        n_products = int(np.sum(n_own * (n_own + n_boundary)))
+        return SharedFronts(fronts.astype(np.uint32), bands, end_place, n_products)
+
+    @cached_property
+    def swept(self) -> Swept:
+        """All chunks between the top and the last band."""
+        first, end = self.first_tiles[[1, self.chunks.first_low]]
+        return self.swept_of(np.arange(first, end))
+
+    def swept_of(self, tiles: np.ndarray) -> Swept:
+        """Return what a sweep takes to compute `tiles` (N,) int64, which rise and are not of the top."""
+        chunks, shapes, first_low = self.chunks, self.shapes, self.chunks.first_low
+        is_front = (shapes["n_boundary"] >= LEAST_FRONT) | self.is_shared
+        is_front[first_low:] = False
+        of_fronts = is_front[self.tiles["chunk"][tiles]]
+        fronts = np.unique(self.tiles["chunk"][tiles[of_fronts]])
+        others = self.tiles[tiles[~of_fronts]]
+        shapes = shapes[fronts]
+        n_own, n_boundary = (shapes[name].astype(np.int64) for name in ("n_own", "n_boundary"))
+        front_limits, limits = (
+            np.searchsorted(of_chunks, chunks.bands).tolist() for of_chunks in (fronts, others["chunk"])
+        )
+        bands = [
+            Band(first_front, end_front, first, end, _sizes(n_boundary[first_front:end_front]))
+            for (first_front, end_front), (first, end) in zip(
+                itertools.pairwise(front_limits), itertools.pairwise(limits), strict=True
+            )
+            if first_front < end_front or first < end
+        ]
+        return Swept(
+            fronts,
+            others,
+            bands,
+            int(chunks.first_places[fronts[-1] + 1]) if len(fronts) else 0,
+            int(np.sum(n_own) + np.sum(others["n_rows"], dtype=np.int64)),
+            int(
+                np.sum(n_own * n_boundary) + np.sum(others["n_rows"].astype(np.int64) * others["n_boundary"])
+            ),
+        )
 
     @property
     def n_depths(self) -> int:
         return int(np.max(self.chunks.depths)) + 1
+
+
+def _sizes(n_vertices: np.ndarray) -> Sizes:
+    return Sizes(int(np.max(n_vertices, initial=0)), int(np.sum(n_vertices)))
 
 
 _kept: weakref.WeakKeyDictionary[CsrGraph, HostHierarchy] = weakref.WeakKeyDictionary()

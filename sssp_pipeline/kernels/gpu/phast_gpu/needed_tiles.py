@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Band, HostHierarchy, bands_of
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, Swept
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
 
@@ -19,52 +19,36 @@ from sssp_pipeline.kernels.host.numba_tools import ONE
 class NeededTiles:
     """Some tiles of a hierarchy, in its order. Those of the top are left out: seeds give their rows."""
 
-    #: (T,) of `Tile`. Rows of the last band come after those of the bands above it, without gaps.
-    tiles: np.ndarray
-    #: Those that have some.
-    bands: list[Band]
-    #: How many tiles are above the last band, and how many rows there are memory for.
+    #: Rows of the last band come after those of the bands above it, without gaps.
+    swept: Swept
+    #: How many tiles of `swept` are above the last band, and how many rows there are memory for.
     first_low: int
     n_rows: int
     #: The places of the vertices whose rows are wanted, in this memory.
     places: np.ndarray
-    #: How many rows and products a sweep makes for each source.
-    n_vertices: int
-    n_products: int
 
 
 def needed_tiles(host: HostHierarchy, places: np.ndarray) -> NeededTiles:
     """Return the tiles that the rows at `places` (N,) follow from."""
-    chunks, (all_tiles, all_bands) = host.chunks, host.tiles
-    first_low = int(chunks.first_low)
+    chunks, all_tiles = host.chunks, host.tiles
     is_needed = np.zeros(len(all_tiles), np.bool_)
     tile_of = host.tiles_of_places
     is_needed[tile_of[places]] = True
     _mark(is_needed, host.first_tiles, chunks.boundary_offsets, host.boundary_places, tile_of)
     is_needed[: host.first_tiles[1]] = False
     needed = np.flatnonzero(is_needed)
-    tiles = all_tiles[needed]
-    n_upper_tiles = int(np.searchsorted(needed, host.first_tiles[first_low]))
-    n_upper = int(chunks.first_places[first_low])
-    low = tiles[n_upper_tiles:]
+    swept = host.swept_of(needed)
+    first_low = int(np.searchsorted(swept.tiles["chunk"], chunks.first_low))
+    n_upper = int(chunks.first_places[chunks.first_low])
+    low, needed_low = swept.tiles[first_low:], needed[needed >= host.first_tiles[chunks.first_low]]
     ends = np.cumsum(low["n_rows"], dtype=np.int64)
     kept = np.empty(len(all_tiles), np.int64)  # where the rows of a tile of the last band begin
-    kept[needed[n_upper_tiles:]] = n_upper + ends - low["n_rows"]
+    kept[needed_low] = n_upper + ends - low["n_rows"]
     inside = places - all_tiles["first_place"][tile_of[places]]
     wanted = np.where(places < n_upper, places, kept[tile_of[places]] + inside)
-    low["first_place"] = kept[needed[n_upper_tiles:]]
-    limits = np.searchsorted(needed, [0, *(band.end for band in all_bands)])
-    n_vertices = np.sum(tiles["n_rows"], dtype=np.int64)
-    n_products = np.sum(tiles["n_rows"].astype(np.int64) * tiles["n_boundary"])
-    return NeededTiles(
-        tiles,
-        [band for band in bands_of(tiles, limits) if band.first < band.end],
-        n_upper_tiles,
-        n_upper + int(ends[-1] if len(ends) else 0),
-        wanted.astype(np.uint32),
-        int(n_vertices),
-        int(n_products),
-    )
+    low["first_place"] = kept[needed_low]
+    n_rows = n_upper + int(ends[-1] if len(ends) else 0)
+    return NeededTiles(swept, first_low, n_rows, wanted.astype(np.uint32))
 
 
 @njit(nogil=True)

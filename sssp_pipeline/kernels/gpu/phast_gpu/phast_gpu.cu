@@ -6,8 +6,8 @@
 //   1. `climb.cu` finds the seeds of the chunks on the way up from each source.
 //   2. sweep_kernel, a launch for each band, from the top down: the rows of a chunk are the least of its seeds and of
 //      the min-plus product of `from_boundary` with the rows of the boundary. A warp computes 8 rows of 32 to 128
-//      lanes in registers. There is no order inside a band, so nothing waits. A band of few chunks with long boundaries
-//      would leave most of the GPU idle, so several warps share a tile there: each takes a part of the boundary.
+//      lanes in registers. There is no order inside a band, so nothing waits. The rows of chunks with long boundaries are
+//      computed by blocks (`front_rows.cu`).
 //   3. last_kernel does the same for the last band, which has most vertices, and counts over all rows. If nothing is
 //      counted, sweep_kernel takes the last band too, and only tiles that the wanted rows follow from are launched.
 //   4. rows_kernel: from rows by place, with a lane for each source, to rows by source.
@@ -17,84 +17,91 @@
 // Needs: rows by place (V, n_lanes); n_lanes a multiple of 32 times the lanes of a thread.
 // Keeps
 //     I1. The rows of the boundary of a chunk are final before its band is launched.
-//     I2. A bit of `seeded` is set for a chunk and a lane if there are seeds. Other seeds are not read. Chunks that are
-//         climbed by products (`n_shared`) have seeds in all lanes.
+//     I2. A bit of `seeded` is set for a chunk and a lane if there are seeds. Other seeds are not read.
 //     I3. If `near` of a chunk that is not in the last band is 0 for 32 lanes, its rows are at the limit or above it
 //         there. Then so is every row that follows from them and has no seeds.
-//     I4. Rows whose tiles are shared hold their seeds or kInfinity before their band is launched (`n_cleared`). Then
-//         they only fall, by atomic minima, and only to the length of a real path.
 // Memory order: relaxed; launches follow each other on one stream.
 
 #include "call.cuh"
 
+// Eight distances below this have a sum of 32 bits.
+constexpr sweep_word kSmall = 1u << 29;
+
 // What a thread has found of its lanes.
 template <int kEach>
 struct Found {
-    word32 n_rows = 0;
-    word64 n_edges = 0;
     word32 unreached[kEach] = {};
     word64 edges_of_unreached[kEach] = {};
     sweep_word largest[kEach] = {};
     word64 lower[kEach] = {};
     word64 upper[kEach] = {};
 
-    __device__ __forceinline__ void add(const sweep_word (&rows)[kTile][kEach], word32 n, const word64* edges_before,
+    // The rows from `n` on are changed.
+    __device__ __forceinline__ void add(sweep_word (&rows)[kTile][kEach], word32 n, const word64* edges_before,
                                         sweep_word limit) {
-        n_rows += n;
-        n_edges += edges_before[n] - edges_before[0];
+        if (n < kTile) {
+#pragma unroll
+            for (int i = 1; i < kTile; ++i) {
+#pragma unroll
+                for (int p = 0; p < kEach; ++p) {
+                    rows[i][p] = i < n ? rows[i][p] : 0;
+                }
+            }
+        }
 #pragma unroll
         for (int p = 0; p < kEach; ++p) {
             sweep_word most = 0;
+            word32 sum = 0;
 #pragma unroll
             for (int i = 0; i < kTile; ++i) {
-                most = i < n ? max(most, rows[i][p]) : most;
+                most = max(most, rows[i][p]);
+                sum += static_cast<word32>(rows[i][p]);
             }
-            if (most < limit) {
+            if (most < min(limit, kSmall)) {
+                lower[p] += sum;
+                largest[p] = max(largest[p], most);
+                continue;
+            }
+            sweep_word least = kInfinity;
 #pragma unroll
-                for (int i = 0; i < kTile; ++i) {
-                    sum(p, i < n ? rows[i][p] : 0);
-                }
+            for (int i = 0; i < kTile; ++i) {
+                least = i < n ? min(least, rows[i][p]) : least;
+            }
+            if (least >= limit) {
+                unreached[p] += n;
+                edges_of_unreached[p] += edges_before[n] - edges_before[0];
             } else {
-                sweep_word least = kInfinity;
-#pragma unroll
-                for (int i = 0; i < kTile; ++i) {
-                    least = i < n ? min(least, rows[i][p]) : least;
-                }
-                most = 0;
-                if (least >= limit) {
-                    unreached[p] += n;
-                    edges_of_unreached[p] += edges_before[n] - edges_before[0];
-                    continue;
-                }
-#pragma unroll
-                for (int i = 0; i < kTile; ++i) {
-                    if (i < n) {
-                        const bool is_reached = rows[i][p] < limit;
-                        sum(p, is_reached ? rows[i][p] : 0);
-                        most = is_reached ? max(most, rows[i][p]) : most;
-                        unreached[p] += is_reached ? 0 : 1;
-                        edges_of_unreached[p] += is_reached ? 0 : edges_before[i + 1] - edges_before[i];
-                    }
-                }
+                largest[p] = max(largest[p], add_one_by_one(rows, p, n, edges_before, limit));
             }
-            largest[p] = max(largest[p], most);
         }
     }
 
-    __device__ __forceinline__ void sum(int p, sweep_word d) {
-        lower[p] += static_cast<word32>(d);
+    // Returns the largest row below `limit`.
+    __device__ __forceinline__ sweep_word add_one_by_one(const sweep_word (&rows)[kTile][kEach], int p, word32 n,
+                                                         const word64* edges_before, sweep_word limit) {
+        sweep_word most = 0;
+#pragma unroll
+        for (int i = 0; i < kTile; ++i) {
+            if (i < n && rows[i][p] < limit) {
+                lower[p] += static_cast<word32>(rows[i][p]);
 #if SSSP_WIDE
-        upper[p] += d >> 32;
+                upper[p] += rows[i][p] >> 32;
 #endif
+                most = max(most, rows[i][p]);
+            } else if (i < n) {
+                unreached[p] += 1;
+                edges_of_unreached[p] += edges_before[i + 1] - edges_before[i];
+            }
+        }
+        return most;
     }
-
 };
 
 // What the warps of a block have found of their lanes together.
 template <int kEach>
 struct Totals {
-    word64 reached[32 * kEach];
-    word64 edges_of_reached[32 * kEach];
+    word64 unreached[32 * kEach];
+    word64 edges_of_unreached[32 * kEach];
     word64 largest[32 * kEach];
     word64 lower[32 * kEach];
     word64 upper[32 * kEach];
@@ -110,11 +117,7 @@ struct Ahead {
     __device__ __forceinline__ void read(const Call& call, word32 lane) {
         const word32 i = threadIdx.x % 32;
         boundary = i < tile.n_boundary ? call.boundary[tile.first_boundary + i] : 0;
-        const word32 all = (1u << kEach) - 1;
-        bits = all;
-        if (tile.chunk >= call.n_shared) {
-            bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & all;
-        }
+        bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & ((1u << kEach) - 1);
 #if SSSP_CUTOFF
         if (!is_near<kEach>(call, lane)) {
             tile.n_boundary = 0;  // nothing is below the limit in any lane of the warp
@@ -138,6 +141,51 @@ struct Ahead {
     }
 #endif
 };
+
+// Lowers the rows of a tile by those of the boundary vertices `first` to `first` + kCount - 1 of 32 whose places the warp
+// has. All loads are under way together.
+template <int kEach, word32 kCount>
+__device__ __forceinline__ void lower_by(const sweep_word* rows, word32 row_bytes, const sweep_word* matrix, word32 mine,
+                                         word32 first, sweep_word (&least)[kTile][kEach]) {
+    Lanes<kEach> above[kCount];
+    Lanes<4> weights[kCount][2];
+    const auto* words = reinterpret_cast<const Lanes<4>*>(matrix + first * kTile);
+    const char* row_of[kCount];
+#pragma unroll
+    for (word32 j = 0; j < kCount; ++j) {
+        const word64 place = __shfl_sync(kWholeWarp, mine, first + j);
+        row_of[j] = reinterpret_cast<const char*>(rows) + place * row_bytes;
+    }
+#pragma unroll
+    for (word32 j = 0; j < kCount; ++j) {
+        above[j] = *reinterpret_cast<const Lanes<kEach>*>(row_of[j]);
+        weights[j][0] = words[2 * j];
+        weights[j][1] = words[2 * j + 1];
+    }
+#pragma unroll
+    for (word32 j = 0; j < kCount; ++j) {
+#pragma unroll
+        for (int i = 0; i < kTile; ++i) {
+#pragma unroll
+            for (int p = 0; p < kEach; ++p) {
+                least[i][p] = lower(least[i][p], above[j].words[p], weights[j][i / 4].words[i % 4]);
+            }
+        }
+    }
+}
+
+// The same for the vertices from `first` to `n` - 1, at most kMost.
+template <int kEach, word32 kMost>
+__device__ __forceinline__ void lower_by_rest(const sweep_word* rows, word32 row_bytes, const sweep_word* matrix,
+                                              word32 mine, word32 first, word32 n, sweep_word (&least)[kTile][kEach]) {
+    if constexpr (kMost > 0) {
+        if (n - first == kMost) {
+            lower_by<kEach, kMost>(rows, row_bytes, matrix, mine, first, least);
+        } else {
+            lower_by_rest<kEach, kMost - 1>(rows, row_bytes, matrix, mine, first, n, least);
+        }
+    }
+}
 
 // The rows of a tile; `is_low` if it is in the last band.
 template <int kEach, word32 kBatch>
@@ -164,65 +212,22 @@ __device__ __forceinline__ void product(const Call& call, const Ahead& ahead, wo
             }
         }
     }
-    for (word32 first = 0; first < tile.n_boundary; first += 32) {
-        const word32 n = min(tile.n_boundary - first, 32u);
+    const sweep_word* rows = call.rows + lane;
+    const word32 row_bytes = n_lanes * sizeof(sweep_word);
+    const sweep_word* matrix = call.from_boundary + tile.matrix;
+    constexpr word32 window = 32 / kBatch * kBatch;
+    for (word32 first = 0; first < tile.n_boundary; first += window) {
+        const word32 n = min(tile.n_boundary - first, window);
         word32 mine = ahead.boundary;
         if (first > 0) {
             mine = threadIdx.x % 32 < n ? call.boundary[tile.first_boundary + first + threadIdx.x % 32] : 0;
         }
-        // All loads of a batch are under way together. A last batch that is too short repeats its last vertex.
-        for (word32 begin = 0; begin < n; begin += kBatch) {
-            Lanes<kEach> above[kBatch];
-            Lanes<4> weights[kBatch][2];
-#pragma unroll
-            for (word32 j = 0; j < kBatch; ++j) {
-                const word32 k = min(begin + j, n - 1);
-                const word64 place = __shfl_sync(kWholeWarp, mine, k);
-                const auto* matrix =
-                    reinterpret_cast<const Lanes<4>*>(call.from_boundary + tile.matrix + (first + k) * kTile);
-                above[j] = *reinterpret_cast<const Lanes<kEach>*>(call.rows + place * n_lanes + lane);
-                weights[j][0] = matrix[0];
-                weights[j][1] = matrix[1];
-            }
-#pragma unroll
-            for (word32 j = 0; j < kBatch; ++j) {
-#pragma unroll
-                for (int i = 0; i < kTile; ++i) {
-#pragma unroll
-                    for (int p = 0; p < kEach; ++p) {
-                        least[i][p] = lower(least[i][p], above[j].words[p], weights[j][i / 4].words[i % 4]);
-                    }
-                }
-            }
+        word32 begin = 0;
+        for (; begin + kBatch <= n; begin += kBatch) {
+            lower_by<kEach, kBatch>(rows, row_bytes, matrix, mine, begin, least);
         }
-    }
-}
-
-// The warp's part of a tile whose boundary `n_parts` warps share. All parts have the rows of the whole tile.
-__device__ __forceinline__ Tile part_of(Tile tile, word32 part, word32 n_parts) {
-    const word32 most = (tile.n_boundary + n_parts - 1) / n_parts;
-    const word32 begin = min(part * most, tile.n_boundary);
-    tile.first_boundary += begin;
-    tile.matrix += begin * kTile;
-    tile.n_boundary = min(most, tile.n_boundary - begin);
-    return tile;
-}
-
-// Lowers rows that other warps lower too.
-template <int kEach>
-__device__ __forceinline__ void lower_rows(const Call& call, const Tile& tile, word32 lane,
-                                           const sweep_word (&least)[kTile][kEach]) {
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) {
-        if (i < tile.n_rows) {
-            sweep_word* row = call.rows + static_cast<word64>(tile.first_place + i) * call.n_lanes + lane;
-#pragma unroll
-            for (int p = 0; p < kEach; ++p) {
-                if (least[i][p] < kInfinity) {
-                    atomicMin(row + p, least[i][p]);
-                }
-            }
-        }
+        lower_by_rest<kEach, kBatch - 1>(rows, row_bytes, matrix, mine, begin, n, least);
+        matrix += window * kTile;
     }
 }
 
@@ -266,26 +271,21 @@ __device__ __forceinline__ void note_near(const Call& call, const Tile& tile, wo
 constexpr word32 kSweepBlock = 256;
 constexpr word32 kWarps = kSweepBlock / 32;
 
-// Takes the tiles from `first` to `end` - 1 of a band, and counts nothing. A block has 32 * kEach lanes, and its warps
-// have tiles that follow each other: these share most of their boundary. `n_parts` blocks share these tiles.
+// Takes the tiles of `swept` from `first` to `end` - 1, and counts nothing. A block has 32 * kEach lanes, and its warps
+// have tiles that follow each other: these share most of their boundary.
 template <int kEach>
-__device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end, word32 n_parts) {
+__device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end) {
     const word32 blocks_of_lanes = call.n_lanes / (32 * kEach);
     const word32 lane = (blockIdx.x % blocks_of_lanes * 32 + threadIdx.x % 32) * kEach;
-    const word32 group = blockIdx.x / blocks_of_lanes;
-    const word32 t = first + group / n_parts * kWarps + threadIdx.x / 32;
+    const word32 t = first + blockIdx.x / blocks_of_lanes * kWarps + threadIdx.x / 32;
     if (t < end) {
-        constexpr word32 batch = kEach == 4 ? 3 : 8;
-        Ahead ahead{part_of(call.tiles[t], group % n_parts, n_parts)};
+        constexpr word32 batch = kEach == 4 ? 3 : 4;
+        Ahead ahead{call.swept[t]};
         ahead.read<kEach>(call, lane);
         sweep_word least[kTile][kEach];
         const bool is_low = first >= call.first_low_tile;
         product<kEach, batch>(call, ahead, lane, is_low, least);
-        if (n_parts > 1) {
-            lower_rows<kEach>(call, ahead.tile, lane, least);
-        } else {
-            write_rows<kEach>(call, ahead.tile, lane, least);
-        }
+        write_rows<kEach>(call, ahead.tile, lane, least);
 #if SSSP_CUTOFF
         if (!is_low) {
             note_near<kEach>(call, ahead.tile, lane, least);
@@ -344,8 +344,8 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
     }
 #pragma unroll
     for (int p = 0; p < kEach; ++p) {
-        atomicAdd(&totals.reached[lane_of_block + p], static_cast<word64>(found.n_rows - found.unreached[p]));
-        atomicAdd(&totals.edges_of_reached[lane_of_block + p], found.n_edges - found.edges_of_unreached[p]);
+        atomicAdd(&totals.unreached[lane_of_block + p], static_cast<word64>(found.unreached[p]));
+        atomicAdd(&totals.edges_of_unreached[lane_of_block + p], found.edges_of_unreached[p]);
         atomicMax(&totals.largest[lane_of_block + p], static_cast<word64>(found.largest[p]));
         atomicAdd(&totals.lower[lane_of_block + p], found.lower[p]);
         atomicAdd(&totals.upper[lane_of_block + p], found.upper[p]);
@@ -354,8 +354,10 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
     const word32 source = blockIdx.x % blocks_of_lanes * 32 * kEach + threadIdx.x;
     if (threadIdx.x < 32 * kEach && source < call.n_sources) {
         Summary* const summary = call.summaries + source;
-        atomicAdd(&summary->reached, totals.reached[threadIdx.x]);
-        atomicAdd(&summary->edges_of_reached, totals.edges_of_reached[threadIdx.x]);
+        const bool is_first = blockIdx.x < blocks_of_lanes;  // of those that share the lanes
+        atomicAdd(&summary->reached, (is_first ? call.n_vertices : 0) - totals.unreached[threadIdx.x]);
+        atomicAdd(&summary->edges_of_reached,
+                  (is_first ? call.edges_before[call.n_vertices] : 0) - totals.edges_of_unreached[threadIdx.x]);
         atomicMax(&summary->max_distance, totals.largest[threadIdx.x]);
         atomicAdd(&summary->sum_lower, totals.lower[threadIdx.x]);
         atomicAdd(&summary->sum_upper, totals.upper[threadIdx.x]);
@@ -364,9 +366,8 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
 
 #define SSSP_SWEEP(lanes_each)                                                       \
     extern "C" __global__ void __launch_bounds__(kSweepBlock)                        \
-    sweep_##lanes_each##_kernel(const Call call, word32 first, word32 end,           \
-                                word32 n_parts) {                                    \
-        sweep<lanes_each>(call, first, end, n_parts);                                \
+    sweep_##lanes_each##_kernel(const Call call, word32 first, word32 end) {         \
+        sweep<lanes_each>(call, first, end);                                         \
     }                                                                                \
     extern "C" __global__ void __launch_bounds__(kSweepBlock)                        \
     last_##lanes_each##_kernel(const Call call) {                                    \

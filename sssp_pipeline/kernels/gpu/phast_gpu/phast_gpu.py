@@ -1,6 +1,6 @@
 """Many sources at once on graphs with small separators, by min-plus products instead of searches.
 
-`climb.cu` and `phast_gpu.cu` explain the kernels, `device_hierarchy.py` has what they read.
+`climb.cu`, `front_rows.cu` and `phast_gpu.cu` explain the kernels, `device_hierarchy.py` has what they read.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     fronts_unit,
     matrices_unit,
 )
-from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Band, HostHierarchy, host_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, Sizes, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import NeededTiles, needed_tiles
 from sssp_pipeline.kernels.hierarchy import costs
-from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW, TILE
+from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
 
 #: Sources of a full device batch.
@@ -51,12 +51,12 @@ LANES_EACH = ((4, 2, 1), (2, 1))
 _WARPS = _BLOCK // 32
 #: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
 _FEW = 256
-#: Warps that share a tile have at least this many boundary vertices each.
-LEAST_PART = 128
-#: From so many sources on they climb together, where the hierarchy has such bands.
-LEAST_TOGETHER = 128
-#: Own vertices of a part of a product on the way up.
-_UP_PART = 128
+#: How many lanes a thread may have in the rows of fronts, how many threads are side by side there, and the rows of a
+#: block; as in `front_rows.cu`.
+_FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = ((8, 2), (4, 2)), 16, 128
+#: Blocks that share a front have at least this many of its vertices each. There are at most so many
+#: times the blocks that are resident, so that those with less work do not wait long for others.
+LEAST_PART, MOST_WAVES = 32, 2
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
 #: Vertices of a part of `rows_kernel`, and lanes; with words of 64 bits, the second.
@@ -71,8 +71,13 @@ _CALL, _CLIMBED = struct_type(_CALL_HEADER, "Call"), struct_type(_CALL_HEADER, "
 
 def climb_unit(*, wide: bool) -> Unit:
     """Return the unit of the kernels that find seeds, with words of 64 bits if `wide`."""
-    ups = tuple(f"up_{each}_kernel" for each in (1, LANES_EACH[wide][0]))
-    return Unit("climb", ("clear_kernel", "climb_kernel", "seed_kernel", *ups), (("SSSP_WIDE", int(wide)),))
+    return Unit("climb", ("clear_kernel", "climb_kernel", "seed_kernel"), (("SSSP_WIDE", int(wide)),))
+
+
+def front_rows_unit(*, wide: bool) -> Unit:
+    """Return the unit of the kernels that compute the rows of fronts, with words of 64 bits if `wide`."""
+    names = tuple(f"{name}_{each}_kernel" for name in ("down", "up") for each in _FRONT_LANES[wide])
+    return Unit("front_rows", names, (("SSSP_WIDE", int(wide)),))
 
 
 def sweep_unit(*, wide: bool, cutoff: bool) -> Unit:
@@ -99,6 +104,7 @@ class PhastGpu(GpuBatchSolver):
             for wide in (False, True)
             for unit in (
                 climb_unit(wide=wide),
+                front_rows_unit(wide=wide),
                 *(sweep_unit(wide=wide, cutoff=cutoff) for cutoff in (False, True)),
                 customize_unit(wide=wide),
                 fronts_unit(wide=wide),
@@ -129,7 +135,8 @@ class PhastGpu(GpuBatchSolver):
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
         wide = graph.weight_dtype.itemsize == 8  # otherwise narrow words are tried first
         sweep = sweep_unit(wide=wide, cutoff=options.cutoff is not None)  # takes longest
-        others = climb_unit(wide=wide), matrices_unit(wide=wide), fronts_unit(wide=wide)
+        others = climb_unit(wide=wide), front_rows_unit(wide=wide)
+        others += matrices_unit(wide=wide), fronts_unit(wide=wide)
         load_ahead([sweep, *others], graph.weight_dtype)
         host_hierarchy(graph)  # takes seconds, without the GPU
         return super()._begin(graph, sources, options, *args)
@@ -219,7 +226,7 @@ def _scratch_bytes(hierarchy: DeviceHierarchy, n_rows: int) -> int:
         words * hierarchy.word.itemsize
         + 4 * hierarchy.n_depths
         + hierarchy.n_chunks // 4
-        + hierarchy.n_segments * _SEGMENT_BYTES
+        + hierarchy.n_bands * _SEGMENT_BYTES
         + _CLIMBED.itemsize
     )
 
@@ -244,23 +251,29 @@ class _Sweep(BatchSearch):
         self._deadline_s = options.deadline_s
         units = (
             climb_unit(wide=hierarchy.wide),
+            front_rows_unit(wide=hierarchy.wide),
             sweep_unit(wide=hierarchy.wide, cutoff=options.cutoff is not None),
         )
         self._kernels = {
             name: kernel for unit in units for name, kernel in load_kernels(unit, on_device.dtype).items()
         }
         self._n_resident = {
-            each: self._kernels[f"last_{each}_kernel"].resident_blocks(_BLOCK)
-            for each in LANES_EACH[hierarchy.wide]
+            name: kernel.resident_blocks(_BLOCK)
+            for name, kernel in self._kernels.items()
+            if name.startswith(("last", "down", "up"))
         }
         needed = self._needed = work.needed
+        swept = self._swept = hierarchy.swept if needed is None else needed.swept
         targets = None
         if work.targets is not None:
-            places = hierarchy.host_places[work.targets] if needed is None else needed.places
-            targets = Sent(places)
-        self._sent_tiles = None if needed is None else Sent(needed.tiles.view(np.uint8))
-        #: The bands that are swept without counts.
-        self._bands = hierarchy.bands[1 : hierarchy.n_upper_bands] if needed is None else needed.bands
+            targets = Sent(hierarchy.host_places[work.targets] if needed is None else needed.places)
+        #: What a sweep takes of its own, in device memory.
+        self._sent = () if needed is None else (Sent(swept.fronts), Sent(swept.tiles.view(np.uint8)))
+        self._fronts, tiles = (
+            (hierarchy.fronts, hierarchy.upper_tiles)
+            if needed is None
+            else (sent.on_device for sent in self._sent)
+        )
         n_marks = hierarchy.n_chunks * lanes_for(n_sources) // 32
         shared_bytes = hierarchy.n_depths * hierarchy.word.itemsize
         is_shared = shared_bytes <= _SHARED_BYTES
@@ -271,16 +284,15 @@ class _Sweep(BatchSearch):
             "kept": cupy.empty(0 if is_shared else n_up, word),
             "entry_places": cupy.empty(n_up, np.uint32),
             "entry_distances": cupy.empty(n_up, word),
-            "segments": cupy.empty(n_sources * hierarchy.n_segments * _SEGMENT_BYTES, np.uint8),
+            "segments": cupy.empty(n_sources * hierarchy.n_bands * _SEGMENT_BYTES, np.uint8),
             "climbed": cupy.empty(n_sources * _CLIMBED.itemsize, np.uint8),
             "seeded": cupy.empty(n_marks, np.uint32),
             "near": None if options.cutoff is None else cupy.empty(n_marks, np.uint32),
             "low_seeds": cupy.empty(n_lanes * MOST_LOW, word),
             "rows": cupy.empty(n_lanes * work.n_rows, word),
             "columns": hierarchy.places if targets is None else targets.on_device,
+            "swept": tiles,
         }
-        if self._sent_tiles is not None:
-            self._scratch["tiles"] = self._sent_tiles.on_device
         self._sent_targets = targets
         limit = int(limit_bits(on_device.dtype, options.cutoff))
         self._call = np.zeros(1, _CALL)
@@ -295,11 +307,8 @@ class _Sweep(BatchSearch):
             ("beyond", unreached_distance(on_device.dtype).view(bits_type(on_device.dtype))),
             ("n_columns", len(self._scratch["columns"])),
             ("is_shared", is_shared),
-            (
-                "first_low_tile",
-                hierarchy.bands[hierarchy.n_upper_bands - 1].end if needed is None else needed.first_low,
-            ),
-            ("n_tiles", hierarchy.bands[-1].end),
+            ("first_low_tile", hierarchy.first_low_tile if needed is None else needed.first_low),
+            ("n_segments", hierarchy.n_bands),
             ("writes", work.n_rows > hierarchy.n_upper),
         ):
             self._call[name] = value
@@ -312,27 +321,24 @@ class _Sweep(BatchSearch):
         hierarchy, n_sources = self._hierarchy, len(sources)
         sent = Sent(sources)
         n_lanes = lanes_for(n_sources)
-        bands = [(band, self._parts(band, n_lanes)) for band in self._bands]
-        cleared = [band.end_place for band, n in bands if n > 1]
-        together = hierarchy.together if n_sources >= LEAST_TOGETHER else []
-        if together:
-            cleared.append(hierarchy.n_together_places)
         for name, value in (
             ("sources", sent.on_device.data.ptr),
             ("summaries", summaries.data.ptr),
             ("rows_by_source", rows.data.ptr),
             ("n_sources", n_sources),
             ("n_lanes", n_lanes),
-            ("n_cleared", n_lanes * max(cleared, default=0)),
-            ("n_shared", together[-1].first_chunk + together[-1].n_chunks if together else 0),
+            ("n_cleared", n_lanes * max(self._swept.end_place, hierarchy.shared.end_place)),
         ):
             self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
-        launched = np.array([(band.first, band.end, n) for band, n in bands], np.int64)
+        launched = (
+            np.array([band[:4] for band in self._swept.bands], np.int64),
+            np.uint64(self._fronts.data.ptr),
+        )
         hierarchy.launches.run(
-            self._call.tobytes() + launched.tobytes(),
-            lambda: self._enqueue(n_sources, n_lanes, launched.tolist(), rows.shape[1]),
+            self._call.tobytes() + b"".join(each.tobytes() for each in launched),
+            lambda: self._enqueue(n_sources, n_lanes, rows.shape[1]),
         )
         if self.lane_bits:
             words, places, limit = self._scratch["rows"], hierarchy.places, int(self._call["limit"][0])
@@ -344,64 +350,69 @@ class _Sweep(BatchSearch):
             if cupy.cuda.get_elapsed_time(began, ended) / 1e3 > self._deadline_s:
                 raise DeadlineError(self._name, f"sources 0 to {n_sources - 1} of a batch", self._deadline_s)
             found = climbed.view(_CLIMBED)
-            swept = hierarchy if self._needed is None else self._needed
-            n_products = swept.n_products + (hierarchy.n_together_products if together else 0)
-            return SearchCounts(swept.n_vertices + found["entries"], n_products + found["words"])
+            n_rows, n_products = hierarchy.n_vertices, hierarchy.n_products
+            if self._needed is not None:
+                n_rows, n_products = self._swept.n_rows, self._swept.n_products
+            n_words = n_products + hierarchy.shared.n_products + found["words"]
+            return SearchCounts(n_rows + found["entries"], n_words)
 
         return counts
 
-    def _parts(self, band: Band, n_lanes: int) -> int:
-        """Return how many warps share each tile of a band, so that a few long boundaries fill the GPU."""
-        if band.first >= self._call["first_low_tile"][0]:
-            return 1
-        each, blocks_of_lanes = self._lanes_each(n_lanes)
-        n_blocks = blocks_of_lanes * -(-(band.end - band.first) // _WARPS)
-        return max(1, min(self._n_resident[each] // n_blocks, band.most_boundary // LEAST_PART))
-
-    def _lanes_each(self, n_lanes: int) -> tuple[int, int]:
-        """Return how many lanes a thread has, and how many blocks have the lanes of a tile."""
-        each = next(each for each in LANES_EACH[self._hierarchy.wide] if n_lanes % (32 * each) == 0)
-        return each, n_lanes // (32 * each)
-
-    def _enqueue(self, n_sources: int, n_lanes: int, bands: list[list[int]], n_columns: int) -> None:
-        """Launch the kernels of a batch; `bands` has the first tile of each, the end and how many share a tile."""
+    def _enqueue(self, n_sources: int, n_lanes: int, n_columns: int) -> None:
+        """Launch the kernels of a batch."""
         hierarchy = self._hierarchy
         if n_cleared := int(self._call["n_cleared"][0]):
             self._kernels["clear_kernel"](max(1, min(n_cleared // _BLOCK, 2**12)), _BLOCK, (self._bytes,))
         self._kernels["climb_kernel"](
             n_sources, 1024 if n_sources <= _FEW else 256, (self._bytes,), shared_bytes=self._shared_bytes
         )
-        self._kernels["seed_kernel"](
-            n_lanes * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
-        )
-        if self._call["n_shared"][0]:
-            self._climb_together(n_lanes)
-        self._sweep(n_lanes, bands)
+        n_blocks = n_lanes * (hierarchy.n_bands - 1 + _TOP_BLOCKS)
+        self._kernels["seed_kernel"](n_blocks, _SEED_BLOCK, (self._bytes,))
+        self._climb_together(n_lanes)
+        self._sweep(n_lanes)
         if n_columns:
             squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
 
     def _climb_together(self, n_lanes: int) -> None:
-        """Enqueue the ways up over bands of few chunks, from the lowest one up."""
-        most = LANES_EACH[self._hierarchy.wide][0]
-        each = most if n_lanes % (32 * most) == 0 else 1
-        for first_chunk, n_chunks, n_tiles in reversed(self._hierarchy.together):
-            n_groups = -(-n_tiles // _WARPS)
-            # The top has no boundary, and more own vertices than others.
-            n_parts = max(1, n_tiles * int(TILE) // _UP_PART) if first_chunk == 0 else 1
-            n_blocks = n_lanes // (32 * each) * n_chunks * n_groups * n_parts
-            args = (self._bytes, np.uint32(first_chunk), np.uint32(n_groups), np.uint32(n_parts))
-            self._kernels[f"up_{each}_kernel"](n_blocks, _BLOCK, args)
+        """Enqueue the ways up over shared fronts, from the lowest band up."""
+        shared = self._hierarchy.shared
+        for first, end, most_boundary, own in reversed(shared.bands):
+            n_groups = -(-most_boundary // _FRONT_ROWS) + -(-own.most // _FRONT_ROWS)
+            fronts = self._hierarchy.shared_fronts[first:end]
+            self._launch_fronts("up", n_lanes, fronts, n_groups, own)
 
-    def _sweep(self, n_lanes: int, bands: list[list[int]]) -> None:
+    def _sweep(self, n_lanes: int) -> None:
         """Enqueue the sweep of all bands from the top down."""
-        each, blocks_of_lanes = self._lanes_each(n_lanes)
-        for first, end, n_parts in bands:
-            n_blocks = blocks_of_lanes * -(-(end - first) // _WARPS) * n_parts
-            args = (self._bytes, np.uint32(first), np.uint32(end), np.uint32(n_parts))
-            self._kernels[f"sweep_{each}_kernel"](n_blocks, _BLOCK, args)
+        each, blocks_of_lanes = _lanes_each(LANES_EACH[self._hierarchy.wide], n_lanes)
+        for first_front, end_front, first, end, boundary in self._swept.bands:
+            if first_front < end_front:
+                fronts = self._fronts[first_front:end_front]
+                self._launch_fronts("down", n_lanes, fronts, 1, boundary)
+            if first < end:
+                n_blocks = blocks_of_lanes * -(-(end - first) // _WARPS)
+                args = (self._bytes, np.uint32(first), np.uint32(end))
+                self._kernels[f"sweep_{each}_kernel"](n_blocks, _BLOCK, args)
         if self._needed is not None:
             return
-        n_tiles = self._hierarchy.bands[-1].end
-        n_groups = min(-(-n_tiles // _WARPS), max(1, self._n_resident[each] // blocks_of_lanes))
-        self._kernels[f"last_{each}_kernel"](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))
+        name = f"last_{each}_kernel"
+        n_groups = -(-self._hierarchy.n_tiles // _WARPS)
+        n_groups = min(n_groups, max(1, self._n_resident[name] // blocks_of_lanes))
+        self._kernels[name](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))
+
+    def _launch_fronts(self, way: str, n_lanes: int, fronts: Any, n_groups: int, by: Sizes) -> None:
+        """Enqueue products that lower `n_groups` groups of rows for each front, by as many rows as `by` says."""
+        each, blocks_of_lanes = _lanes_each(_FRONT_LANES[self._hierarchy.wide], n_lanes, _FRONT_ACROSS)
+        name = f"{way}_{each}_kernel"
+        n_each = blocks_of_lanes * n_groups * by.total // (MOST_WAVES * self._n_resident[name])
+        n_each = -(-max(LEAST_PART, n_each) // 8) * 8
+        n_parts = max(1, -(-by.most // n_each))
+        counts = np.array([n_groups, n_parts, n_each], np.uint32)
+        n_blocks = blocks_of_lanes * len(fronts) * n_groups * n_parts
+        self._kernels[name](n_blocks, _BLOCK, (self._bytes, fronts, *counts))
+
+
+def _lanes_each(choices: tuple[int, ...], n_lanes: int, n_across: int = 32) -> tuple[int, int]:
+    """Return how many lanes each of `n_across` threads has, the first of `choices` that fits, and how many blocks."""
+    each = next(each for each in choices if n_lanes % (n_across * each) == 0)
+    return each, n_lanes // (n_across * each)
