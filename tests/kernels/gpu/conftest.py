@@ -11,8 +11,9 @@ import pytest
 
 @pytest.fixture(scope="session")
 def nvrtc():
-    """Give the module `nvrtc.py`; tests that take it are skipped where NVRTC is not installed."""
-    spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
+    """Give the module `benchmarks/nvrtc.py`; tests that take it are skipped where NVRTC is not installed."""
+    path = Path(__file__).parents[3] / "benchmarks" / "nvrtc.py"
+    spec = importlib.util.spec_from_file_location("nvrtc", path)
     module = sys.modules["nvrtc"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if module.library() is None:

@@ -25,6 +25,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Unit,
+    changed_compilation,
     kernel_options,
     load_ahead,
     load_kernels,
@@ -164,6 +165,36 @@ def test_the_clock_that_runs_back_in_tests_compiles(nvrtc, name):
     result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, HOPPER)
     assert not warnings_in(result.log), result.log
     assert "#if SSSP_CLOCK_RUNS_BACK" in (compile._GPU / "common/headers/memory_order.cuh").read_text()
+
+
+def test_another_file_is_compiled_in_a_block_only_with_its_own_headers_first(tmp_path):
+    unit, dtype = SOLVERS["near-far"].units[0], np.dtype("uint32")
+    usual, file = kernel_options(unit, dtype), tmp_path / "near_far.cu"
+    file.write_text("// changed\n", encoding="utf-8")
+    found = []
+    for header in ("// one\n", "// two\n"):
+        (tmp_path / "piles.cuh").write_text(header, encoding="utf-8")
+        with changed_compilation({"near_far": file}, lines=True):
+            found.append(kernel_options(unit, dtype))
+            assert unit.source == f'#line 1 "{file}"\n// changed\n'
+    folders = [option for option in found[0] if option.startswith("-I")]
+    assert folders == [f"-I{tmp_path}", *(option for option in usual if option.startswith("-I"))]
+    assert "-lineinfo" in found[0]
+    # The digest is a part of the options: CuPy's cache does not see headers.
+    assert len({usual, *found}) == 3
+    assert kernel_options(unit, dtype) == usual
+    assert unit.source == compile.SOURCES["near_far"].read_text(encoding="utf-8")
+
+
+@pytest.mark.medium
+def test_a_binary_with_line_numbers_has_the_same_registers_and_names_the_file(nvrtc):
+    unit, dtype = SOLVERS["near-far"].units[0], np.dtype("uint32")
+    usual = compiled(nvrtc, unit, dtype, HOPPER)
+    with changed_compilation({}, lines=True):
+        assert compiled(nvrtc, unit, dtype, HOPPER).registers == usual.registers
+        options = (*kernel_options(unit, dtype), "-arch=compute_90")
+        ptx = nvrtc.ptx_of(unit.source, "other.cu", options)
+    assert f'.file\t1 "{compile.SOURCES["near_far"]}"' in ptx
 
 
 def test_only_what_changed_is_compiled_again(nvrtc, tmp_path, monkeypatch):

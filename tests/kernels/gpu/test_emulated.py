@@ -1,4 +1,4 @@
-"""The kernels of `phast-gpu` run as C++ on the CPU. This checks them where there is no GPU."""
+"""The kernels of `phast-gpu` run as C++ on the CPU. This checks them, and the lab, where there is no GPU."""
 
 import os
 import shutil
@@ -6,10 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from sssp_pipeline.base.generators import grid
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.gpu.common.cuda.compile import SOURCES
+from sssp_pipeline.pipeline.ingest.into_store import ingest
+from sssp_pipeline.workflow.graph import Graph
 
 EMULATION = Path(__file__).with_name("emulation")
 FUZZ = Path(__file__).parents[1] / "hierarchy" / "fuzz.py"
+LAB = Path(__file__).parents[3] / "benchmarks" / "lab.py"
 
 #: What was compiled, by digests: most tests change one file.
 COMPILED = Path(__file__).parents[3] / ".pytest_cache" / "emulation"
@@ -24,12 +32,12 @@ pytestmark = [
 ]
 
 
-def emulated(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the fuzzer of the current folder with the emulation."""
+def emulated(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program on the package of the current folder with the emulation."""
     COMPILED.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join([str(EMULATION), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
-        [sys.executable, str(EMULATION / "run.py"), str(FUZZ), "--solver", "phast-gpu", *arguments],
+        [sys.executable, str(EMULATION / "run.py"), str(program), *arguments],
         env=os.environ | {"PYTHONPATH": path, "EMULATION_CACHE": str(COMPILED)},
         capture_output=True,
         text=True,
@@ -38,7 +46,7 @@ def emulated(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_random_graphs_are_solved_as_by_dijkstra():
-    done = emulated("--graphs", "150", "--seed", "6")
+    done = emulated(FUZZ, "--solver", "phast-gpu", "--graphs", "150", "--seed", "6")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "150 graphs, 0 differ" in done.stdout
 
@@ -86,6 +94,53 @@ def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, file, line, fault
     assert text.count(line) == 1
     source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
-    done = emulated("--graphs", "60", "--seed", "6")
+    done = emulated(FUZZ, "--solver", "phast-gpu", "--graphs", "60", "--seed", "6")
     assert done.returncode == 1
     assert "FAILURE" in done.stdout
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """Give a function that runs the lab for `phast-gpu` on a small graph with a file in the place of `climb.cu`."""
+    made = grid(rows=9, cols=9, keep=0.8)
+    np.savetxt(tmp_path / "edges.txt", np.stack([made.src, made.dst, made.weights], axis=1), "%d")
+    store, source = str(tmp_path / "store"), tmp_path / "my_climb.cu"
+    ingest(Graph(input=str(tmp_path / "edges.txt"), store=store), store, Quiet())
+
+    def run(old: str, new: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        text = SOURCES["climb"].read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        source.write_text(text.replace(old, new), encoding="utf-8")
+        size = "--graph", store, "--sources", "40", "--rounds", "2", "--arch", "90"
+        return emulated(LAB, "phast-gpu", *size, "--source-file", str(source), *arguments)
+
+    return run
+
+
+def cells(output: str) -> list[list[str]]:
+    return [line.split() for line in output.splitlines() if line]
+
+
+def test_the_lab_shows_launches_and_equal_rows(lab):
+    done = lab("call.seeded[i] = 0;", "call.seeded[i] = 0u;")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = cells(done.stdout)
+    climb = [line for line in lines if line[0] == "climb_kernel"]
+    assert [line[1] for line in climb] == ["package", "my_climb.cu"]
+    assert {line[-1] for line in climb} == {"1"}
+    assert [line[0] for line in lines if "16 of 16" in " ".join(line)] == ["package", "my_climb.cu"]
+
+
+def test_the_lab_finds_a_fault_of_a_changed_kernel(lab):
+    done = lab("call.seeded[i] = 0;", "")
+    assert done.returncode == 1
+    assert "16 of 16" in next(
+        " ".join(line) for line in cells(done.stdout) if line[:1] == ["package"] and "of" in line
+    )
+    assert "error: my_climb.cu is wrong from source " in done.stderr
+
+
+def test_a_kernel_that_was_not_launched_is_no_success(lab):
+    done = lab("call.seeded[i] = 0;", "call.seeded[i] = 0u;", "--kernel", "up_1_kernel")
+    assert done.returncode == 1
+    assert "error: package: `up_1_kernel` was not launched, so nothing was compared" in done.stderr

@@ -20,12 +20,8 @@ from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
-from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
-    FREE_AGAIN,
-    GpuSearch,
-    GpuSearchSolver,
-    largest_grid,
-)
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
+from sssp_pipeline.kernels.gpu.common.solvers.stalled import FREE_AGAIN, StalledError
 
 #: The first delta, in units of mean weight over mean degree, for graphs with many edges a vertex and no hubs.
 DELTA_FACTOR = 16.0
@@ -51,7 +47,7 @@ _MOMENT = struct_type(_CONTROL, "Trace")
 #: At most this many moments of one search are recorded.
 _MOST_MOMENTS = 200_000
 _POISON = {2: "nothing moved for {timeout_s:g} s", 4: "more than 2^32 entries were made in one bucket"}
-_POOL_EXHAUSTED, _DEADLINE, _INVARIANT = 1, 3, 100
+_NOT_STARTED, _POOL_EXHAUSTED, _NOTHING_MOVED, _DEADLINE, _INVARIANT = 0, 1, 2, 3, 100
 
 
 @dataclass(frozen=True)
@@ -332,13 +328,16 @@ class _AddsSearch(GpuSearch):
         )
         if poison == _DEADLINE:
             return DeadlineError(self._solver.name, self._source, self._deadline_s, state)
-        if poison == 0:
+        if poison == _NOT_STARTED:
             reason = f"some of its {self._grid} blocks did not start"
         elif poison > _INVARIANT:
             reason = f"invariant I{poison - _INVARIANT} does not hold"
         else:
             reason = _POISON[poison].format(timeout_s=self._solver.stall_timeout_s)
-        return SsspError(f"`{self._solver.name}` gave up {what}: {reason}{state}", hint=FREE_AGAIN)
+        message = f"`{self._solver.name}` gave up {what}: {reason}{state}"
+        if poison in (_NOT_STARTED, _NOTHING_MOVED):
+            return StalledError(message)
+        return SsspError(message, hint=FREE_AGAIN)
 
 
 def _too_few(n_pages: int, why: str) -> SsspError:

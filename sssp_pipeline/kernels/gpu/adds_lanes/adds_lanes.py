@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.base.errors import DeadlineError, SsspError
+from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes, levels
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.adds_lanes.incoming import incoming_edges
@@ -24,7 +24,8 @@ from sssp_pipeline.kernels.gpu.common.rows.distance_bits import limit_bits
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
-from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import FREE_AGAIN, PAST_DEADLINE
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import PAST_DEADLINE
+from sssp_pipeline.kernels.gpu.common.solvers.stalled import StalledError
 
 #: The first delta, in units of mean weight over mean degree. It matters little (`benchmarks/kernel_constants.md`).
 DELTA_FACTOR = 1.0
@@ -254,15 +255,14 @@ class _LanesSearch(BatchSearch):
             delta_changes[part] = changes if self._growth != 1 else 0
         return SearchCounts(vertices, edges, self._delta, delta_last, delta_changes)
 
-    def _given_up(self, launch: _Launch, state: np.void) -> SsspError:
+    def _given_up(self, launch: _Launch, state: np.void) -> DeadlineError | StalledError:
         which = f"sources {launch.first} to {launch.first + launch.n_sources - 1} of a batch"
         if state["poison"] == PAST_DEADLINE:
             return DeadlineError(self._solver.name, which, self._deadline_s)
         grid, timeout_s = launch.width.grid, self._solver.barrier_timeout_s
-        return SsspError(
+        return StalledError(
             f"`adds-lanes` gave up {which}: after {timeout_s:g} s at barrier {state['poison'] - 1}, only "
-            f"{state['arrived'] % grid} of {grid} blocks had arrived",
-            hint=FREE_AGAIN,
+            f"{state['arrived'] % grid} of {grid} blocks had arrived"
         )
 
 

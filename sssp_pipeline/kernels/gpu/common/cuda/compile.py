@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,7 +32,12 @@ from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing as gpu_
 _GPU = Path(__file__).parents[2]
 #: The `.cu` files by name without suffix.
 SOURCES = {path.stem: path for path in _GPU.rglob("*.cu")}
+#: Files in the place of these, and more options of NVRTC; `changed_compilation` sets both.
+_changed: dict[str, Path] = {}
+_more_options: tuple[str, ...] = ()
 
+#: The option that keeps line numbers in a binary, which does not change its instructions.
+_LINES = "-lineinfo"
 _MULTIPROCESSORS = 16
 #: CuPy reads a binary from its cache in less time than this. After that, it must be compiling.
 _COMPILES_S = 1.0
@@ -64,7 +69,10 @@ class Unit:
 
     @property
     def source(self) -> str:
-        return SOURCES[self.stem].read_text(encoding="utf-8")
+        path = _changed.get(self.stem, SOURCES[self.stem])
+        text = path.read_text(encoding="utf-8")
+        # CuPy compiles a temporary file. So the lines are told where they come from, if anyone asks.
+        return f'#line 1 "{path}"\n{text}' if _LINES in _more_options else text
 
 
 #: What `load_ahead` has begun, by device.
@@ -75,7 +83,10 @@ _begun: set[tuple[int, Unit, np.dtype]] = set()
 def sources_digest() -> str:
     """Return a digest of every kernel source and header."""
     digest = hashlib.sha256()
-    for path in sorted(_GPU.rglob("*.cu*")):
+    files = [*_GPU.rglob("*.cu*")]
+    for changed in _changed.values():
+        files += [changed, *changed.parent.glob("*.cuh")]
+    for path in sorted(files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -99,13 +110,45 @@ def kernel_options(
         **{name: str(value) for name, value in unit.macros},
     }
     macros = (f"-D{name}={value}" for name, value in defined.items())
-    return ("-std=c++17", f"-I{SOURCES[unit.stem].parent}", f"-I{_GPU}/common/headers", *macros)
+    folders = [SOURCES[unit.stem].parent, _GPU / "common" / "headers"]
+    if unit.stem in _changed:
+        folders.insert(0, _changed[unit.stem].parent)
+    return ("-std=c++17", *(f"-I{folder}" for folder in folders), *macros, *_more_options)
+
+
+@contextmanager
+def changed_compilation(sources: Mapping[str, Path], *, lines: bool) -> Iterator[None]:
+    """Compile other files in the `with` block, for experiments such as `benchmarks/lab.py`.
+
+    Parameters
+    ----------
+    sources
+        The files, by the name without `.cu` of the package's file that each replaces. Headers in the same folder come
+        before those of the package.
+    lines
+        Whether binaries have line numbers, for a profiler.
+    """
+    global _changed, _more_options
+    before = _changed, _more_options
+    try:
+        _changed, _more_options = dict(sources), (_LINES,) if lines else ()
+        _forget_options()
+        yield
+    finally:
+        _changed, _more_options = before
+        _forget_options()
+
+
+def _forget_options() -> None:
+    sources_digest.cache_clear()
+    kernel_options.cache_clear()
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel ready on the current device."""
 
+    unit: Unit
     #: As in the source, where it is `extern "C"`.
     name: str
     #: CuPy's function object, which keeps its module alive.
@@ -214,7 +257,9 @@ def _load(device: int, unit: Unit, names: tuple[str, ...], options: tuple[str, .
         )
         module.compile(log_stream=log)
         functions = {name: module.get_function(name) for name in names}
-        kernels = {name: Kernel(name, f, f.num_regs, f.local_size_bytes) for name, f in functions.items()}
+        kernels = {
+            name: Kernel(unit, name, f, f.num_regs, f.local_size_bytes) for name, f in functions.items()
+        }
     except (cupy.cuda.compiler.CompileException, RuntimeError, OSError) as error:
         raise SsspError(
             f"`{unit.stem}.cu` cannot be compiled for this GPU: {first_line(error)}",

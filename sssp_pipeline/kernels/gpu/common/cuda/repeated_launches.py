@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
@@ -11,30 +13,49 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 _MOST = 8
 
 
+@dataclass
+class _Sequence:
+    """A sequence of launches that is remembered."""
+
+    #: How often it was launched since it is remembered.
+    n_times: int = 0
+    #: Its CUDA graph, if it was recorded.
+    graph: Any = None
+
+
 class RepeatedLaunches:
     """The last sequences of launches on one device. Only one thread at a time may use it.
 
     A graph holds the arguments of its launches. CuPy's memory pool gives equal calls the same addresses, so the next
-    call often has the same arguments. To record a graph takes longer than to launch its kernels: so this is done when
+    call often has the same arguments. To record a graph takes longer than to launch its kernels. So it is recorded when
     a sequence comes for the second time.
+
+    If many sequences take turns, a graph may be forgotten before it is launched again. Then recording is a waste of
+    time. So each recording takes one from a small budget, and each sequence that comes more than twice gives one back.
     """
 
     def __init__(self) -> None:
-        #: By all arguments, the oldest first; None for a sequence that came once.
-        self._graphs: dict[bytes, Any] = {}
+        #: By all arguments, the oldest first.
+        self._sequences: dict[bytes, _Sequence] = {}
+        #: How many graphs may be recorded before a sequence comes more than twice.
+        self._budget = _MOST
 
     def run(self, arguments: bytes, launch: Callable[[], None]) -> None:
         """Do what `launch` enqueues on the current stream; its launches depend only on `arguments`."""
-        if arguments not in self._graphs:
+        sequence = self._sequences.pop(arguments, None) or _Sequence()
+        sequence.n_times += 1
+        if sequence.n_times > 2:
+            self._budget = min(self._budget + 1, _MOST)
+        if sequence.graph is None and sequence.n_times > 1 and self._budget > 0:
+            self._budget -= 1
+            sequence.graph = _recorded(launch)
+        if sequence.graph is None:
             launch()
-            graph = None
-        elif (graph := self._graphs.pop(arguments)) is None:
-            graph = _recorded(launch)
-        if graph is not None:
-            graph.launch()
-        self._graphs[arguments] = graph
-        if len(self._graphs) > _MOST:
-            del self._graphs[next(iter(self._graphs))]
+        else:
+            sequence.graph.launch()
+        self._sequences[arguments] = sequence
+        if len(self._sequences) > _MOST:
+            del self._sequences[next(iter(self._sequences))]
 
 
 def _recorded(launch: Callable[[], None]) -> Any:
@@ -44,6 +65,8 @@ def _recorded(launch: Callable[[], None]) -> Any:
         stream.begin_capture()
         try:
             launch()
-        finally:
-            graph = stream.end_capture()
-    return graph
+        except BaseException:
+            with suppress(Exception):  # that the recording is not valid is no news; the first error says why
+                stream.end_capture()
+            raise
+        return stream.end_capture()

@@ -56,7 +56,7 @@ class GpuBatchSolver(GpuSolver):
         Its launches follow each other on one stream, so they may share that memory.
         """
 
-    def _solved(
+    def _attempt(
         self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
     ) -> Parts:
         n_columns, dtype = options.kept.n_columns(graph.n_vertices), options.kept.dtype(graph.weight_dtype)

@@ -7,9 +7,10 @@ Solvers of many sources at once are in `batch_solver.py`.
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
-from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.contract.solver import Parts, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, gpu_missing
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import (
     DeviceGraph,
@@ -30,6 +31,7 @@ from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device, reduction_on_device
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_rows, pinned_array
+from sssp_pipeline.kernels.gpu.common.solvers.stalled import StalledError, stalled_twice
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
 from sssp_pipeline.kernels.host.search_graph import distances_of_bits
@@ -42,8 +44,8 @@ Result = TypeVar("Result")
 GPU_LOCK = threading.Lock()
 #: The poison that a barrier sets past the deadline; as in `grid_barrier.cuh`.
 PAST_DEADLINE = 2**32 - 1
-#: The hint when a search was given up without an end in sight.
-FREE_AGAIN = "the GPU is free again; if this repeats, report it with the graph, and use another solver"
+
+_log = logging.getLogger(__name__)
 
 
 class Holding:
@@ -96,7 +98,7 @@ class GpuSearch(ABC):
         Raises
         ------
         SsspError
-            The search was given up; its distances are not valid.
+            The search was given up; its distances are not valid. `StalledError` if some of its blocks did not run.
         """
 
 
@@ -114,6 +116,30 @@ class GpuSolver(Solver):
     def missing(self) -> str | None:
         return gpu_missing()
 
+    def _solved(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        n_yielded = n_done = 0
+        try:
+            for part in self._attempt(graph, sources, options, ends):
+                n_yielded, n_done = n_yielded + 1, n_done + len(part.distances)
+                yield part
+            return
+        except StalledError as error:
+            _log.warning("%s; what is left is tried once more", error.message)
+        into = None if options.into is None else options.into[n_done:]
+        left = [end - n_done for end in ends[n_yielded:]]
+        try:
+            yield from self._attempt(graph, sources[n_done:], replace(options, into=into), left)
+        except StalledError as error:
+            raise stalled_twice(error) from error
+
+    @abstractmethod
+    def _attempt(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        """Do what `_solved` does. After a `StalledError`, the parts that were not yielded are tried once more."""
+
     def _with_memory(self, graph: CsrGraph, function: Callable[[], Result]) -> Result:
         """Return what `function` does. If memory runs out, drop other graphs than `graph` from it, and try again."""
         while True:
@@ -128,6 +154,11 @@ class GpuSearchSolver(GpuSolver, WholeCalls):
     """A solver whose searches have one source each. Several searches of a call may share the device."""
 
     leaves_rows = True
+
+    def _attempt(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        return WholeCalls._solved(self, graph, sources, options, ends)
 
     @abstractmethod
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:

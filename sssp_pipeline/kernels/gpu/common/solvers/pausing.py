@@ -13,18 +13,18 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
-from sssp_pipeline.base.errors import DeadlineError, SsspError
+from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import search_limit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
-    FREE_AGAIN,
     PAST_DEADLINE,
     GpuSearch,
     GpuSearchSolver,
 )
+from sssp_pipeline.kernels.gpu.common.solvers.stalled import StalledError
 from sssp_pipeline.kernels.host.queue_search import finished_distances
 from sssp_pipeline.kernels.host.search_graph import bits_of_distances, distances_of_bits
 
@@ -136,14 +136,13 @@ class PausingSearch(GpuSearch, Generic[S]):
             raise self._late()
         if state["poison"]:
             timeout_s = self._solver.barrier_timeout_s
-            raise SsspError(
+            raise StalledError(
                 f"`{self._solver.name}` gave up source {self._source}: after {timeout_s:g} s at barrier "
-                f"{state['poison'] - 1}, some of the {self._n_blocks} blocks had not arrived; {self.progress(state)}",
-                hint=FREE_AGAIN,
+                f"{state['poison'] - 1}, some of the {self._n_blocks} blocks had not arrived; {self.progress(state)}"
             )
         return self.counts(state)
 
-    def _late(self) -> SsspError:
+    def _late(self) -> DeadlineError:
         return DeadlineError(self._solver.name, self._source, self._options.deadline_s)
 
     def launch(self, distances: Any, source: int) -> None:

@@ -1,4 +1,4 @@
-"""NVIDIA's run-time compiler without a GPU, a driver or CuPy: as much of its C interface as the tests need.
+"""NVIDIA's run-time compiler without a GPU, a driver or CuPy: as much of its C interface as tests and `lab.py` need.
 
 What it made of a source is remembered in `.pytest_cache/nvrtc`, so a later run compiles only what has changed. A digest
 of the source, its headers, the options and NVRTC's release is the name of each file. `make clean` removes the folder.
@@ -22,7 +22,7 @@ from typing import Any
 #: What CuPy adds to the options of every kernel.
 ADDED_BY_CUPY = ("--device-as-default-execution-space", "-ftz=true")
 #: Where the results of earlier compilations are.
-REMEMBERED = Path(__file__).parents[3] / ".pytest_cache" / "nvrtc"
+REMEMBERED = Path(__file__).parents[1] / ".pytest_cache" / "nvrtc"
 #: The names of included headers; system headers are not included.
 INCLUDED = re.compile(r'^#include "(.+)"', re.M)
 
@@ -50,6 +50,10 @@ def architectures() -> list[int]:
     return list(found)
 
 
+class NotCompiledError(Exception):
+    """A source does not compile; the text is the compiler's log."""
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A binary's size, the compiler's whole log, and per kernel its registers and bytes spilled."""
@@ -61,13 +65,13 @@ class Compiled:
 
 
 def compile_for(source: str, name: str, options: tuple[str, ...], arch: int) -> Compiled:
-    """Return the binary of `source` for sm_`arch`; an error of the compiler fails the test with its log."""
+    """Return what is known of the binary of `source` for sm_`arch`; it raises `NotCompiledError`."""
     options = (*options, f"-arch=sm_{arch}", "--ptxas-options=-v")
     return Compiled(**_remembered(source, options, lambda: asdict(_compiled(source, name, options))))
 
 
 def ptx_of(source: str, name: str, options: tuple[str, ...]) -> str:
-    """Return the PTX of `source`; an error of the compiler fails the test with its log."""
+    """Return the PTX of `source`; it raises `NotCompiledError`."""
 
     def make() -> str:
         with _program(source, name, options) as (program, _):
@@ -135,7 +139,8 @@ def _program(source: str, name: str, options: tuple[str, ...]) -> Iterator[tuple
     try:
         code = nvrtc.nvrtcCompileProgram(program, len(options), encoded)
         log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-        assert code == 0, log
+        if code != 0:
+            raise NotCompiledError(log)
         yield program, log
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
