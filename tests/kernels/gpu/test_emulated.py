@@ -1,4 +1,4 @@
-"""The kernels of `phast-gpu` run as C++ on the CPU. This checks them where there is no GPU."""
+"""The kernels of `phast-gpu` and `bits-gpu` run as C++ on the CPU. This checks them where there is no GPU."""
 
 import os
 import shutil
@@ -24,12 +24,12 @@ pytestmark = [
 ]
 
 
-def emulated(*arguments: str) -> subprocess.CompletedProcess[str]:
+def emulated(*arguments: str, solver: str = "phast-gpu") -> subprocess.CompletedProcess[str]:
     """Run the fuzzer of the current folder with the emulation."""
     COMPILED.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join([str(EMULATION), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
-        [sys.executable, str(EMULATION / "run.py"), str(FUZZ), "--solver", "phast-gpu", *arguments],
+        [sys.executable, str(EMULATION / "run.py"), str(FUZZ), "--solver", solver, *arguments],
         env=os.environ | {"PYTHONPATH": path, "EMULATION_CACHE": str(COMPILED)},
         capture_output=True,
         text=True,
@@ -37,10 +37,11 @@ def emulated(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_random_graphs_are_solved_as_by_dijkstra():
-    done = emulated("--graphs", "150", "--seed", "6")
+@pytest.mark.parametrize(("solver", "n"), [("phast-gpu", 150), ("bits-gpu", 100)])
+def test_random_graphs_are_solved_as_by_dijkstra(solver, n):
+    done = emulated("--graphs", str(n), "--seed", "6", solver=solver)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "150 graphs, 0 differ" in done.stdout
+    assert f"{n} graphs, 0 differ" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,44 @@ def test_random_graphs_are_solved_as_by_dijkstra():
     ],
 )
 def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, file, line, fault):
+    assert_found(tmp_path, monkeypatch, file, line, fault)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "fault"),
+    [
+        (
+            "bits_gpu.cu",
+            "const bool has_targets = call.target_words == nullptr || totals[1] < call.n_targets;",
+            "const bool has_targets = call.target_words == nullptr || totals[1] + 1 < call.n_targets;",
+        ),
+        ("bits_gpu.cu", "n_edges == 0 || !has_targets || (is_beyond && call.is_limited)", "n_edges == 0"),
+        ("bits_gpu.cu", "                shared.counts[i] = 0;\n", ""),
+        ("bits_gpu.cu", "mark(call, graph.edge(e).target, touched);\n            }\n        }", "}}"),
+        ("bit_pull.cuh", "collected[i] = 0;", ""),
+        ("bit_pull.cuh", "edges.before += before;", ""),
+        ("bit_pull.cuh", "found = both(found, without(row[j], visited));", "found = both(found, row[j]);"),
+        ("bit_pull.cuh", "is_closed |= is_full(all) ? 1u << place : 0;", "is_closed |= 1u << place;"),
+        ("lane_counts.cuh", "row.words[i] = carry;", "row.words[i] = 0;"),
+    ],
+    ids=[
+        "one target is missing",
+        "targets and cutoff do not end",
+        "counts of an earlier depth",
+        "edges of hubs are not marked",
+        "bits of a hub of an earlier depth",
+        "every part of a hub takes the same edges",
+        "bits are new again",
+        "every vertex is closed",
+        "counts without carries",
+    ],
+)
+def test_a_fault_in_bits_gpu_is_found(tmp_path, monkeypatch, file, line, fault):
+    assert_found(tmp_path, monkeypatch, f"bits_gpu/{file}", line, fault, solver="bits-gpu")
+
+
+def assert_found(tmp_path, monkeypatch, file, line, fault, solver="phast-gpu"):
+    """Assert that the fuzzer fails if `file` has `fault` in place of `line`."""
     copy = tmp_path / "copy"
     shutil.copytree(Path(__file__).parents[3] / "sssp_pipeline", copy / "sssp_pipeline")
     source = copy / "sssp_pipeline" / "kernels" / "gpu" / file
@@ -86,6 +125,6 @@ def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, file, line, fault
     assert text.count(line) == 1
     source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
-    done = emulated("--graphs", "60", "--seed", "6")
+    done = emulated("--graphs", "60", "--seed", "6", solver=solver)
     assert done.returncode == 1
     assert "FAILURE" in done.stdout
