@@ -67,6 +67,7 @@ SOLVERS = Solvers(
         "adds": f"{_GPU}.adds.adds:Adds",
         "adds-slots": f"{_GPU}.adds_slots.adds_slots:AddsSlots",
         "adds-lanes": f"{_GPU}.adds_lanes.adds_lanes:AddsLanes",
+        "bits-gpu": f"{_GPU}.bits_gpu.bits_gpu:BitsGpu",
         "phast-gpu": f"{_GPU}.phast_gpu.phast_gpu:PhastGpu",
         "frontier-bellman-ford": f"{_GPU}.frontier_bellman_ford.frontier_bellman_ford:FrontierBellmanFord",
         "bellman-ford": f"{_GPU}.papers.bellman_ford.bellman_ford:BellmanFord",

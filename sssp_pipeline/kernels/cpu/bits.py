@@ -29,17 +29,21 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unreached_distance
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast, depth
 from sssp_pipeline.kernels.contract.kept import Targets
 from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.cpu.bit_outputs import Distances, OfVertices
 from sssp_pipeline.kernels.cpu.bit_search import MOST_LANES, WORD_LANES, BitSearch, BothWays, words_for
-from sssp_pipeline.kernels.host.equal_weights import Depths, why_not_equal
+from sssp_pipeline.kernels.host.equal_weights import (
+    Depths,
+    metrics_of_depths,
+    refuse_long_path,
+    targets_that_end,
+    why_not_equal,
+)
 from sssp_pipeline.kernels.host.row_memory import RowMemory
-from sssp_pipeline.kernels.host.search import refuse_overflow
-from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.host.solver import WholeCall, WholeCalls
 
 #: Loading these kernels takes so many seconds more than loading those of other searches. The second number is the
@@ -145,7 +149,7 @@ class Bits(WholeCalls):
         graph, options, n = call.graph, call.options, len(places)
         began = time.perf_counter()
         sources = call.sources[places]
-        depths, targets = Depths(graph, options), _targets_that_end(call)
+        depths, targets = Depths(graph, options), targets_that_end(call.graph, options)
         rows = _rows_to_reduce(call, n)
         outputs = _outputs(call, places, sources, rows)
         counts = search.start(sources)
@@ -162,7 +166,8 @@ class Bits(WholeCalls):
                 break
             counts = search.step()
             if is_last and counts.any():
-                self._refuse(call, int(places[np.flatnonzero(counts)].min()), distance)
+                place = int(places[np.flatnonzero(counts)].min())
+                refuse_long_path(self, graph, int(call.sources[place]))
         if options.kept.takes_counts:
             into = np.empty((n, call.distances.shape[1]), call.distances.dtype)
             options.kept.reduce_counts(depths.distances, depths.counts, into)
@@ -173,24 +178,7 @@ class Bits(WholeCalls):
         solve_s = time.perf_counter() - began
         if solve_s > options.deadline_s:
             raise DeadlineError(self.name, int(sources[0]), options.deadline_s)
-        metrics = depths.metrics()
-        return {
-            "source": sources,
-            "solve_s": np.full(n, solve_s / n),
-            # As each search would count that goes alone: in step, they share what they read.
-            "vertices_processed": metrics["reached"],
-            "edges_relaxed": edges,
-            "teps": edges / (solve_s / n),
-            "supersteps": (depths.counts > 0).sum(axis=0) - 1,
-            **metrics,
-        }
-
-    def _refuse(self, call: WholeCall, place: int, furthest: np.generic) -> None:
-        """Raise `PathTooLongError`: the source at `place` reaches vertices beyond `furthest`, the largest distance."""
-        graph, source = call.graph, int(call.sources[place])
-        options = SolveOptions(cutoff=largest_distance(graph.weight_dtype))
-        row = self.solve(graph, call.sources[place : place + 1], options).distances[0]
-        refuse_overflow(graph, source, as_searched(graph, row), furthest.item())
+        return metrics_of_depths(depths, sources, edges, solve_s)
 
 
 def _most_together(call: WholeCall) -> int:
@@ -231,20 +219,6 @@ def _outputs(
         columns = None if targets is None else np.arange(len(targets), dtype=np.uint32)
         outputs.append(Distances(call.distances, places, targets, columns))
     return outputs
-
-
-def _targets_that_end(call: WholeCall) -> np.ndarray | None:
-    """Return the vertices at which a search may end, once all sources have reached them; None if all are needed.
-
-    All are needed for metrics, and to find a distance that is too long for the type.
-    """
-    graph, options = call.graph, call.options
-    if options.metrics or call.accumulator is not None or options.kept.read_vertices is None:
-        return None
-    largest = largest_distance(graph.weight_dtype)
-    is_limited = options.cutoff is not None and options.cutoff <= largest
-    fits = 2 * graph.n_vertices * graph.traits.max_weight <= largest
-    return options.kept.read_vertices if is_limited or fits else None
 
 
 @cache

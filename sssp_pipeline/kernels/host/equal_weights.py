@@ -11,7 +11,9 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.mean import mean_distances, sums_of_counts
-from sssp_pipeline.kernels.host.search import search_limit
+from sssp_pipeline.kernels.host.search import refuse_overflow, search_limit
+from sssp_pipeline.kernels.host.search_graph import as_searched
+from sssp_pipeline.kernels.host.solver import Solver
 
 
 def why_not_equal(traits: GraphTraits) -> str | None:
@@ -76,3 +78,45 @@ class Depths:
         reached = counts.sum(axis=0, dtype=np.uint64)
         means = mean_distances(self._dtype, lower, upper, bits, reached)
         return {"reached": reached, "max_distance": furthest, "mean_distance": means}
+
+
+def metrics_of_depths(
+    depths: Depths, sources: np.ndarray, edges: np.ndarray, solve_s: float
+) -> dict[str, np.ndarray]:
+    """Return fields (S,) of the metrics of searches from `sources` (S,) that took `solve_s` together.
+
+    `edges` (S,) has the edges of the vertices that each source reaches.
+    """
+    n, metrics = len(sources), depths.metrics()
+    return {
+        "source": sources,
+        "solve_s": np.full(n, solve_s / n),
+        # As each search would count that goes alone: in step, they share what they read.
+        "vertices_processed": metrics["reached"],
+        "edges_relaxed": edges,
+        "teps": edges / (solve_s / n),
+        "supersteps": (depths.counts > 0).sum(axis=0) - 1,
+        **metrics,
+    }
+
+
+def targets_that_end(graph: CsrGraph, options: SolveOptions) -> np.ndarray | None:
+    """Return the vertices at which a search may end, once all sources have reached them; None if all are needed.
+
+    All are needed for metrics, for what is kept over sources, and to find a distance that is too long for the type.
+    """
+    kept = options.kept
+    if options.metrics or kept.over_sources is not None or kept.read_vertices is None:
+        return None
+    largest = largest_distance(graph.weight_dtype)
+    is_limited = options.cutoff is not None and options.cutoff <= largest
+    fits = 2 * graph.n_vertices * graph.traits.max_weight <= largest
+    return kept.read_vertices if is_limited or fits else None
+
+
+def refuse_long_path(solver: Solver, graph: CsrGraph, source: int) -> None:
+    """Raise `PathTooLongError`: `source` reaches vertices beyond the largest distance of the type."""
+    options = SolveOptions(cutoff=largest_distance(graph.weight_dtype))
+    solution = solver.solve(graph, np.array([source]), options)
+    furthest = solution.metrics[0].max_distance
+    refuse_overflow(graph, source, as_searched(graph, solution.distances[0]), furthest)

@@ -1,4 +1,4 @@
-"""The kernels of `phast-gpu` run as C++ on the CPU. This checks them, and the lab, where there is no GPU."""
+"""The kernels of `phast-gpu` and `bits-gpu` run as C++ on the CPU. This checks them, and the lab, without a GPU."""
 
 import os
 import shutil
@@ -45,10 +45,11 @@ def emulated(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_random_graphs_are_solved_as_by_dijkstra():
-    done = emulated(FUZZ, "--solver", "phast-gpu", "--graphs", "150", "--seed", "6")
+@pytest.mark.parametrize(("solver", "n"), [("phast-gpu", 150), ("bits-gpu", 100)])
+def test_random_graphs_are_solved_as_by_dijkstra(solver, n):
+    done = emulated(FUZZ, "--solver", solver, "--graphs", str(n), "--seed", "6")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "150 graphs, 0 differ" in done.stdout
+    assert f"{n} graphs, 0 differ" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_random_graphs_are_solved_as_by_dijkstra():
         ("phast_gpu/climb.cu", "call.seeded[i] = 0;", ""),
         (
             "phast_gpu/climb.cu",
-            "const bool is_above = i > 0 || column_of(matrix, b)[in_column(chunk, local)] < kInfinity;",
+            "const bool is_above = i > 0 || matrix[word] < kInfinity;",
             "const bool is_above = true;",
         ),
         (
@@ -67,8 +68,10 @@ def test_random_graphs_are_solved_as_by_dijkstra():
         ),
         ("phast_gpu/phast_gpu.cu", "found |= words[p] != 0;", ""),
         ("phast_gpu/climb.cu", "call.rows[i] = kInfinity;", ""),
-        ("phast_gpu/phast_gpu.cu", "tile.matrix += begin * kTile;", ""),
-        ("phast_gpu/phast_gpu.cu", "bits = all;", "bits = 0;"),
+        ("phast_gpu/front_rows.cu", "item % n_parts * n_each, chunk.n_boundary", "0, chunk.n_boundary"),
+        ("phast_gpu/front_rows.cu", "    if (is_own) {\n", "    if (is_own) {\n        return;\n"),
+        ("phast_gpu/front_rows.cu", "near + (lane + lane_of(p)) / 32", "near"),
+        ("phast_gpu/climb.cu", "atomicOr(&tiles, 1u << locals[entry] / kTile);", "tiles = 1;"),
         ("phast_gpu/fronts.cu", "atomicMin(weight, least[i][j]);", ""),
         ("common/rows/reduce.cu", "if (threadIdx.x < 32 && share.is_row) {", "if (threadIdx.x < 32) {"),
         ("common/rows/harmonic.cu", "sum_of_lanes(sums[thread][row])", "sum_of_lanes(sums[row][thread])"),
@@ -79,14 +82,54 @@ def test_random_graphs_are_solved_as_by_dijkstra():
         "distances beyond the cutoff are reduced",
         "chunks near the source count as far",
         "rows of an earlier batch",
-        "every warp takes the first part of a matrix",
+        "every block takes the first part of a boundary",
         "chunks that sources climb together have no seeds",
+        "fronts near the source count as far",
+        "a way up takes the first tile of a chunk",
         "ways over a chunk are lost",
         "empty lanes count",
         "sums of lanes instead of rows",
     ],
 )
 def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, file, line, fault):
+    assert_found(tmp_path, monkeypatch, file, line, fault)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "fault"),
+    [
+        (
+            "bits_gpu.cu",
+            "const bool has_targets = call.target_words == nullptr || totals[1] < call.n_targets;",
+            "const bool has_targets = call.target_words == nullptr || totals[1] + 1 < call.n_targets;",
+        ),
+        ("bits_gpu.cu", "n_edges == 0 || !has_targets || (is_beyond && call.is_limited)", "n_edges == 0"),
+        ("bits_gpu.cu", "                shared.counts[i] = 0;\n", ""),
+        ("bits_gpu.cu", "mark(call, graph.edge(e).target, touched);\n            }\n        }", "}}"),
+        ("bit_pull.cuh", "collected[i] = 0;", ""),
+        ("bit_pull.cuh", "edges.before += before;", ""),
+        ("bit_pull.cuh", "found = both(found, without(row[j], visited));", "found = both(found, row[j]);"),
+        ("bit_pull.cuh", "is_closed |= is_full(all) ? 1u << place : 0;", "is_closed |= 1u << place;"),
+        ("lane_counts.cuh", "row.words[i] = carry;", "row.words[i] = 0;"),
+    ],
+    ids=[
+        "one target is missing",
+        "targets and cutoff do not end",
+        "counts of an earlier depth",
+        "edges of hubs are not marked",
+        "bits of a hub of an earlier depth",
+        "every part of a hub takes the same edges",
+        "bits are new again",
+        "every vertex is closed",
+        "counts without carries",
+    ],
+)
+def test_a_fault_in_bits_gpu_is_found(tmp_path, monkeypatch, file, line, fault):
+    assert_found(tmp_path, monkeypatch, f"bits_gpu/{file}", line, fault, solver="bits-gpu")
+
+
+def assert_found(tmp_path, monkeypatch, file, line, fault, solver="phast-gpu"):
+    """Assert that the fuzzer fails if `file` has `fault` in place of `line`."""
     copy = tmp_path / "copy"
     shutil.copytree(Path(__file__).parents[3] / "sssp_pipeline", copy / "sssp_pipeline")
     source = copy / "sssp_pipeline" / "kernels" / "gpu" / file
@@ -94,7 +137,7 @@ def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, file, line, fault
     assert text.count(line) == 1
     source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
-    done = emulated(FUZZ, "--solver", "phast-gpu", "--graphs", "60", "--seed", "6")
+    done = emulated(FUZZ, "--solver", solver, "--graphs", "60", "--seed", "6")
     assert done.returncode == 1
     assert "FAILURE" in done.stdout
 
@@ -141,6 +184,6 @@ def test_the_lab_finds_a_fault_of_a_changed_kernel(lab):
 
 
 def test_a_kernel_that_was_not_launched_is_no_success(lab):
-    done = lab("call.seeded[i] = 0;", "call.seeded[i] = 0u;", "--kernel", "up_1_kernel")
+    done = lab("call.seeded[i] = 0;", "call.seeded[i] = 0u;", "--kernel", "up_2_kernel")
     assert done.returncode == 1
-    assert "error: package: `up_1_kernel` was not launched, so nothing was compared" in done.stderr
+    assert "error: package: `up_2_kernel` was not launched, so nothing was compared" in done.stderr

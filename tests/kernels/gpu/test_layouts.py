@@ -24,6 +24,7 @@ from sssp_pipeline.kernels.contract.solver import TRACE
 from sssp_pipeline.kernels.gpu.adds import adds, hub_chunks
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
+from sssp_pipeline.kernels.gpu.bits_gpu import device_bits
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options
 from sssp_pipeline.kernels.gpu.common.rows import (
     device_rows,
@@ -172,6 +173,11 @@ MIRRORED = {
     ),
     "bellman-ford": Mirrored(
         unit_of("bellman-ford"), {"State": bellman_ford._BellmanFordSearch.state_type}, PAST_DEADLINE
+    ),
+    "bits-gpu": Mirrored(
+        unit_of("bits-gpu"),
+        {"Call": device_bits.CALL, "State": device_bits.STATE},
+        {"kLanes": SOLVERS["bits-gpu"]._settings.n_lanes} | PAST_DEADLINE,
     ),
     "distribution": Mirrored(
         distribution_on_device.distribution_unit(),

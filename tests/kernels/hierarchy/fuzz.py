@@ -1,6 +1,7 @@
 """Random small graphs, solved over a hierarchy and by Dijkstra's algorithm: every distance and metric must be equal.
 
     python tests/kernels/hierarchy/fuzz.py --graphs 100000 --seed 1 --solver phast
+    python tests/kernels/hierarchy/fuzz.py --graphs 100000 --seed 1 --solver bits-gpu
 
 A graph has parts: trees, cycles, cliques, lattices with holes, stars, random ones. Each part is joined to an earlier
 one by bridges or at a vertex, or not at all. Weights may be zero, equal, as large as the type allows, or negative.
@@ -8,6 +9,9 @@ Edges lead both ways, one way, or both ways with different weights. Some graphs 
 are cut before. Others are ordered as where METIS is not installed. One to three threads prepare a graph. Chunks are
 smaller than they are otherwise, so that small graphs have several bands of them. Options vary too: sources, targets,
 cutoff, what is kept.
+
+`bits` and `bits-gpu` get equal weights, also floats. `bits-gpu` is in turns as it is, and with hubs of few edges, marks
+at most depths, and launches that stop after few depths.
 
 Every graph follows from the seed and its number. So `--first N --graphs 1` repeats graph N, and a failure is printed
 with its edges.
@@ -37,6 +41,7 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.bits_gpu.bits_gpu import BitsGpu
 from sssp_pipeline.kernels.gpu.phast_gpu import host_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import arc_completion, chunks, customization, metis_processes, order
 from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
@@ -48,6 +53,16 @@ Random = np.random.Generator
 #: The metrics that do not depend on the solver.
 METRICS = ("source", "reached", "max_distance", "mean_distance")
 INTEGERS = ("uint32", "uint32", "int32", "uint64", "int64")
+#: The solvers that take equal weights only, and what weights they get.
+EQUAL_ONLY = ("bits", "bits-gpu")
+ANY_TYPE = ("uint32", "int32", "uint64", "int64", "float32", "float64")
+EQUAL_WEIGHTS = (1, 1, 7, 0.1, 2**29)
+#: How `bits-gpu` is made: each takes some seconds to compile.
+BITS_GPU = (
+    BitsGpu(),
+    BitsGpu(item_edges=4, mark_share=1, most_counted=2),
+    BitsGpu(item_edges=1, mark_share=3, most_counted=7, words_each=2),
+)
 
 
 @dataclass
@@ -69,6 +84,8 @@ class Case:
     least_front: int
     least_part: int
     least_share: float
+    #: Which of `BITS_GPU`.
+    bits_gpu: int
 
 
 # ---- graphs ----
@@ -139,7 +156,7 @@ def weights_of(random: Random, n: int, dtype: np.dtype) -> np.ndarray:
     return random.choice(np.array(values[str(kind)], dtype), n)
 
 
-def graph_of(random: Random) -> CsrGraph:
+def graph_of(random: Random, is_equal: bool) -> CsrGraph:
     n, pairs = pairs_of(random)
     dtype = np.dtype(str(random.choice(INTEGERS)))
     ends = np.array(pairs, np.int64).reshape(-1, 2)
@@ -154,7 +171,11 @@ def graph_of(random: Random) -> CsrGraph:
         again = random.integers(0, len(src), 3)
         src, dst = np.concatenate([src, src[again], [n - 1]]), np.concatenate([dst, dst[again], [n - 1]])
         weights = np.concatenate([weights, weights_of(random, 4, dtype)])
-    if dtype.kind == "i" and random.random() < 0.2 and np.max(weights, initial=0) < 2**24:
+    if is_equal:
+        dtype = np.dtype(str(random.choice(ANY_TYPE)))
+        weight = random.choice(EQUAL_WEIGHTS)
+        weights = np.full(len(src), weight if dtype.kind == "f" else max(weight, 1), dtype)
+    elif dtype.kind == "i" and random.random() < 0.2 and np.max(weights, initial=0) < 2**24:
         heights = random.integers(-50, 50, n)  # no cycle becomes negative
         weights = (weights + heights[dst] - heights[src]).astype(dtype)
     numbers = random.permutation(n) if random.random() < 0.5 else np.arange(n)
@@ -192,14 +213,15 @@ def reductions_of(random: Random, n: int) -> Reductions:
 CHUNK_SIZES = ([1, 2, 8, 32, chunks.MOST_TOP], [1, 3, 8, 30, chunks.MOST_OWN], [1, 2, 5, 16, chunks.MOST_LOW])
 
 
-def case(seed: int, number: int) -> Case:
-    """Return the case of this number; always the same one."""
+def case(seed: int, number: int, *, is_equal: bool = False) -> Case:
+    """Return the case of this number; always the same one. All its weights are equal if `is_equal`."""
     random = np.random.default_rng([seed, number])
-    graph = graph_of(random)
+    graph = graph_of(random, is_equal)
     n = graph.n_vertices
     sources = np.arange(n)
     if random.random() < 0.8:
-        sources = random.integers(0, n, int(random.integers(1, random.choice([4, 20, 20, 20, 130]))))
+        most = 2100 if is_equal and random.random() < 0.02 else random.choice([4, 20, 20, 20, 130])
+        sources = random.integers(0, n, int(random.integers(1, most)))
     cutoff = None
     if random.random() < 0.3:
         cutoff = float(random.choice([0, 1, 3, 7.5, 12, 40, 10**6]))
@@ -211,18 +233,9 @@ def case(seed: int, number: int) -> Case:
     least_front = int(random.choice([0, 1, 4, host_hierarchy.LEAST_FRONT]))
     least_part = int(random.choice([1, 1, 2, phast_gpu.LEAST_PART]))
     least_share = float(random.choice([0, 0.1, 0.5, 2]))
-    return Case(
-        graph,
-        sources,
-        options,
-        n_threads,
-        few,
-        cut_vertices,
-        chunk_sizes,
-        least_front,
-        least_part,
-        least_share,
-    )
+    bits_gpu = int(random.integers(len(BITS_GPU)))
+    sizes = chunk_sizes, least_front, least_part, least_share
+    return Case(graph, sources, options, n_threads, few, cut_vertices, *sizes, bits_gpu)
 
 
 # ---- comparison ----
@@ -279,6 +292,8 @@ def difference(given: Case, solver: str) -> str | None:
     SOLVERS[
         solver
     ]  # its module takes the sizes of chunks when it is first imported, and they are replaced below
+    if solver == "bits-gpu":
+        SOLVERS[solver] = BITS_GPU[given.bits_gpu]
     with prepared_as(given):
         found, over, metrics = solved(solver, given)
     expected, expected_over, expected_metrics = solved("dijkstra", given)
@@ -307,7 +322,7 @@ def shown(given: Case) -> str:
         f"  {graph.n_vertices} vertices, {graph.weight_dtype}, edges {edges}\n"
         f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}, "
         f"chunks of {given.chunk_sizes}, fronts from {given.least_front} boundary vertices, parts of "
-        f"{given.least_part}, climbed together above {given.least_share} of the vertices"
+        f"{given.least_part}, climbed together above {given.least_share} of the vertices, bits-gpu {given.bits_gpu}"
     )
 
 
@@ -317,7 +332,7 @@ def run(seed: int, numbers: range, solver: str) -> int:
     counts: Counter[str] = Counter()
     began = last = time.monotonic()
     for number in numbers:
-        given = case(seed, number)
+        given = case(seed, number, is_equal=solver in EQUAL_ONLY)
         try:
             fault = difference(given, solver)
         except Exception:

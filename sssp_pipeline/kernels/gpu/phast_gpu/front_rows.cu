@@ -235,8 +235,9 @@ __device__ __forceinline__ void lower_rows(const Call& call, const Product<kKind
                 sweep_word* word = into + lane_of(p);
                 if (near != nullptr) {
                     const sweep_word before = least[i][p] < kInfinity ? atomicMin(word, least[i][p]) : *word;
-                    if (min(before, least[i][p]) < limit) {
-                        atomicOr(&near[(lane + lane_of(p)) / 32], 1u);
+                    word32* is_near = near + (lane + lane_of(p)) / 32;
+                    if (min(before, least[i][p]) < limit && *is_near == 0) {
+                        atomicOr(is_near, 1u);
                     }
                 } else if (least[i][p] < kInfinity) {
                     atomicMin(word, least[i][p]);

@@ -226,8 +226,8 @@ def _headers(options):
 
 
 class RawModule:
-    def __init__(self, code, options, **_):
-        self._code, self._options = code, options
+    def __init__(self, code, options, enable_cooperative_groups=False, **_):
+        self._code, self._options, self._is_cooperative = code, options, enable_cooperative_groups
 
     def compile(self, log_stream=None):
         macros = [o for o in self._options if o.startswith("-D") and not o.startswith("-DSSSP_DIGEST")]
@@ -246,7 +246,14 @@ class RawModule:
         self._library = ctypes.CDLL(str(library))
 
     def get_function(self, name):
-        return _Function(name, getattr(self._library, f"emu_run_{name}"))
+        return _Function(name, getattr(self._library, f"emu_run_{name}"), self._is_cooperative)
+
+
+class _OneBlock(int):
+    """How many blocks of a cooperative kernel fit a multiprocessor: all multiprocessors have one block together."""
+
+    def __mul__(self, n_multiprocessors):
+        return 1
 
 
 _CPLUSPLUS = ["-x", "c++", "-std=c++17", "-O1", "-w", "-fpermissive", "-ffp-contract=off"]
@@ -266,7 +273,7 @@ def _compiled(arguments):
 class _Function:
     num_regs, local_size_bytes = 32, 0
 
-    def __init__(self, name, run):
+    def __init__(self, name, run, is_cooperative):
         self.name, self._run = name, run
         sizes, pointers = ctypes.c_size_t, ctypes.c_void_p
         run.restype = ctypes.c_int
@@ -280,7 +287,8 @@ class _Function:
             ctypes.c_int,
             ctypes.c_ulonglong,
         ]
-        self.kernel = SimpleNamespace(ptr=name)
+        # Blocks run one after the other, so those that wait for each other would wait for ever.
+        self.kernel = SimpleNamespace(ptr=_OneBlock(1) if is_cooperative else 1)
 
     def __call__(self, grid, block, args, shared_mem=0):
         global _n_launches
@@ -405,5 +413,5 @@ cuda = SimpleNamespace(
     PinnedMemoryPool=lambda allocator: SimpleNamespace(malloc=_pinned),
     compiler=SimpleNamespace(CompileException=CompileException),
     memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
-    driver=SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda f, b, s: 1),
+    driver=SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda f, b, s: f),
 )
