@@ -267,6 +267,20 @@ def test_auto_takes_bits_if_equal_weights_share_enough(size, skew, n_sources, ex
     assert chosen.name == expected
 
 
+@pytest.mark.parametrize(
+    ("size", "skew", "n_sources", "largest", "expected"),
+    [
+        ((2**20, 2**24), 4.5, 4096, 1.0, "bits-gpu"),
+        ((2**20, 2**24), 4.5, 4096, 9.0, "adds-slots"),
+        ((2**20, 2**24), 4.5, 1, 1.0, "parallel-delta-stepping"),
+    ],
+)
+def test_auto_takes_bits_gpu_if_weights_are_equal(size, skew, n_sources, largest, expected):
+    of_graph = GraphTraits(*size, np.dtype("uint32"), 1.0, largest, 1.0, skew)
+    made = planned(of_graph, n_sources, Solve(), output=MetricsAlone(FORM))
+    assert choose_solver("auto", made.work, H200)[0].name == expected
+
+
 def test_auto_leaves_rows_that_a_cutoff_shortens_to_searches_that_list_what_they_reach():
     enron = GraphTraits(36_692, 367_662, np.dtype("uint32"), 1.0, 1.0, 1.0, 14.0)
     for output, expected in ((AllDistances(FORM), "delta-stepping"), (MetricsAlone(FORM), "bits")):

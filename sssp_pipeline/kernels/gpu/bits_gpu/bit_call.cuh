@@ -71,7 +71,7 @@ struct Call {
     word32 is_limited;    // whether vertices beyond the limit are left out; else one depth more is counted
     word32 resumes;       // whether an earlier launch stopped, with its counts full
 
-    __device__ __forceinline__ word32 n_words() const { return (n_vertices + 31) / 32; }
+    __device__ __forceinline__ word32 n_words() const { return n_vertices / 32 + (n_vertices % 32 != 0 ? 1 : 0); }
 
     // The rows and the bitmaps of a depth.
     __device__ __forceinline__ word32* front(word32 depth) const {

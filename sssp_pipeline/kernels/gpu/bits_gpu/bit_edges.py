@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, loa
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
 
-#: An item of several vertices has at most this many times as many edges into them as a part of a hub.
-_GROUP = 2
 #: Vertices of an item that has no hub, the most first. Each is a part of a word of a bitmap.
-_GROUPS = (32, 8, 1)
+_GROUPS = (32, 16, 8, 4, 2, 1)
+#: An item of several vertices has so many edges at most that there are about `_ITEMS` items, four for each warp of an
+#: H200. But it may have `_LEAST_EDGES`, and never has more than `_MOST_EDGES` times `item_edges`.
+_MOST_EDGES, _LEAST_EDGES, _ITEMS = 2, 64, 12_672
+#: Edges into a vertex are ordered by classes of their starts: those with so many edges into them come first.
+_CLASSES = (2**32 - 1, 4096, 512, 64, 8, 0)
 _BLOCK = 256
 
 
@@ -72,7 +76,10 @@ def _by_target(graph: DeviceGraph, unit: Unit, item_edges: int) -> BitEdges:
     into_offsets.set(offsets)
     places.set(offsets)
     starts = cupy.empty(graph.n_edges, np.uint32)
-    place(place.resident_blocks(_BLOCK), _BLOCK, (*graph.args, *graph.sizes, places, starts))
+    for most, least in pairwise(_CLASSES):
+        of_class = into_offsets, np.uint32(least), np.uint32(most)
+        args = (*graph.args, *graph.sizes, *of_class, places, starts)
+        place(place.resident_blocks(_BLOCK), _BLOCK, args)
     items, n_hubs = listed_items(degrees, item_edges)
     marked = listed_chunks(np.diff(graph.row_offsets.get()), item_edges)
     words = bitmap_of(np.flatnonzero(degrees), graph.n_vertices)
@@ -91,6 +98,7 @@ def _by_target(graph: DeviceGraph, unit: Unit, item_edges: int) -> BitEdges:
 
 def listed_items(degrees: np.ndarray, item_edges: int) -> tuple[np.ndarray, int]:
     """Return `BitEdges.items` for in-degrees (V,), in host memory, and the number of hubs."""
+    most_edges = min(max(int(degrees.sum()) // _ITEMS, _LEAST_EDGES), _MOST_EDGES * item_edges)
     is_hub = degrees > item_edges
     parts = listed_chunks(degrees, item_edges)
     hubs = np.cumsum(is_hub)[parts[:, 0]] - 1
@@ -99,7 +107,7 @@ def listed_items(degrees: np.ndarray, item_edges: int) -> tuple[np.ndarray, int]
     left = np.pad(left, (0, -len(left) % _GROUPS[0]))
     for size in _GROUPS:
         edges = left.reshape(-1, size).sum(axis=1)
-        taken = np.flatnonzero((edges > 0) & ((edges <= _GROUP * item_edges) | (size == 1)))
+        taken = np.flatnonzero((edges > 0) & ((edges <= most_edges) | (size == 1)))
         bits = (left.reshape(-1, size)[taken] > 0) @ (1 << np.arange(size))
         rest = np.zeros_like(taken)
         found.append(np.stack([taken * size, bits, rest, rest], axis=1))

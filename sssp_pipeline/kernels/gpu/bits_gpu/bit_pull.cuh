@@ -8,7 +8,8 @@
 //   - A vertex whose row is full is done, and its other edges are not walked. It is closed for all later depths.
 //   - The parts of a hub collect their bits in a row of its own. The part that is done last settles the hub.
 //
-// Needs: whole warps; items that cover the vertices with edges into them, each edge once; hub_rows and hub_parts zero.
+// Needs: whole warps; items that cover the vertices with edges into them, each edge once; hub_rows and hub_parts zero at
+//     depth 0. Later the row of a hub has bits that the hub has too.
 // Keeps: I1 to I4 of bits_gpu.cu.
 // Memory order
 //     M1. The parts of a hub add their bits by atomics, then add one to its count (add_acq_rel). The part that finds
@@ -25,8 +26,8 @@ constexpr word32 kNoPlace = 32;
 
 // Edges of an item that begin in the frontier, in shared memory of a warp.
 struct EdgeList {
-    word32 starts[kFiltered];                 // the vertex where each edge begins
-    alignas(8) unsigned char places[kFiltered];  // the vertex where it ends, in the item
+    word32 starts[kFiltered];      // the vertex where each edge begins
+    word32 places[kFiltered / 4];  // four in a word: the vertex where it ends, in the item
 };
 
 // The edges of up to 32 consecutive rows, one row a thread, numbered over the rows that are wanted.
@@ -91,7 +92,7 @@ struct Pull {
             Part seen[kTogether];
 #pragma unroll
             for (word32 i = 0; i < kTogether / 4; ++i) {
-                places[i] = reinterpret_cast<const word32*>(list->places + k)[i];
+                places[i] = list->places[k / 4 + i];
             }
             const auto place_of = [&](word32 j, word32 last) {  // behind the last edge comes nothing new
                 return k + j < count ? places[j / 4] >> (j % 4 * 8) & 0xff : last;
@@ -148,7 +149,7 @@ struct Pull {
                 if (is_active[i]) {
                     const word32 k = count + rank_in(listed);
                     list->starts[k] = starts[i];
-                    list->places[k] = static_cast<unsigned char>(places[i]);
+                    reinterpret_cast<unsigned char*>(list->places)[k] = static_cast<unsigned char>(places[i]);
                 }
                 count += __popc(listed);
             }
@@ -230,11 +231,11 @@ struct Pull {
         if (__shfl_sync(kWholeWarp, n_done, 0) != n_parts) {
             return false;
         }
+        __syncwarp();  // M1: the first thread acquired for all
         visited = *part_of(call.visited, item.x);
 #pragma unroll
         for (word32 i = 0; i < kEach; ++i) {
             found.words[i] = load_relaxed(collected + i) & ~visited.words[i];
-            collected[i] = 0;
         }
         if (threadIdx.x % 32 == 0) {
             call.hub_parts[item.z] = 0;

@@ -13,6 +13,8 @@
 //     row is written by two warps, so there are no atomics on rows, and nothing has to be zero before.
 //   - If few edges leave the frontier, they are followed first to mark the vertices that they reach. Only these are
 //     pulled then. Marks are bits, so the frontier is pushed without reading rows.
+//   - The edges into a vertex are ordered by the edges into their starts, the hubs first. Hubs are reached early and by
+//     most sources, so rows are full sooner.
 //   - Rows of `fronts` are not cleared. A bitmap tells which of them are of this depth.
 //   - A bit in `visited` is set for lanes without a source. So a row is full if all its bits are set.
 //   - The counts of a depth are counts of bits by column (lane_counts.cuh). The metrics and most answers follow from
@@ -335,12 +337,17 @@ extern "C" __global__ void bits_gpu_edges_kernel(const word32* visited, const ed
     empty();
 }
 
-// Writes where the edges into each vertex start. `places` begins as into_offsets.
+// Writes where the edges into each vertex start: those that start at a vertex with at least `least` and less than `most`
+// edges into it. `places` begins as into_offsets.
 extern "C" __global__ void bits_gpu_starts_kernel(const edge_index* row_offsets, const edge_word* edges,
                                                   const distance_bits* weights, word32 n_vertices, edge_index n_edges,
+                                                  const edge_index* into_offsets, word32 least, word32 most,
                                                   edge_index* places, word32* starts) {
     const DeviceGraph graph{row_offsets, edges, weights};
-    for_every_edge(graph, n_vertices, n_edges, [&](edge_index e, word32 source) {
-        starts[atomicAdd(&places[graph.edge(e).target], edge_index{1})] = source;
+    for_every_edge(graph, n_vertices, n_edges, [&](edge_index e, word32 start) {
+        const edge_index degree = __ldg(into_offsets + start + 1) - __ldg(into_offsets + start);
+        if (degree >= least && degree < most) {
+            starts[atomicAdd(&places[graph.edge(e).target], edge_index{1})] = start;
+        }
     });
 }

@@ -235,7 +235,7 @@ class Launched:
         n = min(int(self.state()["n_counted"]), self._search.n_counts)
         few = self._counts.view(np.uint32).reshape(-1, len(self._edges) // 8)
         of_slots = few[:n] if n <= len(few) else self._search.more_counts(n)
-        return self._search.by_lane(of_slots)[:, : self.n_sources]
+        return np.ascontiguousarray(self._search.by_lane(of_slots)[:, : self.n_sources])
 
     def edges_of_reached(self) -> np.ndarray:
         """Return how many edges leave the vertices that each source reaches, (n_sources,) uint64."""
