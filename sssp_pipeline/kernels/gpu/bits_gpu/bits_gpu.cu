@@ -268,9 +268,10 @@ bits_gpu_search_kernel(const Call call) {
 
         // ---- Count ----
         __syncthreads();
-        if (threadIdx.x == 0 && shared.n_edges != 0) {
-            atomicAdd(&state->edges_of_frontier[(depth + 1) % 3], shared.n_edges);
-            shared.n_edges = 0;
+        if (threadIdx.x == 0) {
+            if (const word64 edges = atomicExch(&shared.n_edges, word64{0}); edges != 0) {
+                atomicAdd(&state->edges_of_frontier[(depth + 1) % 3], edges);
+            }
         }
         word32* counts = call.counts + (call.most_counted != 0 ? static_cast<word64>(n_counted) * kLanes : 0);
         for (word32 i = threadIdx.x; i < kLanes; i += blockDim.x) {
