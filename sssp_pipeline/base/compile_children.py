@@ -5,8 +5,9 @@ and leave the machine code in numba's cache.
 
     python -P -m sssp_pipeline.base.compile_children PROCESSES MODULE:FUNCTION:DTYPE...
 
-A child loads numba once and forks. Each process compiles its groups one after the other, and writes a line for each.
-All of them end when their standard input ends, which happens when the process that started them ends, however it ends.
+A child loads numba and its compiler once, and forks. Each process compiles one group after the other, and writes a line
+for each. A process that is done takes the next group that nobody has. All of them end when their standard input ends,
+which happens when the process that started them ends, however it ends.
 
 If a child fails, nothing is lost: this process compiles what the cache lacks.
 """
@@ -14,6 +15,7 @@ If a child fails, nothing is lost: this process compiles what the cache lacks.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import subprocess
@@ -47,7 +49,7 @@ class KernelGroup:
     def task(self, dtype: np.dtype) -> str:
         """Return the text that tells a child what to compile. Types that share the kernels have the same text."""
         name = f"{self.compile_for.__module__}:{self.compile_for.__name__}"
-        return f"{name}:{'uint32' if self.dtype_of is None else dtype.name}"
+        return f"{name}:{(_ANY if self.dtype_of is None else dtype).name}"
 
     def is_compiled(self, dtype: np.dtype) -> bool:
         """Return whether numba's cache has the last kernel for weights of `dtype`."""
@@ -93,6 +95,8 @@ class _Children:
             self.kill()
 
 
+#: For groups that do not depend on the type of the weights.
+_ANY = np.dtype(np.uint32)
 _running: list[_Children] = []
 #: Held by a thread that waits for a task. `stop` does not wait for it.
 _lock = threading.RLock()
@@ -114,8 +118,8 @@ def start(groups: Sequence[KernelGroup], dtype: np.dtype, n_processes: int) -> N
                 _running.append(_Children(tasks, min(n_processes, len(tasks))))
 
 
-def wait_for(group: KernelGroup, dtype: np.dtype) -> None:
-    """Return when no child is compiling `group`."""
+def wait_for(group: KernelGroup, dtype: np.dtype = _ANY) -> None:
+    """Return when no child is compiling `group`, for weights of `dtype` if it depends on them."""
     if not _running:
         return
     with _lock:
@@ -137,29 +141,50 @@ atexit.register(stop)
 
 def _serve(n_processes: int, tasks: Sequence[str]) -> None:
     """Share the tasks among `n_processes` processes, this one among them."""
+    # What a compiler makes is seldom garbage: collections take an eighth of its time and free little.
+    gc.disable()
     leave_out_optional_packages()
     load_numba()
+    _load_compiler()
+    waiting, to_fill = os.pipe()
+    os.write(to_fill, bytes(range(n_processes, len(tasks))))
+    os.close(to_fill)
     forked = []
     for number in range(1, n_processes):
         if (pid := os.fork()) == 0:
             try:
-                _compile(tasks[number::n_processes])
+                _compile(tasks, number, waiting)
             finally:
                 os._exit(0)
         forked.append(pid)
     try:
-        _compile(tasks[::n_processes])
+        _compile(tasks, 0, waiting)
     finally:
         for pid in forked:
             os.waitpid(pid, 0)
 
 
-def _compile(tasks: Sequence[str]) -> None:
+def _load_compiler() -> None:
+    """Compile something, so that all processes share what numba loads and makes for it."""
+    import numba
+
+    numba.njit(nogil=True)(_numbers)(np.uint64(1))
+
+
+def _numbers(n: Any) -> np.ndarray:
+    return np.empty(n, np.uint32)
+
+
+def _compile(tasks: Sequence[str], number: int, waiting: int) -> None:
+    """Compile the task `number`, and then tasks whose numbers are the bytes of the pipe `waiting`."""
     threading.Thread(target=_end_with_input, daemon=True).start()
-    for task in tasks:
-        module, function, dtype = task.split(":")
+    while True:
+        module, function, dtype = tasks[number].split(":")
         getattr(import_module(module), function)(np.dtype(dtype))
-        os.write(1, f"{task}\n".encode())
+        os.write(1, f"{tasks[number]}\n".encode())
+        if not (taken := os.read(waiting, 1)):
+            return
+        number = taken[0]
 
 
 def _end_with_input() -> None:

@@ -14,45 +14,74 @@ import numpy as np
 from sssp_pipeline.base.compile_children import KernelGroup, start, stop, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.host_memory import free_memory_bytes
-from sssp_pipeline.kernels.hierarchy import arc_completion, arcs, customization, cuts, metis_processes, sweep
-from sssp_pipeline.kernels.hierarchy.look import width_of
+from sssp_pipeline.kernels.hierarchy import (
+    arc_completion,
+    arcs,
+    customization,
+    cuts,
+    look,
+    metis_processes,
+    sweep,
+    thinning,
+)
+from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
-from sssp_pipeline.kernels.hierarchy.simplicial import without_simplicial
-from sssp_pipeline.kernels.hierarchy.thinning import thinned
-from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.kernels.hierarchy.simplicial import SIMPLICIAL
+from sssp_pipeline.kernels.hierarchy.subtrees import Division
+from sssp_pipeline.kernels.host.kernel_threads import KernelThreads, usable_cores
 from sssp_pipeline.kernels.host.search_graph import as_searched
 
 
-def compile_order(dtype: np.dtype) -> None:
-    """Compile what makes an order, and the look before it."""
-    graph = four_vertices(dtype)
-    width_of(graph, 1, 1)
-    core = core_of(*neighbours_of(graph))
-    thinned(core.offsets, core.neighbours)
-    without_simplicial(core.offsets, core.neighbours)
+def compile_look(dtype: np.dtype) -> None:
+    """Compile the look at a graph."""
+    look.width_of(four_vertices(dtype), 1, 1)
+
+
+def compile_core(dtype: np.dtype) -> None:
+    """Compile what eliminates low degrees, and what cuts a core for METIS."""
+    core = core_of(*neighbours_of(four_vertices(dtype)))
     cuts.divided(core, np.arange(len(core.vertices)) != 0)
+
+
+def compile_thinning(dtype: np.dtype) -> None:
+    """Compile what thins a core."""
+    thinning.thinned(*_around(four_vertices(dtype)))
 
 
 def compile_dissection(dtype: np.dtype) -> None:
     """Compile what orders a core where METIS is not installed."""
     from sssp_pipeline.kernels.hierarchy.dissection import dissected
 
-    dissected(*neighbours_of(four_vertices(dtype)), n_threads=1)
+    dissected(*_around(four_vertices(dtype)), n_threads=1)
+
+
+def compile_counts(dtype: np.dtype) -> None:
+    """Compile what counts the arcs of a completion."""
+    arc_completion.count(*_around(four_vertices(dtype)), np.arange(4, dtype=np.uint32))
 
 
 def compile_completion(dtype: np.dtype) -> None:
-    """Compile what makes a completion in an order."""
-    graph = four_vertices(dtype)
-    offsets, order = graph.row_offsets.view(np.uint64), np.arange(4, dtype=np.uint32)
-    arc_completion.complete(offsets, graph.col_indices, order)
+    """Compile what lists the arcs of a completion."""
+    made = one_arc()
+    counted = arc_completion.Counted(made.ranks, made.parents, np.diff(made.arc_offsets), made.n_arcs, 0)
+    arc_completion.fill(np.arange(3, dtype=np.uint64), np.array([1, 0], np.uint32), counted, n_threads=1)
 
 
 def compile_weights(dtype: np.dtype) -> None:
-    """Compile what finds the weights of the arcs."""
-    customization.customize(
-        one_arc(), CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.ones(1, dtype))
-    )
+    """Compile what finds the weights of the arcs, up to step 2 of `customization.py`."""
+    graph = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.ones(1, dtype))
+    division = _one_range()
+    weights = customization.of_edges(one_arc(), graph, division)
+    customization.lower_from_below(customization.Tree.of(one_arc(), division), weights, division)
+
+
+def compile_arcs(dtype: np.dtype) -> None:
+    """Compile step 3, and what takes the arcs that shortest paths need."""
+    division, weights = _one_range(), np.ones(1, dtype)
+    tree, both = customization.Tree.of(one_arc(), division), customization.Both(weights, weights)
+    customization.lower_from_above(tree, both, division)
+    arcs.marked_arcs(one_arc(), weights, np.ones(1, np.bool_), division)
 
 
 def compile_sweeps(dtype: np.dtype) -> None:
@@ -75,9 +104,9 @@ def four_vertices(dtype: np.dtype) -> CsrGraph:
     return CsrGraph(np.arange(0, 13, 3), heads, np.ones(12, dtype))
 
 
-def one_arc() -> arc_completion.Completion:
+def one_arc() -> Completion:
     """Return the completion of a graph of one edge."""
-    return arc_completion.Completion(
+    return Completion(
         ranks=np.array([0, 1], np.uint32),
         parents=np.array([1, NO_VERTEX], np.uint32),
         arc_offsets=np.array([0, 1, 1], np.uint64),
@@ -86,19 +115,43 @@ def one_arc() -> arc_completion.Completion:
     )
 
 
-ORDER = KernelGroup(compile_order, cuts._cut_edges)
+def _around(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Return the neighbours of each vertex of a graph without loops whose edges lead in both directions."""
+    return graph.row_offsets.view(np.uint64), graph.col_indices
+
+
+def _one_range() -> Division:
+    """Return a division of the tree of `one_arc`: the root is above a range of the other vertex."""
+    ranges, tops = np.array([[0, 1]], np.uint64), np.ones(1, np.uint32)
+    return Division(ranges, tops, np.ones(2, np.uint32), KernelThreads(1))
+
+
+LOOK = KernelGroup(compile_look, look._grow)
+CORE = KernelGroup(compile_core, cuts._cut_edges)
+THINNING = KernelGroup(compile_thinning, thinning._list_left)
+COUNTS = KernelGroup(compile_counts, arc_completion._count)
 COMPLETION = KernelGroup(compile_completion, arc_completion._list_arcs_of_tops)
-WEIGHTS = KernelGroup(compile_weights, arcs._copy_marked, lambda types: types[2].types[2].dtype.name)
+WEIGHTS = KernelGroup(
+    compile_weights, customization._through_tops_up, lambda types: types[1].types[0].dtype.name
+)
+ARCS = KernelGroup(compile_arcs, arcs._copy_marked, lambda types: types[2].types[2].dtype.name)
 SWEEPS = KernelGroup(compile_sweeps, sweep._copy, lambda types: types[0].dtype.name)
 
 
 def order_groups() -> list[KernelGroup]:
     """Return what makes an order on this machine. Where METIS is installed, `dissection.py` is not loaded."""
     if metis_processes.package() is not None:
-        return [ORDER]
+        return [CORE, THINNING]
     from sssp_pipeline.kernels.hierarchy import dissection
 
-    return [ORDER, KernelGroup(compile_dissection, dissection._order)]
+    return [CORE, THINNING, KernelGroup(compile_dissection, dissection._order)]
+
+
+def groups_after_order(of_solver: KernelGroup) -> list[KernelGroup]:
+    """Return what a hierarchy and a solver need after the order. `SIMPLICIAL` is last: few graphs need it."""
+    # A solver on a GPU mostly finds the weights of the arcs there.
+    weights = [WEIGHTS, ARCS, of_solver] if of_solver is SWEEPS else [of_solver, WEIGHTS, ARCS]
+    return [COUNTS, COMPLETION, *weights, SIMPLICIAL]
 
 
 #: A child takes about 110 MB, and others want memory too.
@@ -117,15 +170,19 @@ def searched_type(graph: CsrGraph) -> np.dtype:
 
 @contextmanager
 def compiling_ahead(graph: CsrGraph, of_solver: KernelGroup = SWEEPS) -> Iterator[None]:
-    """Have children compile `WEIGHTS` and what a solver needs for `graph` during the block, which waits for `WEIGHTS`.
+    """Have children compile what finds weights of arcs, and `of_solver`, for `graph` while the block runs.
 
     If the block fails, they end. With one core no child is started.
     """
-    dtype = searched_type(graph)
-    start([WEIGHTS, of_solver], dtype, n_children())
+    start([WEIGHTS, ARCS, of_solver], searched_type(graph), n_children())
     try:
         yield
-        wait_for(WEIGHTS, dtype)
     except BaseException:
         stop()
         raise
+
+
+def wait_for_weights(graph: CsrGraph) -> None:
+    """Return when no child is compiling what finds the weights of the arcs of `graph`."""
+    for group in (WEIGHTS, ARCS):
+        wait_for(group, searched_type(graph))

@@ -109,9 +109,21 @@ def _lowered(
     completion: Completion, graph: CsrGraph, division: Division
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Return the weights (A,) of all arcs and whether each is kept, for the way up and the way down."""
+    weights, tree = of_edges(completion, graph, division), Tree.of(completion, division)
+    up, down = weights
+    lower_from_below(tree, weights, division)
+    before = [up.copy()] if down is up else [up.copy(), down.copy()]
+    lower_from_above(tree, weights, division)
+    # I2: a tie is kept.
+    unreached = np.iinfo(up.dtype).max
+    keeps = [(now == then) & (now != unreached) for now, then in zip(weights, before, strict=False)]
+    return (up, keeps[0]), (down, keeps[-1])
+
+
+def of_edges(completion: Completion, graph: CsrGraph, division: Division) -> Both:
+    """Return the weights (A,) of all arcs after step 1; the same array twice if both directions are the same."""
     weights = as_searched(graph, graph.weights)
-    unreached = np.iinfo(weights.dtype).max
-    up = np.full(completion.n_arcs, unreached, weights.dtype)
+    up = np.full(completion.n_arcs, np.iinfo(weights.dtype).max, weights.dtype)
     down = up.copy()
     offsets, heads = completion.arc_offsets, completion.arc_heads
     row_offsets = graph.row_offsets.view(np.uint64)
@@ -119,18 +131,21 @@ def _lowered(
     division.run_evenly(
         np.diff(row_offsets), lambda first, end: _take_edges(first, end, *edges, offsets, heads, up, down)
     )
-    is_symmetric = bool(np.array_equal(up, down))
-    if is_symmetric:
-        down = up
-    ranges, tree, both = division.ranges, Tree.of(completion, division), Both(up, down)
-    division.run(lambda taken: _through_ranges_up(taken, ranges, tree, both, is_symmetric))
-    _through_tops_up(tree, both, is_symmetric)
-    before = [up.copy()] if is_symmetric else [up.copy(), down.copy()]
-    _through_tops_down(tree, both, is_symmetric)
-    division.run(lambda taken: _through_ranges_down(taken, ranges, tree, both, is_symmetric))
-    # I2: a tie is kept.
-    keeps = [(now == then) & (now != unreached) for now, then in zip(both, before, strict=False)]
-    return (up, keeps[0]), (down, keeps[-1])
+    return Both(up, up if np.array_equal(up, down) else down)
+
+
+def lower_from_below(tree: Tree, weights: Both, division: Division) -> None:
+    """Do step 2."""
+    ranges, is_symmetric = division.ranges, weights.down is weights.up
+    division.run(lambda taken: _through_ranges_up(taken, ranges, tree, weights, is_symmetric))
+    _through_tops_up(tree, weights, is_symmetric)
+
+
+def lower_from_above(tree: Tree, weights: Both, division: Division) -> None:
+    """Do step 3."""
+    ranges, is_symmetric = division.ranges, weights.down is weights.up
+    _through_tops_down(tree, weights, is_symmetric)
+    division.run(lambda taken: _through_ranges_down(taken, ranges, tree, weights, is_symmetric))
 
 
 @njit(nogil=True)

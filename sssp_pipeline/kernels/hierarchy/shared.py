@@ -23,7 +23,7 @@ from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.arc_completion import REFUSED_HINT, Completion, completion_of
-from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead
+from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead, wait_for_weights
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
 
 Found = TypeVar("Found", Completion, Hierarchy)
@@ -87,6 +87,7 @@ def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
                 with compiling_ahead(graph):
                     completion = shared_completion(graph)
                     check_weights_can_be_made(traits_of(graph))
+                wait_for_weights(graph)
                 hierarchy = customize(completion, graph)
             share_hierarchy(graph, hierarchy)
         return hierarchy

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.compile_children import KernelGroup, wait_for
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.cuts import Remainder, subgraph_of
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
@@ -37,6 +38,7 @@ def without_simplicial(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder
 
     The neighbours of a vertex are distinct, and do not include the vertex. Each pair stands there in both directions.
     """
+    wait_for(SIMPLICIAL)
     n = len(offsets) - 1
     rising = np.empty_like(neighbours)
     _sort_rows(offsets, neighbours, offsets[:-1].copy(), rising)
@@ -120,3 +122,12 @@ def _are_neighbours(offsets: np.ndarray, rising: np.ndarray, a: Any, b: Any) -> 
         else:
             end = middle
     return first < offsets[u + ONE] and rising[first] == wanted
+
+
+def compile_simplicial(dtype: np.dtype) -> None:
+    """Compile the kernels of this module; the types do not depend on the weights."""
+    without_simplicial(np.arange(3, dtype=np.uint64), np.array([1, 0], np.uint32))
+
+
+#: Not among the kernels of each order, since only few graphs need them.
+SIMPLICIAL = KernelGroup(compile_simplicial, _eliminate)

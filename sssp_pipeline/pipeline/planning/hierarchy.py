@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+from sssp_pipeline.base.compile_children import wait_for
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK
 from sssp_pipeline.kernels.hierarchy.look import width_of
 from sssp_pipeline.pipeline.planning.choice import expected_s, has_hierarchy, refusals, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
@@ -101,6 +103,7 @@ def look_at(graph: CsrGraph, work: Work, machine: Machine) -> int:
     It ends where separators are so wide that no hierarchy can pay.
     """
     _, without_s = expected_with_and_without(work, machine)
+    wait_for(LOOK)
     most_width = costs.width_of_triangles(without_s, on_gpu=leaves_weights(work, machine))
     return width_of(graph, costs.steps_of_look(_LOOK_SHARE * without_s), _NARROWER * most_width)
 

@@ -8,7 +8,13 @@ from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.compile_children import KernelGroup
 from sssp_pipeline.kernels import WITH_HIERARCHY
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, WEIGHTS, n_children, order_groups
+from sssp_pipeline.kernels.hierarchy.compile_ahead import (
+    LOOK,
+    SWEEPS,
+    groups_after_order,
+    n_children,
+    order_groups,
+)
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, kernels_of, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
 
@@ -21,7 +27,8 @@ def compile_for_run(workflow: Workflow) -> None:
     """Have children compile what numba's cache lacks for the hierarchy of a run, if there may be one."""
     solve = workflow.solve
     if why_not_wanted(solve) is None and (not is_free(solve) or _has_many_sources(workflow)):
-        _compile(workflow, kernels_of(solve.solver, solve.solver == "auto" and gpu_missing() is None))
+        of_solver = kernels_of(solve.solver, solve.solver == "auto" and gpu_missing() is None)
+        _compile(workflow, [LOOK] if is_free(solve) else [], of_solver)
 
 
 def wait_until_compiled(solver: str, dtype: np.dtype) -> None:
@@ -37,23 +44,23 @@ def wait_until_compiled(solver: str, dtype: np.dtype) -> None:
 
 def compile_for_hierarchy(workflow: Workflow) -> None:
     """Have children compile what numba's cache lacks for a hierarchy."""
-    _compile(workflow)
+    _compile(workflow, [], SWEEPS)
 
 
-def _compile(workflow: Workflow, *of_solver: KernelGroup) -> None:
+def _compile(workflow: Workflow, groups: list[KernelGroup], of_solver: KernelGroup) -> None:
     named = next(iter(workflow.graph.by_weight.values())).weights.dtype
     # Until the input is read, `auto` stands for what most graphs get. If that is wrong, the children that compile for
     # the right type start when the graph is read.
     dtype = np.dtype("uint32" if named == "auto" else named)
     if dtype.kind == "f":
         return
-    groups = [*order_groups(), COMPLETION, WEIGHTS, *of_solver]
+    groups = [*groups, *order_groups(), *groups_after_order(of_solver)]
     if (n_processes := n_children()) > 1:  # one child has more to do than this process
         # Not at the top: a run on a stored graph loads no readers.
         from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
-        from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+        from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GROUPING, ROWS
 
-        groups = [NUMBERS, ROWS, *groups]
+        groups = [NUMBERS, GROUPING, ROWS, *groups]
     compile_children.start(groups, _searched(dtype), n_processes)
 
 

@@ -24,7 +24,13 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import costs, shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, SWEEPS, compiling_ahead, order_groups
+from sssp_pipeline.kernels.hierarchy.compile_ahead import (
+    COMPLETION,
+    CORE,
+    SWEEPS,
+    compiling_ahead,
+    wait_for_weights,
+)
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -131,10 +137,11 @@ class _Making:
                 self._note_edges(key, self._record.edges[key])
             with compiling_ahead(graph, self._of_solver):
                 completion, reason = self._completion(graph, key, writer)
-                if completion is None or self._is_there:
-                    compile_children.stop()
+            if completion is None:
+                compile_children.stop()
             if completion is not None and not self._is_there and (reason := self._reason()) is None:
                 self._progress.stage(f"hierarchy: weights of {_amount_text(completion)}")
+                wait_for_weights(graph)
                 made = customize(completion, graph)
                 shared.share_hierarchy(graph, made)
                 self._note_graph(OfGraph(edges=key, arrays=writer.write_customization(made)))
@@ -154,12 +161,12 @@ class _Making:
             assert completion is not None
             shared.share_completion(graph, completion)
             return completion, None
-        for group in (*order_groups(), COMPLETION):
-            compile_children.wait_for(group, graph.weight_dtype)
+        compile_children.wait_for(CORE)
         around = neighbours_of(graph)
         counted, reason = self._counted(around, key)
         if counted is None:
             return None, reason
+        compile_children.wait_for(COMPLETION)
         completion = fill(*around, counted)
         shared.share_completion(graph, completion)
         known = self._record.edges[key]

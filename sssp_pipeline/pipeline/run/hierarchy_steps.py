@@ -10,10 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from sssp_pipeline.base.compile_children import wait_for
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, HierarchyTraits
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.arc_completion import Counted, count, fill
+from sssp_pipeline.kernels.hierarchy.compile_ahead import COUNTS, order_groups
 from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of, ordered
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 
@@ -33,8 +35,11 @@ def count_arcs(
     progress.stage("hierarchy: eliminate low degrees")
     core = core_of(*around)
     progress.stage(f"hierarchy: order {plural(len(core.vertices), 'vertex')}")
+    for group in order_groups():
+        wait_for(group)
     order = ordered(core)
     progress.stage("hierarchy: count arcs")
+    wait_for(COUNTS)
     counted = count(*around, order)
     known = HierarchyTraits(counted.n_arcs, counted.n_triangles, largest_front=counted.largest_front)
     # An order that is there is free.

@@ -22,7 +22,7 @@ from numba.core import event
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import grid
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy.compile_ahead import SWEEPS, WEIGHTS, searched_type
+from sssp_pipeline.kernels.hierarchy.compile_ahead import ARCS, SWEEPS, WEIGHTS, searched_type
 from sssp_pipeline.kernels.registry import SOLVERS
 names = []
 class Compiled(event.Listener):
@@ -35,7 +35,7 @@ event.register("numba:compile", Compiled())
 made = grid(12, 9)
 graph = csr_from_edges(made.src, made.dst, made.weights.astype(sys.argv[1]), made.n_vertices)
 def are_compiled():
-    return [group.is_compiled(searched_type(graph)) for group in (WEIGHTS, SWEEPS)]
+    return [group.is_compiled(searched_type(graph)) for group in (WEIGHTS, ARCS, SWEEPS)]
 before = are_compiled()
 rows = [SOLVERS[name].solve(graph, np.arange(20), SolveOptions()).distances for name in ("phast", "dijkstra")]
 print(json.dumps([before, are_compiled(), bool((rows[0] == rows[1]).all()), names]))
@@ -47,11 +47,11 @@ import json
 import numpy as np
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
-from sssp_pipeline.kernels.hierarchy.compile_ahead import COMPLETION, SWEEPS, WEIGHTS, order_groups
+from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
 from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
-from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GROUPING, ROWS
 metis_processes.package = lambda: None  # so that all groups of an order are there
-groups = [NUMBERS, *order_groups(), COMPLETION, chunk_kernels(), ROWS, WEIGHTS, SWEEPS]
+groups = [NUMBERS, GROUPING, ROWS, LOOK, *order_groups(), *groups_after_order(SWEEPS), chunk_kernels()]
 dtypes = [np.dtype("uint32"), np.dtype("uint64")]
 def found():
     return [[group.is_compiled(dtype) for dtype in dtypes] for group in groups]
@@ -59,7 +59,7 @@ seen = [found()]
 for group in groups:
     group.compile_for(np.dtype("uint32"))
     seen.append(found())
-print(json.dumps(seen))
+print(json.dumps([[group.dtype_of is not None for group in groups], seen]))
 """
 
 #: Compiles the chunks, and prints which of their kernels a graph still needs.
@@ -100,7 +100,7 @@ def printed(tmp_path, program: str, *arguments: str):
 @pytest.mark.parametrize("dtype", ["int32", pytest.param("uint64", marks=pytest.mark.slow)])
 def test_children_compile_what_follows_the_completion(tmp_path, dtype):
     before, after, is_equal, names = printed(tmp_path, PROGRAM, dtype)
-    assert (before, after, is_equal) == ([False, False], [True, True], True)
+    assert (before, after, is_equal) == ([False] * 3, [True] * 3, True)
     here = [name.removeprefix("sssp_pipeline.kernels.hierarchy.") for name in names]
     assert "arc_completion._list_arcs" in here
     assert [name for name in here if name.partition(".")[0] in OF_CHILDREN] == []
@@ -108,11 +108,13 @@ def test_children_compile_what_follows_the_completion(tmp_path, dtype):
 
 @pytest.mark.slow
 def test_a_group_is_compiled_after_its_last_kernel(tmp_path):
-    seen = np.array(printed(tmp_path, GROUPS))
-    expected = np.zeros((9, 8, 2), bool)
-    for number in range(8):
+    depend, seen = printed(tmp_path, GROUPS)
+    n = len(depend)
+    assert (n, sum(depend)) == (14, 5)
+    expected = np.zeros((n + 1, n, 2), bool)
+    for number in range(n):
         expected[number + 1 :, number, 0] = True
-        expected[number + 1 :, number, 1] = number < 5  # these do not depend on the type
+        expected[number + 1 :, number, 1] = not depend[number]
     np.testing.assert_array_equal(seen, expected)
 
 

@@ -1,6 +1,8 @@
-"""Kernels that make rows, as a group that a child compiles while this process compiles what reads the input."""
+"""Kernels that make rows, in groups that children compile while this process compiles what reads the input."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +15,8 @@ from sssp_pipeline.pipeline.ingest.rows.grouping import grouped_by_source
 _WAITING = np.dtype("uint16")
 
 
-def compile_rows(dtype: np.dtype) -> None:
-    """Compile what groups edges and makes their rows, with weights of `dtype`, in memory."""
+def compile_grouping(dtype: np.dtype) -> None:
+    """Compile what groups edges, with weights of `dtype`, in memory."""
     tokenizer.control_at(np.zeros(1, np.uint8))
     ends, weights = np.array([0, 1], np.uint32), np.ones(2, dtype)
     grouped_by_source(ends, ends[::-1].copy(), weights.astype(_WAITING), False, False)
@@ -23,10 +25,21 @@ def compile_rows(dtype: np.dtype) -> None:
     edge_runs._find_groups(one, np.zeros(2, np.int64), np.arange(2), 0, 1, places)
     for like, out in ((ends[:0], ends[:0]), (np.empty(0, _WAITING), weights[:0])):
         edge_runs._gather(begins[2], begins[2], places, one, like, False, 1.0, out)
+
+
+def compile_rows(dtype: np.dtype) -> None:
+    """Compile what makes the rows of grouped edges, with weights of `dtype`, in memory."""
+    ends, weights = np.array([0, 1], np.uint32), np.ones(2, dtype)
     bounds = sorted_rows.Bounds.of(2, 1, 1, dtype)
     rows = sorted_rows.rows_between(0, 2, ends, ends[::-1].copy(), weights, bounds=bounds, lightest=True)
     reverses.first_one_way(*rows, 0)
     reverses.reverse_difference(0, *rows, reverses.random_keys())
 
 
+def _gathered(types: tuple[Any, ...]) -> str:
+    """Return the type of the weights that `_gather` copies; it copies ids too."""
+    return types[7].dtype.name if types[4].dtype.name == _WAITING.name else ""
+
+
+GROUPING = KernelGroup(compile_grouping, edge_runs._gather, _gathered)
 ROWS = KernelGroup(compile_rows, reverses._difference, lambda types: types[3].dtype.name)
