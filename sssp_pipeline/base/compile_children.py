@@ -3,11 +3,13 @@
 numba compiles one kernel at a time in a process. So children compile groups of kernels, each by calls on tiny input,
 and leave the machine code in numba's cache.
 
-    python -P -m sssp_pipeline.base.compile_children PROCESSES MODULE:FUNCTION:DTYPE...
+    python -P -m sssp_pipeline.base.compile_children PROCESSES PIPE MODULE:FUNCTION:DTYPE...
+
+The pipe, a file descriptor, has the numbers of the groups that nobody has, each in a byte.
 
 A child loads numba and its compiler once, and forks. Each process compiles one group after the other, and writes a line
-for each. A process that is done takes the next group that nobody has. All of them end when their standard input ends,
-which happens when the process that started them ends, however it ends.
+for each. A process that is done takes the next group that nobody has. So does the process that started them, while it
+waits for a group. All of them end when their standard input ends: when that process ends, however it ends.
 
 If a child fails, nothing is lost: this process compiles what the cache lacks.
 """
@@ -65,8 +67,20 @@ class _Children:
     def __init__(self, tasks: Sequence[str], n_processes: int) -> None:
         #: What is not known to be compiled.
         self.left = list(tasks)
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(n_processes), *tasks],
+        self._tasks, self._is_killed = tasks, False
+        self._waiting, to_fill = os.pipe()
+        os.write(to_fill, bytes(range(n_processes, len(tasks))))
+        os.close(to_fill)
+        try:
+            self._child = self._started(n_processes)
+        except BaseException:
+            os.close(self._waiting)
+            raise
+
+    def _started(self, n_processes: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, str(n_processes), str(self._waiting), *self._tasks],
+            pass_fds=[self._waiting],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -79,13 +93,20 @@ class _Children:
         if task in self.left:
             compilation_began()
         while task in self.left:
-            line = self._child.stdout.readline()
-            if not line:
+            if not self._is_killed and (taken := os.read(self._waiting, 1)):  # a core is free
+                done = self._tasks[taken[0]]
+                with suppress(Exception):  # as in a child
+                    _compile(done)
+            elif line := self._child.stdout.readline():
+                done = line.decode().rstrip("\n")
+            else:
                 self.left.clear()
+                return
             with suppress(ValueError):
-                self.left.remove(line.decode().rstrip("\n"))
+                self.left.remove(done)
 
     def kill(self) -> None:
+        self._is_killed = True
         if self._child.returncode is None:  # later the number of the group may be another one's
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGKILL)
@@ -93,6 +114,7 @@ class _Children:
     def end(self) -> None:
         with self._child:  # closes its pipes and waits for it
             self.kill()
+        os.close(self._waiting)
 
 
 #: For groups that do not depend on the type of the weights.
@@ -127,6 +149,11 @@ def wait_for(group: KernelGroup, dtype: np.dtype = _ANY) -> None:
             children.wait_for(group.task(dtype))
 
 
+def are_running() -> bool:
+    """Return whether children compile, or have compiled and were not stopped."""
+    return bool(_running)
+
+
 def stop() -> None:
     """End all children. What they have compiled stays in numba's cache."""
     for children in list(_running):
@@ -139,26 +166,23 @@ def stop() -> None:
 atexit.register(stop)
 
 
-def _serve(n_processes: int, tasks: Sequence[str]) -> None:
+def _serve(n_processes: int, waiting: int, tasks: Sequence[str]) -> None:
     """Share the tasks among `n_processes` processes, this one among them."""
     # What a compiler makes is seldom garbage: collections take an eighth of its time and free little.
     gc.disable()
     leave_out_optional_packages()
     load_numba()
     _load_compiler()
-    waiting, to_fill = os.pipe()
-    os.write(to_fill, bytes(range(n_processes, len(tasks))))
-    os.close(to_fill)
     forked = []
     for number in range(1, n_processes):
         if (pid := os.fork()) == 0:
             try:
-                _compile(tasks, number, waiting)
+                _work(tasks, number, waiting)
             finally:
                 os._exit(0)
         forked.append(pid)
     try:
-        _compile(tasks, 0, waiting)
+        _work(tasks, 0, waiting)
     finally:
         for pid in forked:
             os.waitpid(pid, 0)
@@ -175,16 +199,20 @@ def _numbers(n: Any) -> np.ndarray:
     return np.empty(n, np.uint32)
 
 
-def _compile(tasks: Sequence[str], number: int, waiting: int) -> None:
-    """Compile the task `number`, and then tasks whose numbers are the bytes of the pipe `waiting`."""
+def _work(tasks: Sequence[str], number: int, waiting: int) -> None:
+    """Compile the task `number`, and then those that nobody has."""
     threading.Thread(target=_end_with_input, daemon=True).start()
     while True:
-        module, function, dtype = tasks[number].split(":")
-        getattr(import_module(module), function)(np.dtype(dtype))
+        _compile(tasks[number])
         os.write(1, f"{tasks[number]}\n".encode())
         if not (taken := os.read(waiting, 1)):
             return
         number = taken[0]
+
+
+def _compile(task: str) -> None:
+    module, function, dtype = task.split(":")
+    getattr(import_module(module), function)(np.dtype(dtype))
 
 
 def _end_with_input() -> None:
@@ -193,4 +221,4 @@ def _end_with_input() -> None:
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]), sys.argv[2:])
+    _serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -67,8 +67,17 @@ def test_children_do_all_groups(group, tmp_path, n_processes):
     for one in groups:
         compile_children.wait_for(one, U32)
     pids = {(tmp_path / name).read_text() for name in ("first-uint32", "second-uint32")}
-    assert len(pids) == min(n_processes, 2)
-    assert str(os.getpid()) not in pids
+    assert len(pids) == 2
+    assert (str(os.getpid()) in pids) == (n_processes == 1)
+
+
+def test_while_this_process_waits_it_compiles_what_nobody_has(group, tmp_path):
+    groups = [group("first"), group("failing"), group("second")]
+    compile_children.start(groups, U32, 1)
+    compile_children.wait_for(groups[0], U32)
+    assert (tmp_path / "second-uint32").read_text() == str(os.getpid())
+    assert (tmp_path / "first-uint32").read_text() != str(os.getpid())
+    assert [children.left for children in compile_children._running] == [[]]
 
 
 def test_what_children_compile_already_is_left_to_them(group, tmp_path, wait_until):

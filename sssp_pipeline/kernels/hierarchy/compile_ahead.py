@@ -147,11 +147,12 @@ def order_groups() -> list[KernelGroup]:
     return [CORE, THINNING, KernelGroup(compile_dissection, dissection._order)]
 
 
-def groups_after_order(of_solver: KernelGroup) -> list[KernelGroup]:
-    """Return what a hierarchy and a solver need after the order. `SIMPLICIAL` is last: few graphs need it."""
-    # A solver on a GPU mostly finds the weights of the arcs there.
-    weights = [WEIGHTS, ARCS, of_solver] if of_solver is SWEEPS else [of_solver, WEIGHTS, ARCS]
-    return [COUNTS, COMPLETION, *weights, SIMPLICIAL]
+def groups_after_order(of_solver: KernelGroup) -> tuple[list[KernelGroup], list[KernelGroup]]:
+    """Return what a hierarchy and a solver need after the order, and what few runs need."""
+    needed, weights = [COUNTS, COMPLETION], [WEIGHTS, ARCS]
+    if of_solver is SWEEPS:
+        return [*needed, *weights, of_solver], [SIMPLICIAL]
+    return [*needed, of_solver], [*weights, SIMPLICIAL]  # a solver on a GPU mostly finds the weights there
 
 
 #: A child takes about 110 MB, and others want memory too.
@@ -170,11 +171,12 @@ def searched_type(graph: CsrGraph) -> np.dtype:
 
 @contextmanager
 def compiling_ahead(graph: CsrGraph, of_solver: KernelGroup = SWEEPS) -> Iterator[None]:
-    """Have children compile what finds weights of arcs, and `of_solver`, for `graph` while the block runs.
+    """Have children compile what follows the completion, with `of_solver`, for `graph` while the block runs.
 
     If the block fails, they end. With one core no child is started.
     """
-    start([WEIGHTS, ARCS, of_solver], searched_type(graph), n_children())
+    groups = [WEIGHTS, ARCS, of_solver] if of_solver is SWEEPS else [of_solver]
+    start(groups, searched_type(graph), n_children())
     try:
         yield
     except BaseException:

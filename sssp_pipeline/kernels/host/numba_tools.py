@@ -113,6 +113,16 @@ def _of_word(make: Callable[[Any, Any], Any]) -> Any:
 
 
 @intrinsic
+def bits_of(typing_context: Any, value: Any) -> Any:
+    """Return the int64 with the bits of the float64 `value`. A view of an array takes numba 0.2 s to compile."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
 def bytes_at(typing_context: Any, array: Any, index: Any) -> Any:
     """Return the 8 bytes of a uint8 array from `index` on as one little-endian uint64."""
 

@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from sssp_pipeline.base.compile_children import wait_for
 from sssp_pipeline.base.csr import MAX_VERTICES
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, plural
@@ -26,6 +27,7 @@ from sssp_pipeline.pipeline.ingest.ids.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions, sample_of
 from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GROUPING
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, keep_run, with_vertices
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights, default_weight, scaled
@@ -173,6 +175,7 @@ def _kept(job: Job, chunk: EdgeChunk) -> tuple[EdgeRun, EdgesSeen] | EdgeChunk:
     seen = WeightRange(len(chunk), 0 if weights is None else len(chunk))
     if weights is not None:
         weights = seen.add(weights, are_rounded=chunk.is_rounded)
+    wait_for(GROUPING)
     run, n_loops = keep_run(
         job.spill,
         ends,

@@ -54,13 +54,16 @@ def _compile(workflow: Workflow, groups: list[KernelGroup], of_solver: KernelGro
     dtype = np.dtype("uint32" if named == "auto" else named)
     if dtype.kind == "f":
         return
-    groups = [*groups, *order_groups(), *groups_after_order(of_solver)]
+    needed, seldom_needed = groups_after_order(of_solver)
+    groups = [*groups, *order_groups(), *needed]
     if (n_processes := n_children()) > 1:  # one child has more to do than this process
         # Not at the top: a run on a stored graph loads no readers.
-        from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
+        from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, ODD_ROWS
         from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GROUPING, ROWS
 
-        groups = [NUMBERS, GROUPING, ROWS, *groups]
+        groups = [ODD_ROWS, DECIMALS, GROUPING, ROWS, *groups]
+    if n_processes >= len(groups) + len(seldom_needed):
+        groups += seldom_needed
     compile_children.start(groups, _searched(dtype), n_processes)
 
 

@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.parsing.compile_ahead import NUMBERS
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, ODD_ROWS
 from sssp_pipeline.pipeline.ingest import new_graph
 from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GROUPING, ROWS
 from sssp_pipeline.pipeline.run import compile_ahead
@@ -34,7 +34,8 @@ pytestmark = [
 ]
 
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
-FOR_PHAST, FOR_GPU = ([*order_groups(), *groups_after_order(group)] for group in (SWEEPS, chunk_kernels()))
+(OF_PHAST, SELDOM), (OF_GPU, _) = groups_after_order(SWEEPS), groups_after_order(chunk_kernels())
+FOR_PHAST, FOR_GPU = [*order_groups(), *OF_PHAST], [*order_groups(), *OF_GPU]
 #: With these, the run looks at the graph before it makes an order.
 IF_IT_PAYS = [LOOK, *FOR_PHAST]
 
@@ -133,7 +134,7 @@ def test_what_may_be_needed_is_compiled_before_the_input_is_read(
 def test_without_pymetis_the_kernels_of_the_order_are_compiled_too(asked, monkeypatch, tmp_path):
     monkeypatch.setattr(metis_processes, "package", lambda: None)
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
-    assert asked == [([*order_groups(), *groups_after_order(SWEEPS)], U32)]
+    assert asked == [([*order_groups(), *OF_PHAST], U32)]
     assert len(order_groups()) == 3
 
 
@@ -158,7 +159,17 @@ def test_the_solver_that_is_expected_decides_what_is_compiled_for_it(solver, has
 def test_two_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
     monkeypatch.setattr(compile_ahead, "n_children", lambda: 2)
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
-    assert asked == [([NUMBERS, GROUPING, ROWS, *FOR_PHAST], U32)]
+    assert asked == [([ODD_ROWS, DECIMALS, GROUPING, ROWS, *FOR_PHAST], U32)]
+
+
+@pytest.mark.parametrize(("n_processes", "seldom"), [(11, []), (12, SELDOM)])
+def test_what_few_graphs_need_is_compiled_if_there_is_a_process_for_it(
+    asked, monkeypatch, tmp_path, n_processes, seldom
+):
+    monkeypatch.setattr(compile_ahead, "n_children", lambda: n_processes)
+    compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
+    assert [groups for groups, _ in asked] == [[ODD_ROWS, DECIMALS, GROUPING, ROWS, *FOR_PHAST, *seldom]]
+    assert len(FOR_PHAST) == 7 or len(order_groups()) == 3
 
 
 def test_ingest_with_a_hierarchy_compiles_while_it_reads(asked, tmp_path):
@@ -189,7 +200,7 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     rows = [f"a {u} {u % 500 + 1} {u + 300}\na {u % 500 + 1} {u} {u + 400}\n" for u in range(1, 501)]
     (tmp_path / "edges.gr").write_text(f"p sp 500 {2 * len(rows)}\n" + "".join(rows))
     data = workflow(tmp_path, solve={"solver": "phast"}, graph={"input": str(tmp_path / "edges.gr")})
-    for group in (NUMBERS, GROUPING, ROWS):
+    for group in (ODD_ROWS, DECIMALS, GROUPING, ROWS):
         compiled = f"from {group.compile_for.__module__} import {group.compile_for.__name__} as compile_for\n"
         program = f"import numpy as np\n{compiled}compile_for(np.dtype('uint32'))"
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -202,12 +213,15 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     assert has_children == [True, False, False]
     assert "sssp_pipeline.pipeline.formats.parsing.tokenizer.scan_edges" in names
     inner = [name.removeprefix("sssp_pipeline.") for name in names]
-    of_children = (
-        "kernels.hierarchy.",
+    # What children have is not compiled again. While this process waits for it, it may compile what nobody has.
+    of_first_child = (
+        "kernels.hierarchy.order.",
         "pipeline.ingest.rows.",
         "pipeline.formats.parsing.numbers_in_text.scan",
     )
-    assert [name for name in inner if name.startswith(of_children)] == []
+    assert [name for name in inner if name.startswith(of_first_child)] == []
+    kernels = [name for name in inner if not name.startswith("numba.")]
+    assert len(set(kernels)) == len(kernels)
     data["graph"]["store"], data["output"]["path"] = (
         str(tmp_path / "warm" / "graph"),
         str(tmp_path / "warm" / "run"),

@@ -1,20 +1,39 @@
-"""Kernels that the scans of text call, as a group that a child compiles while this process compiles the scan itself."""
+"""Kernels that the scan of text calls, in groups that children compile while this process compiles the scan itself."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sssp_pipeline.base.compile_children import KernelGroup
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text
+from sssp_pipeline.base.compile_children import KernelGroup, are_running, wait_for
+from sssp_pipeline.pipeline.formats.parsing import numbers_in_text, plain_rows, tokenizer
+
+_SYNTAX = tokenizer.LineSyntax(0, 0, 0, 2, -1, 0, 99, False)
 
 
-def compile_numbers(dtype: np.dtype) -> None:
-    """Compile what reads ids and weights; the types do not depend on the weights."""
-    data = np.frombuffer(bytearray(b"17 0.5\n"), np.uint8)
-    numbers_in_text.after_token(data, numbers_in_text.skip_blanks(data, 0))
+def compile_decimals(dtype: np.dtype) -> None:
+    """Compile what reads decimals; the types do not depend on the weights."""
+    numbers_in_text.scan_decimal(_text(b"0.5\n"), 0, numbers_in_text.POINT)
+
+
+def compile_odd_rows(dtype: np.dtype) -> None:
+    """Compile what reads rows that are not plain; the types do not depend on the weights."""
+    data, columns = _text(b"17 4\n"), np.zeros((3, 1), np.int64)
     numbers_in_text.after_line(data, 0)
-    numbers_in_text.scan_id(data, 0)
-    numbers_in_text.scan_decimal(data, 3, numbers_in_text.POINT)
+    none = columns[0, :0]
+    tokenizer.scan_odd_rows(data, 0, 0, 1, _SYNTAX, tokenizer.INTEGER, *columns, none, none, 0)
 
 
-NUMBERS = KernelGroup(compile_numbers, numbers_in_text.scan_decimal)
+def compile_beside_children() -> None:
+    """Compile what takes longest of a scan, and then wait for the rest, if children compile."""
+    if are_running():
+        columns = np.zeros((3, 1), np.int64)
+        plain_rows.scan_plain_rows(_text(b"\n"), 0, 0, _SYNTAX, tokenizer.INTEGER, *columns)
+        wait_for(ODD_ROWS)
+
+
+def _text(content: bytes) -> np.ndarray:
+    return np.frombuffer(bytearray(content), np.uint8)
+
+
+DECIMALS = KernelGroup(compile_decimals, numbers_in_text.scan_decimal)
+ODD_ROWS = KernelGroup(compile_odd_rows, tokenizer.scan_odd_rows)

@@ -17,6 +17,7 @@ from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, Result, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing import faults, tokenizer
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import compile_beside_children
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     FaultAt,
     control_error,
@@ -142,6 +143,7 @@ def scan_block(
     With `skips` a row with a fault is left out, and the scan goes on after it. With `scratch` the arrays are in its
     memory; otherwise they are new.
     """
+    compile_beside_children()
     if scratch is None:
         most_rows = tokenizer.n_lines_of(data)
         src, dst, weights = (np.empty(most_rows, np.int64) for _ in range(3))

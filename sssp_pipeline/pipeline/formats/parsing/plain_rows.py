@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.host.numba_tools import bytes_at, other_than_digits, trailing_zeros
+from sssp_pipeline.kernels.host.numba_tools import bits_of, bytes_at, other_than_digits, trailing_zeros
 from sssp_pipeline.pipeline.formats.parsing.faults import NEED_FLOAT, NEED_UNSIGNED
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import SPACE, ZERO, pack
@@ -68,7 +68,6 @@ def scan_plain_rows(
     letter, _, _, n_columns, weight_column = syntax[:5]
     min_id, max_id, ids_are_strings, source_column, target_column = syntax[5:10]
     takes_zero_led_ids, point = syntax[10:12]
-    weights_as_float = weights.view(np.float64)
     stop = len(data) - _REACH
     start = begin
     is_usual = source_column == 0 and target_column == 1 and not ids_are_strings
@@ -118,7 +117,7 @@ def scan_plain_rows(
                         decimal = float(value * _POWERS[n] + decimals) / _FLOAT_POWERS[n]
                     elif not is_short:
                         return start, row
-                    weights_as_float[row] = -decimal if is_negative else decimal
+                    weights[row] = bits_of(-decimal if is_negative else decimal)
                 else:
                     weights[row] = -value if is_negative else value
             if column == source_column:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.host.numba_tools import bits_of
 from sssp_pipeline.pipeline.formats.parsing import faults
 from sssp_pipeline.pipeline.formats.parsing.line_blocks import NEWLINE
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
@@ -44,6 +45,8 @@ from sssp_pipeline.pipeline.formats.parsing.plain_rows import scan_plain_rows
 INTEGER = 0
 UNSIGNED = faults.NEED_UNSIGNED
 FLOAT = faults.NEED_FLOAT
+#: The most rows that are read before plain rows are searched for again.
+_MOST_ODD = 64
 
 
 class LineSyntax(NamedTuple):
@@ -112,17 +115,16 @@ def scan_edges(
     tuple of int
         `n_lines` counts the complete lines; a fault is in the line after them, at `position`.
     """
-    letter, comment, other_comment, n_columns, weight_column = syntax[:5]
-    min_id, max_id, ids_are_strings, source_column, target_column = syntax[5:10]
-    takes_zero_led_ids, point = syntax[10:12]
-    weights_as_unsigned = weights.view(np.uint64)
-    weights_as_float = weights.view(np.float64)
+    comment, other_comment = syntax[1:3]
     stop = len(data)
     p, row, n_lines, n_doubtful = begin
+    most_odd = 1
     while p < stop:
         before = row
         p, row = scan_plain_rows(data, p, row, syntax, mode, src, dst, weights)
         n_lines += row - before
+        # A search for plain rows, and the call, take longer than an odd row.
+        most_odd = min(2 * most_odd, _MOST_ODD) if row == before else 1
         if p == stop:  # the last row ends with many blanks
             break
         p = skip_blanks(data, p)
@@ -136,10 +138,60 @@ def scan_edges(
             p = after_line(data, p)
             n_lines += 1
             continue
+        before = row
+        p, row, fault, n_doubtful = scan_odd_rows(
+            data,
+            p,
+            row,
+            row + most_odd,
+            syntax,
+            mode,
+            src,
+            dst,
+            weights,
+            doubtful_rows,
+            doubtful_tokens,
+            n_doubtful,
+        )
+        n_lines += row - before
+        if fault:
+            return row, n_lines, fault, p, n_doubtful
+    return row, n_lines, faults.NO_FAULT, 0, n_doubtful
+
+
+@njit(nogil=True, forceinline=True)
+def scan_odd_rows(
+    data: np.ndarray,
+    p: int,
+    row: int,
+    end_row: int,
+    syntax: LineSyntax,
+    mode: int,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    doubtful_rows: np.ndarray,
+    doubtful_tokens: np.ndarray,
+    n_doubtful: int,
+) -> tuple:
+    """Read rows from `p` on, whatever they look like, up to row `end_row`, a comment or a blank line.
+
+    The other parameters are those of `scan_edges`. A child can compile this while another process compiles the rest.
+
+    Returns
+    -------
+    tuple of int
+        (position, row, fault, n_doubtful): where the next line or the fault is, and in which row.
+    """
+    letter, comment, other_comment, n_columns, weight_column = syntax[:5]
+    min_id, max_id, ids_are_strings, source_column, target_column = syntax[5:10]
+    takes_zero_led_ids, point = syntax[10:12]
+    stop = len(data)
+    while True:
         start = p
         if letter:
-            if c != letter or data[p + 1] > SPACE:
-                return row, n_lines, faults.WRONG_LETTER, p, n_doubtful
+            if data[p] != letter or data[p + 1] > SPACE:
+                return p, row, faults.WRONG_LETTER, n_doubtful
             p = skip_blanks(data, p + 1)
         column = 0
         while data[p] != NEWLINE:
@@ -151,11 +203,11 @@ def scan_edges(
                 else:
                     value, p, fault = scan_id(data, p)
                     if fault:
-                        return row, n_lines, fault, token, n_doubtful
+                        return token, row, fault, n_doubtful
                     if value < min_id or value > max_id:
-                        return row, n_lines, faults.ID_OUT_OF_RANGE, token, n_doubtful
+                        return token, row, faults.ID_OUT_OF_RANGE, n_doubtful
                     if data[token] == ZERO and p - token > 1 and not takes_zero_led_ids:
-                        return row, n_lines, faults.ZERO_LED_ID, token, n_doubtful
+                        return token, row, faults.ZERO_LED_ID, n_doubtful
                 if column == source_column:
                     src[row] = value
                 else:
@@ -164,22 +216,22 @@ def scan_edges(
                 if mode == FLOAT:
                     decimal, p, status = scan_decimal(data, p, point)
                     if status == NO_NUMBER:
-                        return row, n_lines, faults.BAD_WEIGHT, token, n_doubtful
+                        return token, row, faults.BAD_WEIGHT, n_doubtful
                     if status == INFINITE_OR_NAN:
-                        return row, n_lines, faults.NOT_FINITE, token, n_doubtful
+                        return token, row, faults.NOT_FINITE, n_doubtful
                     if status == DOUBTFUL:
                         doubtful_rows[n_doubtful] = row
                         doubtful_tokens[n_doubtful] = pack(token, p)
                         n_doubtful += 1
-                    weights_as_float[row] = decimal
+                    weights[row] = bits_of(decimal)
                 else:
                     is_negative, magnitude, p, needed = scan_integer(data, p)
                     if needed == FLOAT or (mode == UNSIGNED and is_negative and magnitude != 0):
-                        return row, n_lines, FLOAT, token, n_doubtful
+                        return token, row, FLOAT, n_doubtful
                     if mode == UNSIGNED:
-                        weights_as_unsigned[row] = magnitude
+                        weights[row] = np.int64(magnitude)
                     elif needed == UNSIGNED:
-                        return row, n_lines, FLOAT if is_negative else UNSIGNED, token, n_doubtful
+                        return token, row, FLOAT if is_negative else UNSIGNED, n_doubtful
                     else:
                         integer = np.int64(magnitude)
                         weights[row] = -integer if is_negative else integer
@@ -189,11 +241,15 @@ def scan_edges(
             p = skip_blanks(data, p)
         if column != n_columns:
             fault = faults.FEW_COLUMNS if column < n_columns else faults.MANY_COLUMNS
-            return row, n_lines, fault, start, n_doubtful
+            return start, row, fault, n_doubtful
         p += 1
         row += 1
-        n_lines += 1
-    return row, n_lines, faults.NO_FAULT, 0, n_doubtful
+        if row == end_row or p == stop:
+            return p, row, faults.NO_FAULT, n_doubtful
+        line = p
+        p = skip_blanks(data, p)
+        if data[p] in (NEWLINE, comment, other_comment):
+            return line, row, faults.NO_FAULT, n_doubtful
 
 
 @njit(nogil=True)
