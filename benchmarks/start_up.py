@@ -1,7 +1,7 @@
 """The start of a run whose graph is ingested: seconds by step from the command to the first batch.
 
     python benchmarks/start_up.py [--input generated:road?vertices=262144&seed=7] [--folder .bench] [--rounds 5]
-        [--workers auto,1,4] [--kind local-cpu] [--solver delta-stepping]
+        [--workers auto,1,4] [--kind local-cpu] [--solver delta-stepping] [--modules 25]
 
 Each number of workers gives a line. The steps are those of the event `started`; `python_s` is the time before them,
 in which Python and the command line are loaded. `first_solved_s` is their sum. The steps are those of the round with
@@ -16,6 +16,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from record import record
 
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.workflow.graph import Graph
 
@@ -75,6 +77,55 @@ def measured(command: list[str]) -> dict[str, float]:
     }
 
 
+def import_times(command: list[str]) -> list[dict[str, object]]:
+    """Return what modules take before the first batch of a run of Python, the longest first."""
+    command = [command[0], "-X", "importtime", *command[1:]]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+    found: list[dict[str, object]] = []
+    step = "begin"
+    for line in done.stderr.splitlines():
+        if line.startswith("{"):
+            step = json.loads(line)["event"]
+            if step == "started":
+                break
+        elif (match := re.match(r"import time: +(\d+) \| +(\d+) \| +(\S+)", line)) is not None:
+            own, with_others = (int(number) / 1e6 for number in match.groups()[:2])
+            found.append({"module": match[3], "step": step, "own_s": own, "with_others_s": with_others})
+    return sorted(found, key=lambda row: -float(str(row["own_s"])))
+
+
+#: What a process does before its first kernel on a GPU, in the order of a run.
+GPU_STEPS = """
+import ctypes, json, time
+import numpy
+seconds = {}
+def timed(name, action):
+    began = time.perf_counter()
+    result = action()
+    seconds[name] = round(time.perf_counter() - began, 3)
+    return result
+timed("driver_s", lambda: ctypes.CDLL("libcuda.so.1").cuInit(0))
+cupy = timed("cupy_s", lambda: __import__("cupy"))
+timed("devices_s", cupy.cuda.runtime.getDeviceCount)
+timed("nvrtc_s", cupy.cuda.nvrtc.getSupportedArchs)
+timed("context_s", cupy.cuda.runtime.memGetInfo)
+timed("array_s", lambda: cupy.asarray(numpy.zeros(1)))
+print(json.dumps(seconds))
+"""
+
+
+def record_details(command: list[str], n_modules: int) -> None:
+    """Record what modules take, and what a GPU takes if there is one; `command` is a run that is not finished."""
+    for row in import_times(command)[:n_modules]:
+        record("start_up_modules", **row)
+    if gpu_missing() is None:
+        for _ in range(2):  # the first one reads the libraries from the disk
+            steps = subprocess.run(
+                [sys.executable, "-c", GPU_STEPS], capture_output=True, text=True, check=True
+            )
+        record("start_up_gpu", **json.loads(steps.stdout))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -88,6 +139,9 @@ def main() -> None:
     parser.add_argument("--kind", default="local-cpu")
     parser.add_argument("--solver", default="delta-stepping")
     parser.add_argument("--sources", type=int, default=64)
+    parser.add_argument(
+        "--modules", type=int, default=0, help="show so many modules that take long to import"
+    )
     given = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     given.folder.mkdir(exist_ok=True)
@@ -131,6 +185,10 @@ def main() -> None:
             rounds=given.rounds,
             **{key: round(value, 3) for key, value in best.items()},
         )
+    if given.modules:
+        shutil.rmtree(run, ignore_errors=True)
+        options = ["--set", f"cluster.kind={given.kind}", "--set", f"cluster.workers={counts[0]}"]
+        record_details([*program, "run", str(workflow), "--log-format", "json", *options], given.modules)
     shutil.rmtree(run)
 
 
