@@ -32,7 +32,7 @@ from sssp_pipeline.pipeline.ingest.input import (
 )
 from sssp_pipeline.pipeline.ingest.job import Given, Job
 from sssp_pipeline.pipeline.ingest.rows import reverses, sorted_rows
-from sssp_pipeline.pipeline.ingest.rows.compile_ahead import ROWS
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GATHERING, ROWS
 from sssp_pipeline.pipeline.ingest.rows.edge_runs import EdgeRun, EdgeRuns, limits_between
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, WeightType, default_weight
 from sssp_pipeline.storage import files
@@ -187,7 +187,8 @@ class ReadEdges:
         InputError
             Two edges have equal ends, and `graph.duplicates` is `error`.
         """
-        wait_for(ROWS)
+        for group in (GATHERING, ROWS):
+            wait_for(group)
         self._n_edges, self._reverse_difference = 0, 0
         job, seen, weight_type = self.job, self.facts.found.seen, self.facts.weight_type
         ranges = self.ranges(job.memory.range_edges, within)

@@ -59,9 +59,9 @@ def _compile(workflow: Workflow, groups: list[KernelGroup], of_solver: KernelGro
     if (n_processes := n_children()) > 1:  # one child has more to do than this process
         # Not at the top: a run on a stored graph loads no readers.
         from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, ODD_ROWS
-        from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GROUPING, ROWS
+        from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GATHERING, GROUPING, ROWS
 
-        groups = [ODD_ROWS, DECIMALS, GROUPING, ROWS, *groups]
+        groups = [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *groups]
     if n_processes >= len(groups) + len(seldom_needed):
         groups += seldom_needed
     compile_children.start(groups, _searched(dtype), n_processes)

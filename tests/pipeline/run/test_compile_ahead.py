@@ -21,7 +21,7 @@ from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_a
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, ODD_ROWS
 from sssp_pipeline.pipeline.ingest import new_graph
-from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GROUPING, ROWS
+from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GATHERING, GROUPING, ROWS
 from sssp_pipeline.pipeline.run import compile_ahead
 from sssp_pipeline.pipeline.run.compile_ahead import compile_for_run
 from sssp_pipeline.pipeline.run.conductor import run
@@ -159,16 +159,18 @@ def test_the_solver_that_is_expected_decides_what_is_compiled_for_it(solver, has
 def test_two_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
     monkeypatch.setattr(compile_ahead, "n_children", lambda: 2)
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
-    assert asked == [([ODD_ROWS, DECIMALS, GROUPING, ROWS, *FOR_PHAST], U32)]
+    assert asked == [([ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST], U32)]
 
 
-@pytest.mark.parametrize(("n_processes", "seldom"), [(11, []), (12, SELDOM)])
+@pytest.mark.parametrize(("n_processes", "seldom"), [(12, []), (13, SELDOM)])
 def test_what_few_graphs_need_is_compiled_if_there_is_a_process_for_it(
     asked, monkeypatch, tmp_path, n_processes, seldom
 ):
     monkeypatch.setattr(compile_ahead, "n_children", lambda: n_processes)
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
-    assert [groups for groups, _ in asked] == [[ODD_ROWS, DECIMALS, GROUPING, ROWS, *FOR_PHAST, *seldom]]
+    assert [groups for groups, _ in asked] == [
+        [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST, *seldom]
+    ]
     assert len(FOR_PHAST) == 7 or len(order_groups()) == 3
 
 
@@ -200,7 +202,7 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     rows = [f"a {u} {u % 500 + 1} {u + 300}\na {u % 500 + 1} {u} {u + 400}\n" for u in range(1, 501)]
     (tmp_path / "edges.gr").write_text(f"p sp 500 {2 * len(rows)}\n" + "".join(rows))
     data = workflow(tmp_path, solve={"solver": "phast"}, graph={"input": str(tmp_path / "edges.gr")})
-    for group in (ODD_ROWS, DECIMALS, GROUPING, ROWS):
+    for group in (ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS):
         compiled = f"from {group.compile_for.__module__} import {group.compile_for.__name__} as compile_for\n"
         program = f"import numpy as np\n{compiled}compile_for(np.dtype('uint32'))"
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -211,7 +213,7 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     assert done.returncode == 0, done.stderr
     names, *has_children = json.loads(done.stdout)
     assert has_children == [True, False, False]
-    assert "sssp_pipeline.pipeline.formats.parsing.tokenizer.scan_edges" in names
+    assert "sssp_pipeline.pipeline.formats.parsing.plain_rows.scan_plain_rows" in names
     inner = [name.removeprefix("sssp_pipeline.") for name in names]
     # What children have is not compiled again. While this process waits for it, it may compile what nobody has.
     of_first_child = (

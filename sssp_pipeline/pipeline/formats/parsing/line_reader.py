@@ -157,7 +157,7 @@ def scan_block(
     skipped: list[FaultAt] = []
     begin = (0, 0, 0, 0)
     while True:
-        n_rows, n_lines, code, position, n_doubtful = tokenizer.scan_edges(
+        n_rows, n_lines, code, position, n_doubtful = tokenizer.read_edges(
             data, syntax, mode, begin, src, dst, weights, doubtful[0], doubtful[1]
         )
         if code == faults.NEED_FLOAT and skips:

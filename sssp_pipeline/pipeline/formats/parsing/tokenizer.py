@@ -79,6 +79,37 @@ class LineSyntax(NamedTuple):
     scale: int = 0
 
 
+def read_edges(
+    data: np.ndarray,
+    syntax: LineSyntax,
+    mode: int,
+    begin: tuple,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    doubtful_rows: np.ndarray,
+    doubtful_tokens: np.ndarray,
+) -> tuple:
+    """Do what `scan_edges` does, which is not compiled if plain rows and a few others are all there is."""
+    p, row, n_lines, n_doubtful = begin
+    columns = src, dst, weights
+    if p == 0:
+        p, row = scan_plain_rows(data, 0, 0, syntax, mode, *columns)
+        n_lines = row
+        if p < len(data) and data[p] > SPACE and data[p] not in syntax[1:3]:
+            doubtful = doubtful_rows, doubtful_tokens, n_doubtful
+            p, row, fault, n_doubtful = scan_odd_rows(
+                data, p, row, row + _MOST_ODD, syntax, mode, *columns, *doubtful
+            )
+            n_lines = row
+            if fault:
+                return row, n_lines, fault, p, n_doubtful
+        if p == len(data):
+            return row, n_lines, faults.NO_FAULT, 0, n_doubtful
+    begin = p, row, n_lines, n_doubtful
+    return scan_edges(data, syntax, mode, begin, *columns, doubtful_rows, doubtful_tokens)
+
+
 @njit(nogil=True)
 def scan_edges(
     data: np.ndarray,
