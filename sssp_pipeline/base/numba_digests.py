@@ -25,7 +25,7 @@ HELPERS = (
     *(f"kernels/hierarchy/{name}.py" for name in ("bisection", "lanes", "separators", "subtrees", "tiles")),
     *(
         f"pipeline/formats/parsing/{name}.py"
-        for name in ("faults", "line_blocks", "numbers_in_text", "plain_rows")
+        for name in ("faults", "line_blocks", "numbers_in_text", "odd_rows", "plain_rows")
     ),
 )
 

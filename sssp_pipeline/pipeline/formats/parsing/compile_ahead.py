@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sssp_pipeline.base.compile_children import KernelGroup, are_running, wait_for
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text, plain_rows, tokenizer
+from sssp_pipeline.pipeline.formats.parsing import numbers_in_text, odd_rows, plain_rows, tokenizer
 
 _SYNTAX = tokenizer.LineSyntax(0, 0, 0, 2, -1, 0, 99, False)
 
@@ -20,7 +20,7 @@ def compile_odd_rows(dtype: np.dtype) -> None:
     data, columns = _text(b"17 4\n"), np.zeros((3, 1), np.int64)
     numbers_in_text.after_line(data, 0)
     none = columns[0, :0]
-    tokenizer.scan_odd_rows(data, 0, 0, 1, _SYNTAX, tokenizer.INTEGER, *columns, none, none, 0)
+    odd_rows.scan_odd_rows(data, 0, 0, 1, _SYNTAX, tokenizer.INTEGER, *columns, none, none, 0)
 
 
 def compile_beside_children() -> None:
@@ -36,4 +36,4 @@ def _text(content: bytes) -> np.ndarray:
 
 
 DECIMALS = KernelGroup(compile_decimals, numbers_in_text.scan_decimal)
-ODD_ROWS = KernelGroup(compile_odd_rows, tokenizer.scan_odd_rows)
+ODD_ROWS = KernelGroup(compile_odd_rows, odd_rows.scan_odd_rows)

@@ -1,8 +1,8 @@
 """Plain rows: a fast scan of the rows that most files consist of, eight bytes at a time.
 
 A plain row has columns of up to 15 digits, or names, with spaces or tabs between them. Its weight may have a sign, and
-decimals if the scan reads decimals. The scan stops before any other row, and `tokenizer.scan_edges` reads that row. So
-every fault, and every rule that is not about plain rows, is only in `tokenizer`.
+decimals if the scan reads decimals. The scan stops before any other row, and `odd_rows` reads that row. So every
+fault, and every rule that is not about plain rows, is only there.
 
 Eight bytes are one little-endian word: the first byte of the text is the lowest byte of the word. The number of digits
 at its beginning is found without a loop, and their value takes three multiplications (Lemire, "Quickly parsing eight
