@@ -95,6 +95,7 @@ class Bits(WholeCalls):
         "Breadth-first searches in the bits of words, 512 at a time; the fast one if all weights are equal"
     )
     no_delta = "it has no buckets and takes no delta"
+    takes_equal_only = True
     keeps_pace = False
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:

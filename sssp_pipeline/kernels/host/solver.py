@@ -46,6 +46,8 @@ class Solver(ABC):
     uses_hierarchy = False
     #: Whether it computes the weights of the arcs itself, so that the order and the arcs are enough.
     weighs_arcs = False
+    #: Whether it takes only graphs whose weights are all equal.
+    takes_equal_only = False
     #: Whether it reproduces a paper and is no faster than the others. `auto` neither takes nor tries it.
     is_exhibit = False
     #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.

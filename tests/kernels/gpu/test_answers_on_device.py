@@ -217,7 +217,7 @@ def test_nearest_where_all_distances_are_equal():
         for dtype in map(np.dtype, ("uint32", "float32", "uint64", "float64"))
         for name, solver in SOLVERS.items()
         if solver.device == "gpu"
-        and solver.supports(GraphTraits(2, 1, dtype, 1, 1, 1, 1), SolveOptions()) is None
+        and solver.supports(GraphTraits(2, 1, dtype, 1, 2, 1, 1), SolveOptions()) is None
     ],
 )
 def test_every_solver_keeps_the_words_of_a_cpu(solver, dtype):

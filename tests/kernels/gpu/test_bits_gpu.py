@@ -20,6 +20,7 @@ from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.bits_gpu.bit_edges import bitmap_of, listed_chunks, listed_items
 from sssp_pipeline.kernels.gpu.bits_gpu.bits_gpu import BitsGpu
+from sssp_pipeline.kernels.gpu.common.graphs import device_graph
 
 ANY = SolveOptions()
 RADII = (0.0, 1.5, 9.0)
@@ -183,6 +184,16 @@ def test_vertices_without_edges_and_one_source_many_times(solver):
     assert_exact(graph, np.full(1500, 40), SolveOptions(kept=Nothing()), solver)
     none = csr_from_edges(src[:0], dst[:0], np.ones(0, np.uint32), 40)
     assert_exact(none, np.arange(40), SolveOptions(kept=Reductions(RADII)), solver)
+
+
+@pytest.mark.gpu
+@EITHER_CUT
+def test_row_offsets_of_64_bits(solver, monkeypatch):
+    monkeypatch.setattr(device_graph, "MOST_EDGES_IN_32_BITS", 1000)
+    for made in (rmat(scale=9), grid(30, 30)):
+        graph = graph_of(made)
+        for kept in (Nothing(), EveryVertex()):
+            assert_exact(graph, np.arange(0, graph.n_vertices, 9), SolveOptions(kept=kept), solver)
 
 
 @pytest.mark.gpu

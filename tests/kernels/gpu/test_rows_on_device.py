@@ -28,7 +28,7 @@ PAIRS = [
     for dtype in ("uint32", "float32", "int64", "float64")
     for name, solver in SOLVERS.items()
     if solver.device == "gpu"
-    and solver.supports(GraphTraits(2, 1, np.dtype(dtype), 1, 1, 1, 1), SolveOptions()) is None
+    and solver.supports(GraphTraits(2, 1, np.dtype(dtype), 1, 2, 1, 1), SolveOptions()) is None
 ]
 
 

@@ -81,16 +81,15 @@ def test_a_cpu_solver_raises_the_error_when_the_source_is_done(solver):
 @pytest.mark.gpu
 @ON["gpu"]
 def test_a_gpu_solver_gives_a_search_up_at_its_deadline_and_leaves_the_gpu_usable(solver):
-    takes_any = solver.supports(long_path().traits, ANY) is None
-    ones = np.ones(2 * (2**17 - 1), np.uint32)
-    graph = long_path(None if takes_any else ones)
+    graph = long_path(np.ones(2 * (2**17 - 1), np.uint32) if solver.takes_equal_only else None)
     # A sweep takes as long for a path as for any tree. It is not given up, but its result is.
     hurried = SolveOptions(deadline_s=1e-6) if solver.counts_arcs else HURRIED
     with pytest.raises(SsspError, match=r"than `solve.deadline_s` allows, (0\.01|1e-06) s") as caught:
         solver.solve(graph, np.array([graph.n_vertices // 2]), hurried)
     assert caught.value.message.startswith(f"`{solver.name}` took longer for source")
     edges = grid(30, 30)
-    assert_exact(solver, made(edges, None if takes_any else np.ones_like(edges.weights)), [5, 6])
+    weights = np.ones_like(edges.weights) if solver.takes_equal_only else None
+    assert_exact(solver, made(edges, weights), [5, 6])
 
 
 @pytest.mark.gpu

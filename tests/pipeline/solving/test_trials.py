@@ -7,7 +7,6 @@ import pytest
 
 from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import BATCH_S, RUN_S, make_plan
 from sssp_pipeline.pipeline.planning.work import cut
@@ -138,13 +137,11 @@ def test_a_later_call_may_show_that_the_other_is_faster_after_all():
 @pytest.mark.parametrize("traits", [ROADS, RANDOM], ids=["roads", "random"])
 def test_whatever_the_forecasts_are_wrong_by_little_is_lost(run_s, mean, most, traits):
     """Each solver takes what its forecast says it may: `off_by` times as long at most, or as short."""
-    # What needs a hierarchy is not taken without one, and what needs equal weights not for others.
+    # What needs a hierarchy is not taken without one, and what takes equal weights only not for others.
     on_gpu = [
         name
         for name, solver in SOLVERS.items()
-        if solver.device == "gpu"
-        and not solver.uses_hierarchy
-        and not solver.supports(traits, SolveOptions())
+        if solver.device == "gpu" and not solver.uses_hierarchy and not solver.takes_equal_only
     ]
     times = []
     for seed in range(40):

@@ -49,13 +49,14 @@ struct Shared {
     EdgeList lists[SSSP_THREADS / 32];
 };
 
-// Marks the vertices that the edges of this thread's vertex reach: for 32 vertices of a warp.
+// Marks a vertex that an edge of the frontier reaches.
 __device__ __forceinline__ void mark(const Call& call, word32 target, word32* touched) {
     if (has_bit(call.open, target) && !has_bit(touched, target)) {
         atomicOr(&touched[target / 32], 1u << (target % 32));
     }
 }
 
+// Marks the vertices that edges of the frontier reach, if some source has not reached them.
 __device__ void mark_touched(const Call& call, const word32* active, word32* touched) {
     const DeviceGraph graph{call.row_offsets, call.edges, call.weights};
     const word32 thread = threadIdx.x % 32;
@@ -92,6 +93,18 @@ __device__ void mark_touched(const Call& call, const word32* active, word32* tou
     }
 }
 
+// The bits that some thread of the warp has, returned to all its threads.
+__device__ __forceinline__ word32 bits_of_warp(word32 bits) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_or_sync(kWholeWarp, bits);
+#else
+    for (int by = 16; by > 0; by /= 2) {
+        bits |= __shfl_xor_sync(kWholeWarp, bits, by);
+    }
+    return bits;
+#endif
+}
+
 // Writes the distance of the frontier to the rows of the sources that it is new to.
 __device__ void write_rows(const Call& call, const word32* active, word32* front, distance_bits distance) {
     const word32 thread = threadIdx.x % 32;
@@ -124,10 +137,8 @@ __device__ void write_rows(const Call& call, const word32* active, word32* front
         const bool is_new = (bits >> thread & 1) != 0;
         for (word32 w = 0; w < n_row_words; ++w) {
             const word32 mine = is_new ? front[static_cast<word64>(v) * kRowWords + w] : 0;
-            if (!__any_sync(kWholeWarp, mine != 0)) {
-                continue;
-            }
-            for (word32 bit = 0; bit < 32; ++bit) {
+            for (word32 left = bits_of_warp(mine); left != 0; left &= left - 1) {
+                const word32 bit = __ffs(left) - 1;
                 if ((mine >> bit & 1) != 0) {
                     call.rows[static_cast<word64>(w * 32 + bit) * call.n_vertices + v] = distance;
                 }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes, levels
+from sssp_pipeline.kernels.contract.forecast import Forecast, levels
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.bits_gpu.bit_edges import bit_edges
 from sssp_pipeline.kernels.gpu.bits_gpu.counted_calls import CountedCall, LongPathError, is_counted
@@ -62,6 +62,7 @@ class BitsGpu(GpuBatchSolver):
         "Breadth-first searches in the bits of rows, 1,024 at a time; the fast one if all weights are equal"
     )
     no_delta = "it has no buckets and takes no delta"
+    takes_equal_only = True
 
     @property
     def unit(self) -> Unit:
@@ -97,7 +98,7 @@ class BitsGpu(GpuBatchSolver):
             search_s / at_once,
             n_vertices * traits.weight_dtype.itemsize,
             at_once,
-            graph_device_bytes(traits) + scratch,
+            scratch,
             off_by=5.0,
             most_in_search=n_lanes,
             start_s=_VERTEX_S * n_vertices + _EDGE_S * n_edges,
