@@ -20,6 +20,7 @@ with its edges.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 import traceback
@@ -298,8 +299,11 @@ def difference(given: Case, solver: str) -> str | None:
         found, over, metrics = solved(solver, given)
     expected, expected_over, expected_metrics = solved("dijkstra", given)
     if isinstance(found, str) or isinstance(expected, str):
-        if isinstance(found, str) and isinstance(expected, str) and found == expected:
-            return None
+        if isinstance(found, str) and isinstance(expected, str):
+            # Groups of sources are solved in another order than they are given: the first error may name another one.
+            ids = "`[0-9]+`" if solver in EQUAL_ONLY else ""
+            if re.sub(ids, "", found) == re.sub(ids, "", expected):
+                return None
         return f"found {found}, expected {expected}"
     if found.dtype != expected.dtype or not np.array_equal(found, expected):
         where = np.argwhere(found != expected)[:3].tolist()
@@ -327,7 +331,7 @@ def shown(given: Case) -> str:
 
 
 def run(seed: int, numbers: range, solver: str) -> int:
-    """Compare the cases `numbers`, print what happens, and return how many differ."""
+    """Compare the cases `numbers`, print what happens, and return how many differ. It ends at the fifth of these."""
     n_failed = 0
     counts: Counter[str] = Counter()
     began = last = time.monotonic()
@@ -343,14 +347,16 @@ def run(seed: int, numbers: range, solver: str) -> int:
         counts["sources"] += len(given.sources)
         if fault is not None:
             n_failed += 1
-            if n_failed <= 5:
-                print(f"FAILURE seed {seed} graph {number}: {fault}\n{shown(given)}", flush=True)
-        if time.monotonic() - last > 10 or number == numbers[-1]:
+            print(f"FAILURE seed {seed} graph {number}: {fault}\n{shown(given)}", flush=True)
+        is_last = number == numbers[-1] or n_failed == 5
+        if time.monotonic() - last > 10 or is_last:
             last = time.monotonic()
             done = number - numbers[0] + 1
             facts = ", ".join(f"{count} {what}" for what, count in counts.items())
             each = 1000 * (last - began) / done
             print(f"{solver}: {done} graphs, {n_failed} differ; {facts}; {each:.2f} ms each", flush=True)
+        if is_last:
+            break
     return n_failed
 
 
