@@ -108,9 +108,16 @@ def test_other_weights_are_refused(weights, range_):
 def test_the_forecast_counts_rows_and_depths():
     forecast = BitsGpu().forecast
     hubs, road = graph_of(rmat(scale=12)).traits, graph_of(road_like(4096)).traits
-    assert forecast(hubs, 1).source_s == pytest.approx(1024 * forecast(hubs, 5000).source_s)
+    assert forecast(hubs, 1).source_s == pytest.approx(1024 * forecast(hubs, 1024).source_s)
+    assert forecast(hubs, 5000).source_s < forecast(hubs, 1024).source_s / 1.8
     assert forecast(road, 64).source_s > forecast(hubs, 64).source_s
     assert forecast(hubs, 64).fixed_bytes > 3 * 128 * hubs.n_vertices
+
+
+def test_rows_are_as_wide_as_the_sources_of_a_call_need():
+    solver = BitsGpu()
+    assert [solver._words_for(n) for n in (1, 1024, 1025, 2048, 2049, 10**6)] == [1, 1, 2, 2, 4, 4]
+    assert BitsGpu(words_each=2)._words_for(1) == 2
 
 
 # ---- on the GPU ----

@@ -44,6 +44,8 @@ from sssp_pipeline.kernels.host.solver import tuned
 
 #: Bytes a thread: some words that a loop needs once cost nothing that can be measured.
 MOST_SPILLED = 64
+#: Rows of 4,096 sources spill more, and still take half as long for a source as those of 1,024 (one H200).
+MOST_SPILLED_BY_WIDE_ROWS, WIDE_ROWS = 384, ("SSSP_WORDS_EACH", 4)
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 #: Every type is compiled for the first. `make test` compiles one type for the others.
@@ -141,7 +143,8 @@ def test_every_unit_compiles_without_a_warning(nvrtc, unit, dtype, signed, arch)
     if unit != UPLOAD or dtype.itemsize == 4:
         assert set(result.registers) == set(unit.names(dtype))
     write_down(dtype, arch, result)
-    assert max(result.spilled.values(), default=0) <= MOST_SPILLED, f"{unit.stem} spills: {result.spilled}"
+    most = MOST_SPILLED_BY_WIDE_ROWS if WIDE_ROWS in unit.macros else MOST_SPILLED
+    assert max(result.spilled.values(), default=0) <= most, f"{unit.stem} spills: {result.spilled}"
 
 
 @pytest.mark.parametrize(("unit", "dtype"), with_types(UNITS, ("float32", "uint64")))

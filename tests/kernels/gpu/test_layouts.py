@@ -177,7 +177,7 @@ MIRRORED = {
     "bits-gpu": Mirrored(
         unit_of("bits-gpu"),
         {"Call": device_bits.CALL, "State": device_bits.STATE},
-        {"kLanes": SOLVERS["bits-gpu"]._settings.n_lanes} | PAST_DEADLINE,
+        {"kLanes": SOLVERS["bits-gpu"]._settings(1).n_lanes} | PAST_DEADLINE,
     ),
     "distribution": Mirrored(
         distribution_on_device.distribution_unit(),

@@ -22,6 +22,8 @@ from sssp_pipeline.kernels.gpu.common.solvers.stalled import StalledError
 
 #: Items that a warp takes at once, at most. It takes fewer if each warp would get fewer than `_TURNS` times.
 _MOST_TOGETHER, _TURNS = 8, 16
+#: Sources for each word of a row that a thread has.
+LANES = 1024
 _EDGES_BLOCK, _VERTICES_OF_BLOCK = 256, 2048
 _BARRIER_BYTES = 8
 _HEADER = Path(__file__).with_name("bit_call.cuh")
@@ -45,7 +47,7 @@ class Settings:
     @property
     def n_lanes(self) -> int:
         """How many sources are searched together at most."""
-        return 1024 * self.words_each
+        return LANES * self.words_each
 
 
 def scratch_bytes(settings: Settings, graph: DeviceGraph, n_hubs: int) -> dict[str, int]:
