@@ -249,6 +249,22 @@ def test_large_fronts(n, cutoff, dtype, share, monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("n", [1, 3])
+def test_fronts_of_targets_that_change_from_call_to_call(n, monkeypatch):
+    with_small_chunks(monkeypatch, 2, least_front=2)
+    monkeypatch.setattr(phast_gpu, "LEAST_PART", 8)
+    graph = grid(24, 24, keep=0.7).graph()
+    rng = np.random.default_rng(n)
+    for _ in range(60):  # some have as many fronts as an earlier call, with other boundaries
+        kept = Targets(rng.choice(graph.n_vertices, n, replace=False))
+        options = SolveOptions(kept=kept, metrics=False)
+        found, expected = (
+            SOLVERS[name].solve(graph, np.array([0, 300]), options) for name in ("phast-gpu", "dijkstra")
+        )
+        assert_array_equal(found.distances, expected.distances)
+
+
+@pytest.mark.gpu
 def test_zero_weights():
     made = road_like(3000)
     assert_as_on_a_cpu(with_weights(made, made.weights % 3 // 2), np.arange(0, 3000, 61))

@@ -54,8 +54,8 @@ _FEW = 256
 #: How many lanes a thread may have in the rows of fronts, how many threads are side by side there, and the rows of a
 #: block; as in `front_rows.cu`.
 _FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = ((8, 2), (4, 2)), 16, 128
-#: Blocks that share a front have at least this many of its vertices each. There are at most so many
-#: times the blocks that are resident, so that those with less work do not wait long for others.
+#: Blocks that share a front have at least this many of its vertices each. There are about so many times the blocks
+#: that are resident, so that those with less work do not wait long for others.
 LEAST_PART, MOST_WAVES = 32, 2
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
@@ -274,11 +274,11 @@ class _Sweep(BatchSearch):
             if needed is None
             else (sent.on_device for sent in self._sent)
         )
-        n_marks = hierarchy.n_chunks * lanes_for(n_sources) // 32
-        shared_bytes = hierarchy.n_depths * hierarchy.word.itemsize
+        n_lanes, n_up, word = lanes_for(n_sources), n_sources * hierarchy.n_depths, hierarchy.word
+        n_marks = hierarchy.n_chunks * n_lanes // 32
+        shared_bytes = hierarchy.n_depths * word.itemsize
         is_shared = shared_bytes <= _SHARED_BYTES
         self._shared_bytes = shared_bytes if is_shared else 0
-        n_lanes, n_up, word = lanes_for(n_sources), n_sources * hierarchy.n_depths, hierarchy.word
         #: Device memory, by the names in `Call`.
         self._scratch: dict[str, Any] = {
             "kept": cupy.empty(0 if is_shared else n_up, word),
@@ -332,12 +332,9 @@ class _Sweep(BatchSearch):
             self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
-        launched = (
-            np.array([band[:4] for band in self._swept.bands], np.int64),
-            np.uint64(self._fronts.data.ptr),
-        )
+        launched = f"{self._fronts.data.ptr} {self._swept.bands}"
         hierarchy.launches.run(
-            self._call.tobytes() + b"".join(each.tobytes() for each in launched),
+            self._call.tobytes() + launched.encode(),
             lambda: self._enqueue(n_sources, n_lanes, rows.shape[1]),
         )
         if self.lane_bits:
