@@ -191,7 +191,7 @@ class HostHierarchy:
         n_own, n_boundary = (shapes[name][fronts].astype(np.int64) for name in ("n_own", "n_boundary"))
         limits = np.searchsorted(fronts, self.chunks.bands).tolist()
         bands = [
-            (first, end, int(n_boundary[first:end].max()), _sizes(n_own[first:end]))
+            (first, end, _sizes(n_boundary[first:end]).most, _sizes(n_own[first:end]))
             for first, end in itertools.pairwise(limits)
             if np.any(n_own[first:end])  # the top may be empty
         ]
