@@ -14,8 +14,8 @@ from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
 
 #: Vertices of an item that has no hub, the most first. Each is a part of a word of a bitmap.
 _GROUPS = (32, 16, 8, 4, 2, 1)
-#: An item of several vertices has so many edges at most that there are about `_ITEMS` items, four for each warp of an
-#: H200. But it may have `_LEAST_EDGES`, and never has more than `_MOST_EDGES` times `item_edges`.
+#: There are about `_ITEMS` items, four for each warp of an H200. This limits the edges of an item of several vertices.
+#: It may have `_LEAST_EDGES` in any case, and never more than `_MOST_EDGES` times `item_edges`.
 _MOST_EDGES, _LEAST_EDGES, _ITEMS = 2, 64, 12_672
 #: Edges into a vertex are ordered by classes of their starts: those with so many edges into them come first.
 _CLASSES = (2**32 - 1, 4096, 512, 64, 8, 0)
