@@ -27,7 +27,7 @@ from sssp_pipeline.kernels.hierarchy import (
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
-from sssp_pipeline.kernels.hierarchy.simplicial import SIMPLICIAL
+from sssp_pipeline.kernels.hierarchy.simplicial import simplicial_kernels
 from sssp_pipeline.kernels.hierarchy.subtrees import Division
 from sssp_pipeline.kernels.host.kernel_threads import KernelThreads, usable_cores
 from sssp_pipeline.kernels.host.search_graph import as_searched
@@ -151,8 +151,11 @@ def groups_after_order(of_solver: KernelGroup) -> tuple[list[KernelGroup], list[
     """Return what a hierarchy and a solver need after the order, and what few runs need."""
     needed, weights = [COUNTS, COMPLETION], [WEIGHTS, ARCS]
     if of_solver is SWEEPS:
-        return [*needed, *weights, of_solver], [SIMPLICIAL]
-    return [*needed, of_solver], [*weights, SIMPLICIAL]  # a solver on a GPU mostly finds the weights there
+        return [*needed, *weights, of_solver], [simplicial_kernels()]
+    return [*needed, of_solver], [
+        *weights,
+        simplicial_kernels(),
+    ]  # a solver on a GPU mostly finds the weights there
 
 
 #: A child takes about 110 MB, and others want memory too.

@@ -18,6 +18,7 @@ D. J. Rose, "Triangulated graphs and the elimination process", 1970.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def without_simplicial(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder
 
     The neighbours of a vertex are distinct, and do not include the vertex. Each pair stands there in both directions.
     """
-    wait_for(SIMPLICIAL)
+    wait_for(simplicial_kernels())
     n = len(offsets) - 1
     rising = np.empty_like(neighbours)
     _sort_rows(offsets, neighbours, offsets[:-1].copy(), rising)
@@ -129,5 +130,7 @@ def compile_simplicial(dtype: np.dtype) -> None:
     without_simplicial(np.arange(3, dtype=np.uint64), np.array([1, 0], np.uint32))
 
 
-#: Not among the kernels of each order, since only few graphs need them.
-SIMPLICIAL = KernelGroup(compile_simplicial, _eliminate)
+@cache
+def simplicial_kernels() -> KernelGroup:
+    """Return the kernels of this module. They are not among those of each order, since only few graphs need them."""
+    return KernelGroup(compile_simplicial, _eliminate)

@@ -124,7 +124,7 @@ def fronts(*, wide: bool) -> Mirrored:
             "kPanelBlock": device_hierarchy._PANEL,
             "kSide": device_hierarchy._SIDE,
             "kUpdateBlock": device_hierarchy._BLOCK,
-            "kCloseBlock": device_hierarchy._CLOSE_BLOCK,
+            "kCloseBlock": device_hierarchy._CLOSE_BLOCKS[wide],
             "kMostOwn": chunks.MOST_OWN,
         },
     )

@@ -23,7 +23,9 @@ from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, Sh
 
 #: Up to this length, distances fit the 32 bits of a word; as in `sweep_words.cuh`.
 MOST_NARROW = 2**31 - 2
-_BLOCK, _TRIANGLES_BLOCK, _CLOSE_BLOCK = 256, 128, 1024
+_BLOCK, _TRIANGLES_BLOCK = 256, 128
+#: Threads that close the own vertices of a chunk; with words of 64 bits, the second.
+_CLOSE_BLOCKS = 1024, 512
 #: Boundary vertices of a block of `panel_kernel`, and of a side of a square of `update_kernel`.
 _PANEL, _SIDE = 128, 64
 #: A vertex with many arcs is shared by blocks, each with this many of them.
@@ -227,7 +229,9 @@ class _Making:
                     kernels["shorten_kernel"](*_grid(n**2), args)
             else:
                 kernels["close_kernel"](
-                    n_chunks, _CLOSE_BLOCK, (self._shapes, first_chunk, self._from_own, self._flags)
+                    n_chunks,
+                    _CLOSE_BLOCKS[self._wide],
+                    (self._shapes, first_chunk, self._from_own, self._flags),
                 )
             args = (self._shapes, first_chunk, self._ranks_at, self._from_own, longest)
             kernels["bound_kernel"](n_chunks, _BLOCK, args)

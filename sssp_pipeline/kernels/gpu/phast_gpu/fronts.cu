@@ -58,30 +58,33 @@ extern "C" __global__ void front_arcs_kernel(const Chunk* chunks, const word32* 
     }
 }
 
-constexpr word32 kCloseBlock = 1024;
-constexpr word32 kCloseSide = 32;
-constexpr word32 kCloseEach = 4;
+// Threads side by side and in rows, and the columns and rows of the words that each of them has.
+constexpr word32 kCloseAcross = 32;
+constexpr word32 kCloseDown = SSSP_WIDE ? 16 : 32;
+constexpr word32 kCloseBlock = kCloseAcross * kCloseDown;
+constexpr word32 kCloseColumns = 4;
+constexpr word32 kCloseRows = 128 / kCloseDown;
 // The most own vertices of a chunk that is not the top.
-constexpr word32 kMostOwn = kCloseSide * kCloseEach;
+constexpr word32 kMostOwn = kCloseAcross * kCloseColumns;
+static_assert(kMostOwn == kCloseDown * kCloseRows);
 
-// A block for each chunk from `first_chunk` on. Its threads have the matrix in registers, kCloseEach by kCloseEach words
-// each.
+// A block for each chunk from `first_chunk` on. Its threads have the matrix in registers.
 extern "C" __global__ void __launch_bounds__(kCloseBlock)
 close_kernel(const Chunk* chunks, word32 first_chunk, sweep_word* from_own, word32* is_too_large) {
     __shared__ sweep_word columns[2][kMostOwn];
     __shared__ sweep_word rows[2][kMostOwn];
     const Chunk chunk = chunks[first_chunk + blockIdx.x];
     const word32 n = chunk.n_own;
-    const word32 x = threadIdx.x % kCloseSide;
-    const word32 y = threadIdx.x / kCloseSide;
+    const word32 x = threadIdx.x % kCloseAcross;
+    const word32 y = threadIdx.x / kCloseAcross;
     sweep_word* d = from_own + chunk.own_words;
-    sweep_word words[kCloseEach][kCloseEach];
+    sweep_word words[kCloseRows][kCloseColumns];
 #pragma unroll
-    for (word32 i = 0; i < kCloseEach; ++i) {
+    for (word32 i = 0; i < kCloseRows; ++i) {
 #pragma unroll
-        for (word32 j = 0; j < kCloseEach; ++j) {
-            const word32 row = y + i * kCloseSide;
-            const word32 column = x + j * kCloseSide;
+        for (word32 j = 0; j < kCloseColumns; ++j) {
+            const word32 row = y + i * kCloseDown;
+            const word32 column = x + j * kCloseAcross;
             words[i][j] = row < n && column < n ? d[row * n + column] : kInfinity;
         }
     }
@@ -90,24 +93,24 @@ close_kernel(const Chunk* chunks, word32 first_chunk, sweep_word* from_own, word
         sweep_word* column_of_middle = columns[middle % 2];
         sweep_word* row_of_middle = rows[middle % 2];
 #pragma unroll
-        for (word32 i = 0; i < kCloseEach; ++i) {
+        for (word32 i = 0; i < kCloseRows; ++i) {
 #pragma unroll
-            for (word32 j = 0; j < kCloseEach; ++j) {
-                if (x + j * kCloseSide == middle) {
-                    column_of_middle[y + i * kCloseSide] = words[i][j];
+            for (word32 j = 0; j < kCloseColumns; ++j) {
+                if (x + j * kCloseAcross == middle) {
+                    column_of_middle[y + i * kCloseDown] = words[i][j];
                 }
-                if (y + i * kCloseSide == middle) {
-                    row_of_middle[x + j * kCloseSide] = words[i][j];
+                if (y + i * kCloseDown == middle) {
+                    row_of_middle[x + j * kCloseAcross] = words[i][j];
                 }
             }
         }
         __syncthreads();
 #pragma unroll
-        for (word32 i = 0; i < kCloseEach; ++i) {
-            const sweep_word to = column_of_middle[y + i * kCloseSide];
+        for (word32 i = 0; i < kCloseRows; ++i) {
+            const sweep_word to = column_of_middle[y + i * kCloseDown];
 #pragma unroll
-            for (word32 j = 0; j < kCloseEach; ++j) {
-                words[i][j] = min(words[i][j], length(to, row_of_middle[x + j * kCloseSide], &is_large));
+            for (word32 j = 0; j < kCloseColumns; ++j) {
+                words[i][j] = min(words[i][j], length(to, row_of_middle[x + j * kCloseAcross], &is_large));
             }
         }
     }
@@ -115,11 +118,11 @@ close_kernel(const Chunk* chunks, word32 first_chunk, sweep_word* from_own, word
         *is_too_large = 1;
     }
 #pragma unroll
-    for (word32 i = 0; i < kCloseEach; ++i) {
+    for (word32 i = 0; i < kCloseRows; ++i) {
 #pragma unroll
-        for (word32 j = 0; j < kCloseEach; ++j) {
-            const word32 row = y + i * kCloseSide;
-            const word32 column = x + j * kCloseSide;
+        for (word32 j = 0; j < kCloseColumns; ++j) {
+            const word32 row = y + i * kCloseDown;
+            const word32 column = x + j * kCloseAcross;
             if (row < n && column < n) {
                 d[row * n + column] = words[i][j];
             }
