@@ -48,7 +48,7 @@ def emulated(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     ("solver", "n"),
     [
         pytest.param("bits-gpu", 15, marks=pytest.mark.medium),
-        pytest.param("bits-gpu", 100, marks=pytest.mark.slow),
+        pytest.param("bits-gpu", 40, marks=pytest.mark.slow),
         pytest.param("phast-gpu", 150, marks=pytest.mark.slow),
     ],
 )
