@@ -287,7 +287,7 @@ def profile(command: list[str]) -> None:
 
 
 def architecture(given: int | None) -> int:
-    """Return the compute capability to compile for, 90 for 9.0: that of the GPU if none is given."""
+    """Return the compute capability to compile for, 90 for 9.0. If none is given, it is that of the GPU."""
     if nvrtc.library() is None:
         raise SsspError("NVRTC, CUDA's compiler, is not found", hint="pip install nvidia-cuda-nvrtc-cu12")
     driver = ask_driver()

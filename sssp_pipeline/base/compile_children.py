@@ -200,7 +200,7 @@ def _numbers(n: Any) -> np.ndarray:
 
 
 def _work(tasks: Sequence[str], number: int, waiting: int) -> None:
-    """Compile the task `number`. Then compile tasks that nobody has, one after the other."""
+    """Compile task `number`, and then other tasks until each is taken."""
     threading.Thread(target=_end_with_input, daemon=True).start()
     while True:
         _compile(tasks[number])

@@ -17,7 +17,7 @@ _GROUPS = (32, 16, 8, 4, 2, 1)
 #: There are about `_ITEMS` items, four for each warp of an H200. This limits the edges of an item of several vertices.
 #: It may have `_LEAST_EDGES` in any case, and never more than `_MOST_EDGES` times `item_edges`.
 _MOST_EDGES, _LEAST_EDGES, _ITEMS = 2, 64, 12_672
-#: Edges into a vertex are ordered by classes of their starts: those with so many edges into them come first.
+#: Limits of the classes of vertices, by the number of edges into them. Edges that start in a larger class come first.
 _CLASSES = (2**32 - 1, 4096, 512, 64, 8, 0)
 _BLOCK = 256
 

@@ -1,8 +1,8 @@
 // How a warp pulls: it merges the rows of the frontier along the edges into some vertices, and settles these vertices.
 //
 // Idea: an item is up to 32 vertices of one word of the bitmaps, or a part of the edges into a hub.
-//   - The edges of an item are filtered first, 32 by one instruction: those that begin in the frontier are listed in
-//     shared memory. Then the warp walks along the list. A row is one access of the whole warp, and the rows of
+//   - First the warp looks at the edges of an item, 32 at a time. It lists those that begin in the frontier, in shared
+//     memory. Then it walks along the list. A row is one access of the whole warp, and the rows of
 //     kTogether edges are under way at once.
 //   - What a vertex needs stays in registers while its edges are walked. So its row is read and written once a depth.
 //   - A vertex whose row is full is done, and its other edges are not walked. It is closed for all later depths.
@@ -125,7 +125,7 @@ struct Pull {
         }
     }
 
-    // Filters edges and walks those that begin in the frontier.
+    // Lists the edges that begin in the frontier, and walks along the list.
     __device__ __forceinline__ void pull(const EdgesOfRows& edges, word32 first, word32 wanted) {
         for (word32 some = 0; some < edges.total; some += kFiltered) {
             word32 starts[kFiltered / 32];

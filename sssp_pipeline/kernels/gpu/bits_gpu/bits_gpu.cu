@@ -349,8 +349,8 @@ extern "C" __global__ void bits_gpu_edges_kernel(const word32* visited, const ed
     empty();
 }
 
-// Writes where the edges into each vertex start: those that start at a vertex with at least `least` and less than `most`
-// edges into it. `places` begins as into_offsets.
+// Writes where edges into each vertex start. Takes the starts that have at least `least` and less than `most` edges into
+// them. `places` begins as into_offsets.
 extern "C" __global__ void bits_gpu_starts_kernel(const edge_index* row_offsets, const edge_word* edges,
                                                   const distance_bits* weights, word32 n_vertices, edge_index n_edges,
                                                   const edge_index* into_offsets, word32 least, word32 most,

@@ -303,6 +303,7 @@ __device__ __forceinline__ void up(const Call& call, const word32* fronts, word3
     }
 }
 
+// Both kernels get the same arguments, so that the host launches them in one way.
 #define SSSP_FRONTS(lanes_each)                                                                            \
     extern "C" __global__ void __launch_bounds__(kFrontBlock, 2)                                           \
     down_##lanes_each##_kernel(const Call call, const word32* fronts, word32, word32 n_parts,              \
