@@ -94,6 +94,7 @@ class PhastGpu(GpuBatchSolver):
     summary = "Min-plus products over a hierarchy; the fastest on roads where rows stay on the GPU; integers"
     no_delta = "it has no buckets and takes no delta"
     uses_hierarchy = True
+    unites_sources = True
     weighs_arcs = True
     counts_arcs = True
 
