@@ -57,6 +57,8 @@ _FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = ((8, 2), (4, 2)), 16, 128
 #: Blocks that share a front have at least this many of its vertices each. There are about so many times the blocks
 #: that are resident, so that those with less work do not wait long for others.
 LEAST_PART, MOST_WAVES = 32, 2
+#: A call of at most so many sources, and no more, takes the kernels of `few.cu`.
+FEW_LANES = (1, 4)
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
 #: Vertices of a part of `rows_kernel`, and lanes; with words of 64 bits, the second.
@@ -87,6 +89,12 @@ def sweep_unit(*, wide: bool, cutoff: bool) -> Unit:
     return Unit("phast_gpu", (*sweeps, "rows_kernel"), macros)
 
 
+def few_unit(*, wide: bool) -> Unit:
+    """Return the unit of the kernels that make the rows of few sources, with words of 64 bits if `wide`."""
+    names = tuple(f"few_{name}_{lanes}_kernel" for name in ("sweep", "last", "rows") for lanes in FEW_LANES)
+    return Unit("few", names, (("SSSP_WIDE", int(wide)),))
+
+
 class PhastGpu(GpuBatchSolver):
     """The fastest solver for many sources on graphs with small separators, if the distances stay on the GPU."""
 
@@ -107,6 +115,7 @@ class PhastGpu(GpuBatchSolver):
                 climb_unit(wide=wide),
                 front_rows_unit(wide=wide),
                 *(sweep_unit(wide=wide, cutoff=cutoff) for cutoff in (False, True)),
+                few_unit(wide=wide),
                 customize_unit(wide=wide),
                 fronts_unit(wide=wide),
                 matrices_unit(wide=wide),
@@ -135,7 +144,7 @@ class PhastGpu(GpuBatchSolver):
 
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
         wide = graph.weight_dtype.itemsize == 8  # otherwise narrow words are tried first
-        sweep = sweep_unit(wide=wide, cutoff=options.cutoff is not None)  # takes longest
+        sweep = _rows_unit(len(sources), wide=wide, cutoff=options.cutoff is not None)  # takes longest
         others = climb_unit(wide=wide), front_rows_unit(wide=wide)
         others += matrices_unit(wide=wide), fronts_unit(wide=wide)
         load_ahead([sweep, *others], graph.weight_dtype)
@@ -253,15 +262,16 @@ class _Sweep(BatchSearch):
         units = (
             climb_unit(wide=hierarchy.wide),
             front_rows_unit(wide=hierarchy.wide),
-            sweep_unit(wide=hierarchy.wide, cutoff=options.cutoff is not None),
+            _rows_unit(n_sources, wide=hierarchy.wide, cutoff=options.cutoff is not None),
         )
+        self._few_lanes = _few_lanes(n_sources)
         self._kernels = {
             name: kernel for unit in units for name, kernel in load_kernels(unit, on_device.dtype).items()
         }
         self._n_resident = {
             name: kernel.resident_blocks(_BLOCK)
             for name, kernel in self._kernels.items()
-            if name.startswith(("last", "down", "up"))
+            if name.startswith(("last", "few_last", "down", "up"))
         }
         needed = self._needed = work.needed
         swept = self._swept = hierarchy.swept if needed is None else needed.swept
@@ -368,7 +378,11 @@ class _Sweep(BatchSearch):
         self._kernels["seed_kernel"](n_blocks, _SEED_BLOCK, (self._bytes,))
         self._climb_together(n_lanes)
         self._sweep(n_lanes)
-        if n_columns:
+        if n_columns and self._few_lanes:
+            self._kernels[f"few_rows_{self._few_lanes}_kernel"](
+                -(-n_columns // _BLOCK), _BLOCK, (self._bytes,)
+            )
+        elif n_columns:
             squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
 
@@ -382,7 +396,10 @@ class _Sweep(BatchSearch):
 
     def _sweep(self, n_lanes: int) -> None:
         """Enqueue the sweep of all bands from the top down."""
+        few = "few_" if self._few_lanes else ""
         each, blocks_of_lanes = _lanes_each(LANES_EACH[self._hierarchy.wide], n_lanes)
+        if few:
+            each, blocks_of_lanes = self._few_lanes, 1
         for first_front, end_front, first, end, boundary in self._swept.bands:
             if first_front < end_front:
                 fronts = self._fronts[first_front:end_front]
@@ -390,10 +407,10 @@ class _Sweep(BatchSearch):
             if first < end:
                 n_blocks = blocks_of_lanes * -(-(end - first) // _WARPS)
                 args = (self._bytes, np.uint32(first), np.uint32(end))
-                self._kernels[f"sweep_{each}_kernel"](n_blocks, _BLOCK, args)
+                self._kernels[f"{few}sweep_{each}_kernel"](n_blocks, _BLOCK, args)
         if self._needed is not None:
             return
-        name = f"last_{each}_kernel"
+        name = f"{few}last_{each}_kernel"
         n_groups = -(-self._hierarchy.n_tiles // _WARPS)
         n_groups = min(n_groups, max(1, self._n_resident[name] // blocks_of_lanes))
         self._kernels[name](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))
@@ -408,6 +425,16 @@ class _Sweep(BatchSearch):
         counts = np.array([n_groups, n_parts, n_each], np.uint32)
         n_blocks = blocks_of_lanes * len(fronts) * n_groups * n_parts
         self._kernels[name](n_blocks, _BLOCK, (self._bytes, fronts, *counts))
+
+
+def _few_lanes(n_sources: int) -> int:
+    """Return for how many sources the kernels of `few.cu` are that a call takes; 0 if it takes none of them."""
+    return next((lanes for lanes in FEW_LANES if n_sources <= lanes), 0)
+
+
+def _rows_unit(n_sources: int, *, wide: bool, cutoff: bool) -> Unit:
+    """Return the unit of the kernels that make the rows of a call of `n_sources`."""
+    return few_unit(wide=wide) if _few_lanes(n_sources) else sweep_unit(wide=wide, cutoff=cutoff)
 
 
 def _lanes_each(choices: tuple[int, ...], n_lanes: int, n_across: int = 32) -> tuple[int, int]:
