@@ -20,9 +20,11 @@ constexpr word32 kParts = 32 / kTile;
 template <int kLanes>
 constexpr word32 kSteps = kLanes == 1 ? 8 : 4;
 
-// The lengths of one row, for each source.
+// One row as it is in memory, and in registers, for each source.
 template <int kLanes>
-using Row = Lanes<kLanes>;
+using Row = Words<stored_word, kLanes>;
+template <int kLanes>
+using Lengths = Words<sweep_word, kLanes>;
 
 template <int kLanes>
 __device__ __forceinline__ Row<kLanes>& row_at(const Call& call, word64 place) {
@@ -31,17 +33,17 @@ __device__ __forceinline__ Row<kLanes>& row_at(const Call& call, word64 place) {
 
 // Row `threadIdx.x % kTile` of a tile; all threads of the warp call it. `is_low` if the tile is in the last band.
 template <int kLanes>
-__device__ __forceinline__ Row<kLanes> product(const Call& call, const Tile& tile, bool is_low) {
+__device__ __forceinline__ Lengths<kLanes> product(const Call& call, const Tile& tile, bool is_low) {
     const word32 thread = threadIdx.x % 32;
     const word32 row = thread % kTile;
     const word32 part = thread / kTile;
-    Row<kLanes> least;
+    Lengths<kLanes> least;
 #pragma unroll
     for (int p = 0; p < kLanes; ++p) {
         least.words[p] = kInfinity;
     }
     const word32 seeded = call.seeded[tile.chunk * (call.n_lanes / 32)];
-    const sweep_word* matrix = call.from_boundary + tile.matrix + thread;
+    const stored_word* matrix = call.from_boundary + tile.matrix + thread;
     constexpr word32 steps = kSteps<kLanes>;
     constexpr word32 window = steps * kParts;
     for (word32 first = 0; first < tile.n_boundary; first += window) {
@@ -86,9 +88,14 @@ __device__ __forceinline__ Row<kLanes> product(const Call& call, const Tile& til
 }
 
 template <int kLanes>
-__device__ __forceinline__ void write_row(const Call& call, const Tile& tile, const Row<kLanes>& least) {
+__device__ __forceinline__ void write_row(const Call& call, const Tile& tile, const Lengths<kLanes>& least) {
     if (threadIdx.x % 32 < tile.n_rows) {
-        row_at<kLanes>(call, tile.first_place + threadIdx.x % 32) = least;
+        Row<kLanes> row;
+#pragma unroll
+        for (int p = 0; p < kLanes; ++p) {
+            row.words[p] = static_cast<stored_word>(least.words[p]);
+        }
+        row_at<kLanes>(call, tile.first_place + threadIdx.x % 32) = row;
     }
 }
 
@@ -142,14 +149,18 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
     for (word32 t = blockIdx.x * kWarps + threadIdx.x / 32; t < call.n_tiles; t += step) {
         const Tile tile = call.tiles[t];
         const bool is_low = t >= call.first_low_tile;
-        Row<kLanes> least;
+        Lengths<kLanes> least;
         if (is_low) {
             least = product<kLanes>(call, tile, true);
             if (call.writes) {
                 write_row<kLanes>(call, tile, least);
             }
         } else if (row < tile.n_rows) {
-            least = row_at<kLanes>(call, tile.first_place + row);
+            const Row<kLanes> stored = row_at<kLanes>(call, tile.first_place + row);
+#pragma unroll
+            for (int p = 0; p < kLanes; ++p) {
+                least.words[p] = stored.words[p];
+            }
         }
         if (row < tile.n_rows) {
             const word64* edges_before = call.edges_before + tile.first_place + row;
@@ -158,7 +169,7 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
                 const sweep_word d = least.words[p];
                 if (d < limit) {
                     lower[p] += static_cast<word32>(d);
-#if SSSP_WIDE
+#if SSSP_WORD_BITS == 64
                     upper[p] += d >> 32;
 #endif
                     largest[p] = max(largest[p], d);
@@ -198,9 +209,10 @@ __device__ __forceinline__ void return_rows(const Call& call) {
     const Row<kLanes> row = row_at<kLanes>(call, call.columns[v]);
 #pragma unroll
     for (int p = 0; p < kLanes; ++p) {
+        const sweep_word d = row.words[p];
         if (p < call.n_sources) {
             call.rows_by_source[static_cast<word64>(p) * call.n_columns + v] =
-                static_cast<distance_bits>(row.words[p] < limit ? row.words[p] : call.beyond);
+                d < limit ? static_cast<distance_bits>(d) : static_cast<distance_bits>(call.beyond);
         }
     }
 }
