@@ -24,6 +24,8 @@ from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, ho
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import needed_tiles
 from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
+from sssp_pipeline.kernels.hierarchy.region import no_distance_above
+from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
 
 TOLD = ("source", "reached", "max_distance", "mean_distance")
 
@@ -316,6 +318,25 @@ def test_fronts_with_words_of_16_bits(n, cutoff, dtype, share, keep, monkeypatch
     graph = with_weights(made, (made.weights % 20).astype(dtype))
     assert bits_of(graph) == max(16, shortest_bits)
     assert_as_on_a_cpu(graph, np.random.default_rng(n).integers(0, graph.n_vertices, n), cutoff)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["uint32", "int64"])
+@pytest.mark.parametrize(
+    ("weight", "n_apart", "is_short"), [(200, 0, True), (1000, 0, False), (200, 50, False), (100, 400, False)]
+)
+def test_a_search_tells_that_distances_are_short(weight, n_apart, is_short, dtype, shortest_bits):
+    # A lattice, and a path that the search does not reach. From the root to a corner are 39 to 78 edges.
+    lattice, apart = grid(40, 40), path(n_apart) if n_apart else None
+    tails, heads = lattice.src, lattice.dst
+    if apart is not None:
+        tails, heads = np.append(tails, 1600 + apart.src), np.append(heads, 1600 + apart.dst)
+    n = 1600 + n_apart
+    graph = csr_from_edges(tails, heads, np.full(len(tails), weight, dtype), n)
+    assert no_distance_above(shared_hierarchy(graph)) > INFINITIES[16]
+    longer = 64 if dtype == "int64" else 32
+    assert bits_of(graph) == (16 if is_short and shortest_bits == 16 else longer)
+    assert_as_on_a_cpu(graph, np.arange(0, n, 37))
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 //
 // Returns: take_edges_kernel lowers each arc to the edges between its ends. lower_triangles_kernel lowers the arcs
 // above some vertices to the ways through these: it takes the vertices of whole subtrees, `fronts.cu` the others.
+// relax_kernel lowers distances from one vertex along all edges, for a bound of all distances.
 //
 // Idea: as `customization.py`, step by step up the tree. A vertex is visited when all below it have been; its own arcs
 // are then final. Vertices of the same height are visited in one launch. Arcs that no shortest path needs are kept:
@@ -97,6 +98,27 @@ extern "C" __global__ void lower_triangles_kernel(const word32* vertices, word32
 }
 
 // `longest` becomes at least the length of every shortest path.
+// A warp for each vertex. Sets `has_changed` if a distance fell.
+extern "C" __global__ void relax_kernel(const edge_index* row_offsets, const edge_word* edges,
+                                        const distance_bits* weights, word32 n_vertices, sweep_word* distances,
+                                        word32* has_changed) {
+    const DeviceGraph graph{row_offsets, edges, weights};
+    const word64 n_warps = static_cast<word64>(gridDim.x) * (blockDim.x / 32);
+    for (word64 u = blockIdx.x * static_cast<word64>(blockDim.x / 32) + threadIdx.x / 32; u < n_vertices; u += n_warps) {
+        const sweep_word from = distances[u];
+        if (from == kInfinity) {
+            continue;
+        }
+        for (edge_index e = graph.first_edge(u) + threadIdx.x % 32; e < graph.first_edge(u + 1); e += 32) {
+            const Edge edge = graph.edge(e);
+            const sweep_word sum = plus(from, static_cast<sweep_word>(edge.weight));
+            if (sum < distances[edge.target] && sum < atomicMin(&distances[edge.target], sum)) {
+                *has_changed = 1;
+            }
+        }
+    }
+}
+
 extern "C" __global__ void longest_kernel(const word64* longest_up, const word64* longest_down, word32 n_vertices,
                                           word64* longest) {
     for (word64 v = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x; v < n_vertices;

@@ -34,6 +34,9 @@ _CLOSE_BLOCKS = 1024, 512
 _PANEL, _SIDE = 128, 64
 #: A vertex with many arcs is shared by blocks, each with this many of them.
 _ARCS_A_BLOCK = 8
+#: The most rounds of a search for a bound of all distances, and the rounds between two looks whether it is over. Where
+#: more are needed, as on roads, distances are too long for words of 16 bits.
+_MOST_ROUNDS, _ROUNDS = 512, 8
 _MATRICES, _LONGEST = (
     struct_type(Path(__file__).with_name("fronts.cu"), name) for name in ("Matrices", "Longest")
 )
@@ -41,7 +44,7 @@ _MATRICES, _LONGEST = (
 
 def customize_unit(bits: int) -> Unit:
     """Return the unit of the kernels that compute the weights of arcs, in words of 32 or 64 `bits`."""
-    names = "take_edges", "compare", "lower_triangles", "longest"
+    names = "take_edges", "compare", "lower_triangles", "longest", "relax"
     return Unit("customize", tuple(f"{name}_kernel" for name in names), words_of(bits))
 
 
@@ -236,7 +239,33 @@ class _Making:
         self._eliminate_chunks(_pointers(_LONGEST, longest_up, longest_down, of_all))
         args = (longest_up, longest_down, np.uint32(self._n_vertices), of_all)
         self._kernels["longest_kernel"](*_grid(self._n_vertices), args)
-        return None if self._flags.get()[0] else int(of_all.get()[0])
+        if self._flags.get()[0]:
+            return None
+        bound = int(of_all.get()[0])
+        if bound < INFINITIES[16] or self._up is not self._down or not may_be_short():
+            return bound
+        return min(bound, self._bound_by_search(bound))
+
+    def _bound_by_search(self, bound: int) -> int:
+        """Return a bound of all distances of a symmetric graph, which is often far lower than `bound`.
+
+        The distance of two vertices is not longer than the way over the root of the hierarchy. If the root does not
+        reach every vertex, or the search takes too long, it is `bound`.
+        """
+        cupy = cupy_module()
+        first = np.full(self._n_vertices, INFINITIES[self._bits_made], self._word)
+        first[np.argmax(self._host.completion.ranks)] = 0
+        distances, has_changed = _sent(first), cupy.zeros(1, np.uint32)
+        args = (*self._graph.args, np.uint32(self._n_vertices), distances, has_changed)
+        for _ in range(_MOST_ROUNDS // _ROUNDS):
+            has_changed.fill(0)
+            for _ in range(_ROUNDS):
+                self._kernels["relax_kernel"](*_grid(32 * self._n_vertices), args)
+            if not has_changed.get()[0]:
+                break
+        else:
+            return bound
+        return 2 * int(distances.get().max())
 
     def _low_by_height(self) -> Iterator[tuple[Any, int, int]]:
         """Yield the vertices of whole subtrees, height by height from the leaves up. Those without arcs are left out.
