@@ -382,7 +382,7 @@ class _Sweep(BatchSearch):
 
     def _sweep(self, n_lanes: int) -> None:
         """Enqueue the sweep of all bands from the top down."""
-        each, blocks_of_lanes = self._lanes_each(LANES_EACH, n_lanes)
+        each, blocks_of_lanes = self._lanes_each(LANES_EACH, n_lanes)[0]
         for first_front, end_front, first, end, boundary in self._swept.bands:
             if first_front < end_front:
                 fronts = self._fronts[first_front:end_front]
@@ -400,19 +400,19 @@ class _Sweep(BatchSearch):
 
     def _launch_fronts(self, way: str, n_lanes: int, fronts: Any, n_groups: int, by: Sizes) -> None:
         """Enqueue products that lower `n_groups` groups of rows for each front, by as many rows as `by` says."""
-        each, blocks_of_lanes = self._lanes_each(_FRONT_LANES, n_lanes, _FRONT_ACROSS)
-        name = f"{way}_{each}_kernel"
-        n_each = blocks_of_lanes * n_groups * by.total // (MOST_WAVES * self._n_resident[name])
-        n_each = -(-max(LEAST_PART, n_each) // 8) * 8
-        n_parts = max(1, -(-by.most // n_each))
+        for each, blocks_of_lanes in self._lanes_each(_FRONT_LANES, n_lanes, _FRONT_ACROSS):
+            name = f"{way}_{each}_kernel"
+            n_each = blocks_of_lanes * n_groups * by.total // (MOST_WAVES * self._n_resident[name])
+            n_each = -(-max(LEAST_PART, n_each) // 8) * 8
+            n_parts = max(1, -(-by.most // n_each))
+            n_blocks = blocks_of_lanes * len(fronts) * n_groups * n_parts
+            # With words of 16 bits, blocks are halved while there is less than one for each multiprocessor.
+            if self._hierarchy.n_packed == 1 or n_blocks > self._n_resident[name] // 2:
+                break
         counts = np.array([n_groups, n_parts, n_each], np.uint32)
-        n_blocks = blocks_of_lanes * len(fronts) * n_groups * n_parts
         self._kernels[name](n_blocks, _BLOCK, (self._bytes, fronts, *counts))
 
-    def _lanes_each(
-        self, choices: dict[int, tuple[int, ...]], n_lanes: int, n_across: int = 32
-    ) -> tuple[int, int]:
-        """Return how many packed words each of `n_across` threads has, the first that fits, and how many blocks."""
-        n_words = n_lanes // self._hierarchy.n_packed
-        each = next(each for each in choices[self._hierarchy.bits] if n_words % (n_across * each) == 0)
-        return each, n_words // (n_across * each)
+    def _lanes_each(self, choices: dict[int, tuple[int, ...]], n_lanes: int, n_across: int = 32) -> Any:
+        """Return how many packed words each of `n_across` threads may have, and how many blocks there are then."""
+        n_words = n_lanes // self._hierarchy.n_packed // n_across
+        return [(each, n_words // each) for each in choices[self._hierarchy.bits] if n_words % each == 0]
