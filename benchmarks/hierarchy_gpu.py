@@ -125,8 +125,10 @@ def answer_us(graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow) -> float:
             buffers[0].launch(search, sources)
             began, ended = cupy.cuda.Event(), cupy.cuda.Event()
             began.record()
+            held = []  # what a launch copies from, until all are over
             for _ in range(BATCHES):
                 buffers[0].launch(search, sources)
+                held.append(buffers[0]._counts)
             ended.record()
             ended.synchronize()
             took.append(cupy.cuda.get_elapsed_time(began, ended))

@@ -223,7 +223,7 @@ def case(seed: int, number: int, *, is_equal: bool = False) -> Case:
     n = graph.n_vertices
     sources = np.arange(n)
     if random.random() < 0.8:
-        most = 2100 if is_equal and random.random() < 0.02 else random.choice([4, 20, 20, 20, 130])
+        most = 2100 if is_equal and random.random() < 0.02 else random.choice([5, 5, 20, 20, 20, 130])
         sources = random.integers(0, n, int(random.integers(1, most)))
     cutoff = None
     if random.random() < 0.3:

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unreached_distance
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
-from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes
-from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_ahead, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
@@ -40,8 +37,8 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     may_be_short,
     words_of,
 )
-from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, Sizes, host_hierarchy
-from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import NeededTiles, needed_tiles
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Sizes, host_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.work import Work
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
@@ -55,12 +52,14 @@ LANES_EACH = {16: (4, 2, 1), 32: (4, 2, 1), 64: (2, 1)}
 _WARPS = _BLOCK // 32
 #: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
 _FEW = 256
-#: The same in the rows of fronts, how many threads are side by side there, and the rows of a block; as in
+#: As `LANES_EACH` for the rows of fronts, how many threads are side by side there, and the rows of a block; as in
 #: `front_rows.cu`.
 _FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = {16: (8, 4, 2), 32: (8, 2), 64: (4, 2)}, 16, 128
 #: Blocks that share a front have at least this many of its vertices each. There are about so many times the blocks
 #: that are resident, so that those with less work do not wait long for others.
 LEAST_PART, MOST_WAVES = 32, 2
+#: A call of at most so many sources, and no more, takes the kernels of `few.cu`.
+FEW_LANES = (1, 4)
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
 #: Vertices of a part of `rows_kernel`, and lanes by the bits of a word.
@@ -94,6 +93,12 @@ def _unit(stem: str, names: tuple[str, ...], bits: int, *macros: tuple[str, int]
     return Unit(stem, names, (*words_of(bits), *macros), least_arch=PAIRS_ARCH if bits == 16 else 0)
 
 
+def few_unit(bits: int) -> Unit:
+    """Return the unit of the kernels that make the rows of few sources."""
+    names = tuple(f"few_{name}_{lanes}_kernel" for name in ("sweep", "last", "rows") for lanes in FEW_LANES)
+    return _unit("few", names, bits)
+
+
 class PhastGpu(GpuBatchSolver):
     """The fastest solver for many sources on graphs with small separators, if the distances stay on the GPU."""
 
@@ -101,6 +106,7 @@ class PhastGpu(GpuBatchSolver):
     summary = "Min-plus products over a hierarchy; the fastest on roads where rows stay on the GPU; integers"
     no_delta = "it has no buckets and takes no delta"
     uses_hierarchy = True
+    unites_sources = True
     weighs_arcs = True
     counts_arcs = True
 
@@ -113,6 +119,7 @@ class PhastGpu(GpuBatchSolver):
                 climb_unit(bits),
                 front_rows_unit(bits),
                 *(sweep_unit(bits, cutoff=cutoff) for cutoff in (False, True)),
+                few_unit(bits),
             )
         )
         of_graphs = (unit(bits) for bits in (32, 64) for unit in (customize_unit, fronts_unit, matrices_unit))
@@ -142,7 +149,8 @@ class PhastGpu(GpuBatchSolver):
         bits = 8 * graph.weight_dtype.itemsize  # words of 32 bits are tried first if weights have 32
         # Words become shorter where all distances are short, which is not known yet.
         of_calls = [16, bits] if graph.traits.max_weight < INFINITIES[16] and may_be_short() else [bits]
-        sweeps = [sweep_unit(of, cutoff=options.cutoff is not None) for of in of_calls]  # take longest
+        cutoff = options.cutoff is not None
+        sweeps = [_rows_unit(len(sources), of, cutoff=cutoff) for of in of_calls]  # take longest
         others = [unit(of) for unit in (climb_unit, front_rows_unit) for of in of_calls]
         load_ahead([*sweeps, *others, matrices_unit(bits), fronts_unit(bits)], graph.weight_dtype)
         host_hierarchy(graph)  # takes seconds, without the GPU
@@ -167,57 +175,18 @@ class PhastGpu(GpuBatchSolver):
 
     def _work(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
-    ) -> tuple[DeviceHierarchy, _Work]:
+    ) -> tuple[DeviceHierarchy, Work]:
         host = host_hierarchy(graph)
         hierarchy = device_hierarchy(on_device, host)
         of_options, work = _last_work.get(graph, (None, None))
         if work is None or of_options is not options:
-            work = _Work.of(graph.traits, host, hierarchy, options)
+            work = Work.of(graph.traits, host, hierarchy, options)
             _last_work[graph] = options, work
         return hierarchy, work
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What a call wants of the rows."""
-
-    #: How many rows by place there is memory for: all, or those above the last band, if that is only counted.
-    n_rows: int
-    #: The vertices whose distances are written, source by source; None for all.
-    targets: np.ndarray | None = None
-    #: Whether these are what is kept.
-    writes_kept: bool = False
-    #: Whether rows are left as the sweep makes them, and reduced there; there are no targets then.
-    leaves_rows: bool = False
-    #: What is computed if nothing is counted; None for all tiles.
-    needed: NeededTiles | None = None
-
-    @classmethod
-    def of(
-        cls, traits: GraphTraits, host: HostHierarchy, hierarchy: DeviceHierarchy, options: SolveOptions
-    ) -> _Work:
-        kept, none = options.kept, np.empty(0, np.uint32)
-        n_all, n_upper = hierarchy.n_vertices, hierarchy.n_upper
-        # A path that is too long for the type is searched in whole rows.
-        is_safe = hierarchy.longest is not None and hierarchy.longest + traits.max_weight <= largest_distance(
-            traits.weight_dtype
-        )
-        if is_safe and kept.takes_lanes:
-            return cls(n_all if kept.reads_distances else n_upper, none, leaves_rows=True)
-        if is_safe and kept.over_sources is None:
-            if isinstance(kept, Nothing):
-                return cls(n_upper, none, writes_kept=True)
-            if isinstance(kept, Targets | NearestOfRow):
-                work = cls(n_all, kept.read_vertices, writes_kept=isinstance(kept, Targets))
-                if options.metrics or work.targets is None:
-                    return work
-                needed = needed_tiles(host, hierarchy.host_places[work.targets])
-                return replace(work, n_rows=needed.n_rows, needed=needed)
-        return cls(n_all)
-
-
 #: The options of the last call on a graph, and what it wants. A call asks twice.
-_last_work: weakref.WeakKeyDictionary[CsrGraph, tuple[SolveOptions, _Work]] = weakref.WeakKeyDictionary()
+_last_work: weakref.WeakKeyDictionary[CsrGraph, tuple[SolveOptions, Work]] = weakref.WeakKeyDictionary()
 
 
 def _scratch_bytes(hierarchy: DeviceHierarchy, n_rows: int) -> int:
@@ -240,7 +209,7 @@ class _Sweep(BatchSearch):
         name: str,
         on_device: DeviceGraph,
         hierarchy: DeviceHierarchy,
-        work: _Work,
+        work: Work,
         options: SolveOptions,
         n_sources: int,
     ) -> None:
@@ -253,15 +222,16 @@ class _Sweep(BatchSearch):
         units = (
             climb_unit(hierarchy.bits),
             front_rows_unit(hierarchy.bits),
-            sweep_unit(hierarchy.bits, cutoff=options.cutoff is not None),
+            _rows_unit(n_sources, hierarchy.bits, cutoff=options.cutoff is not None),
         )
+        self._few_lanes = _few_lanes(n_sources)
         self._kernels = {
             name: kernel for unit in units for name, kernel in load_kernels(unit, on_device.dtype).items()
         }
         self._n_resident = {
             name: kernel.resident_blocks(_BLOCK)
             for name, kernel in self._kernels.items()
-            if name.startswith(("last", "down", "up"))
+            if name.startswith(("last", "few_last", "down", "up"))
         }
         needed = self._needed = work.needed
         swept = self._swept = hierarchy.swept if needed is None else needed.swept
@@ -368,7 +338,10 @@ class _Sweep(BatchSearch):
         self._kernels["seed_kernel"](n_blocks, _SEED_BLOCK, (self._bytes,))
         self._climb_together(n_lanes)
         self._sweep(n_lanes)
-        if n_columns:
+        if n_columns and self._few_lanes:
+            name = f"few_rows_{self._few_lanes}_kernel"
+            self._kernels[name](-(-n_columns // _BLOCK), _BLOCK, (self._bytes,))
+        elif n_columns:
             squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.bits])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
 
@@ -382,7 +355,9 @@ class _Sweep(BatchSearch):
 
     def _sweep(self, n_lanes: int) -> None:
         """Enqueue the sweep of all bands from the top down."""
-        each, blocks_of_lanes = self._lanes_each(LANES_EACH, n_lanes)[0]
+        few, each, blocks_of_lanes = "few_", self._few_lanes, 1
+        if not each:
+            few, (each, blocks_of_lanes) = "", self._lanes_each(LANES_EACH, n_lanes)[0]
         for first_front, end_front, first, end, boundary in self._swept.bands:
             if first_front < end_front:
                 fronts = self._fronts[first_front:end_front]
@@ -390,10 +365,10 @@ class _Sweep(BatchSearch):
             if first < end:
                 n_blocks = blocks_of_lanes * -(-(end - first) // _WARPS)
                 args = (self._bytes, np.uint32(first), np.uint32(end))
-                self._kernels[f"sweep_{each}_kernel"](n_blocks, _BLOCK, args)
+                self._kernels[f"{few}sweep_{each}_kernel"](n_blocks, _BLOCK, args)
         if self._needed is not None:
             return
-        name = f"last_{each}_kernel"
+        name = f"{few}last_{each}_kernel"
         n_groups = -(-self._hierarchy.n_tiles // _WARPS)
         n_groups = min(n_groups, max(1, self._n_resident[name] // blocks_of_lanes))
         self._kernels[name](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))
@@ -416,3 +391,13 @@ class _Sweep(BatchSearch):
         """Return how many packed words each of `n_across` threads may have, and how many blocks there are then."""
         n_words = n_lanes // self._hierarchy.n_packed // n_across
         return [(each, n_words // each) for each in choices[self._hierarchy.bits] if n_words % each == 0]
+
+
+def _few_lanes(n_sources: int) -> int:
+    """Return for how many sources the kernels of `few.cu` are that a call takes; 0 if it takes none of them."""
+    return next((lanes for lanes in FEW_LANES if n_sources <= lanes), 0)
+
+
+def _rows_unit(n_sources: int, bits: int, *, cutoff: bool) -> Unit:
+    """Return the unit of the kernels that make the rows of a call of `n_sources`."""
+    return few_unit(bits) if _few_lanes(n_sources) else sweep_unit(bits, cutoff=cutoff)
