@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unreached_distance
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
-from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes
-from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_ahead, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
@@ -40,8 +37,8 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     may_be_short,
     words_of,
 )
-from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, Sizes, host_hierarchy
-from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import NeededTiles, needed_tiles
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Sizes, host_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.work import Work
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
@@ -55,7 +52,7 @@ LANES_EACH = {16: (4, 2, 1), 32: (4, 2, 1), 64: (2, 1)}
 _WARPS = _BLOCK // 32
 #: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
 _FEW = 256
-#: The same in the rows of fronts, how many threads are side by side there, and the rows of a block; as in
+#: As `LANES_EACH` for the rows of fronts, how many threads are side by side there, and the rows of a block; as in
 #: `front_rows.cu`.
 _FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = {16: (8, 4, 2), 32: (8, 2), 64: (4, 2)}, 16, 128
 #: Blocks that share a front have at least this many of its vertices each. There are about so many times the blocks
@@ -178,57 +175,18 @@ class PhastGpu(GpuBatchSolver):
 
     def _work(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
-    ) -> tuple[DeviceHierarchy, _Work]:
+    ) -> tuple[DeviceHierarchy, Work]:
         host = host_hierarchy(graph)
         hierarchy = device_hierarchy(on_device, host)
         of_options, work = _last_work.get(graph, (None, None))
         if work is None or of_options is not options:
-            work = _Work.of(graph.traits, host, hierarchy, options)
+            work = Work.of(graph.traits, host, hierarchy, options)
             _last_work[graph] = options, work
         return hierarchy, work
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What a call wants of the rows."""
-
-    #: How many rows by place there is memory for: all, or those above the last band, if that is only counted.
-    n_rows: int
-    #: The vertices whose distances are written, source by source; None for all.
-    targets: np.ndarray | None = None
-    #: Whether these are what is kept.
-    writes_kept: bool = False
-    #: Whether rows are left as the sweep makes them, and reduced there; there are no targets then.
-    leaves_rows: bool = False
-    #: What is computed if nothing is counted; None for all tiles.
-    needed: NeededTiles | None = None
-
-    @classmethod
-    def of(
-        cls, traits: GraphTraits, host: HostHierarchy, hierarchy: DeviceHierarchy, options: SolveOptions
-    ) -> _Work:
-        kept, none = options.kept, np.empty(0, np.uint32)
-        n_all, n_upper = hierarchy.n_vertices, hierarchy.n_upper
-        # A path that is too long for the type is searched in whole rows.
-        is_safe = hierarchy.longest is not None and hierarchy.longest + traits.max_weight <= largest_distance(
-            traits.weight_dtype
-        )
-        if is_safe and kept.takes_lanes:
-            return cls(n_all if kept.reads_distances else n_upper, none, leaves_rows=True)
-        if is_safe and kept.over_sources is None:
-            if isinstance(kept, Nothing):
-                return cls(n_upper, none, writes_kept=True)
-            if isinstance(kept, Targets | NearestOfRow):
-                work = cls(n_all, kept.read_vertices, writes_kept=isinstance(kept, Targets))
-                if options.metrics or work.targets is None:
-                    return work
-                needed = needed_tiles(host, hierarchy.host_places[work.targets])
-                return replace(work, n_rows=needed.n_rows, needed=needed)
-        return cls(n_all)
-
-
 #: The options of the last call on a graph, and what it wants. A call asks twice.
-_last_work: weakref.WeakKeyDictionary[CsrGraph, tuple[SolveOptions, _Work]] = weakref.WeakKeyDictionary()
+_last_work: weakref.WeakKeyDictionary[CsrGraph, tuple[SolveOptions, Work]] = weakref.WeakKeyDictionary()
 
 
 def _scratch_bytes(hierarchy: DeviceHierarchy, n_rows: int) -> int:
@@ -251,7 +209,7 @@ class _Sweep(BatchSearch):
         name: str,
         on_device: DeviceGraph,
         hierarchy: DeviceHierarchy,
-        work: _Work,
+        work: Work,
         options: SolveOptions,
         n_sources: int,
     ) -> None:
@@ -399,7 +357,7 @@ class _Sweep(BatchSearch):
         """Enqueue the sweep of all bands from the top down."""
         few, each, blocks_of_lanes = "few_", self._few_lanes, 1
         if not each:
-            few, (each, blocks_of_lanes) = "", self._lanes_each(LANES_EACH, n_lanes)
+            few, (each, blocks_of_lanes) = "", self._lanes_each(LANES_EACH, n_lanes)[0]
         for first_front, end_front, first, end, boundary in self._swept.bands:
             if first_front < end_front:
                 fronts = self._fronts[first_front:end_front]
@@ -417,22 +375,22 @@ class _Sweep(BatchSearch):
 
     def _launch_fronts(self, way: str, n_lanes: int, fronts: Any, n_groups: int, by: Sizes) -> None:
         """Enqueue products that lower `n_groups` groups of rows for each front, by as many rows as `by` says."""
-        each, blocks_of_lanes = self._lanes_each(_FRONT_LANES, n_lanes, _FRONT_ACROSS)
-        name = f"{way}_{each}_kernel"
-        n_each = blocks_of_lanes * n_groups * by.total // (MOST_WAVES * self._n_resident[name])
-        n_each = -(-max(LEAST_PART, n_each) // 8) * 8
-        n_parts = max(1, -(-by.most // n_each))
+        for each, blocks_of_lanes in self._lanes_each(_FRONT_LANES, n_lanes, _FRONT_ACROSS):
+            name = f"{way}_{each}_kernel"
+            n_each = blocks_of_lanes * n_groups * by.total // (MOST_WAVES * self._n_resident[name])
+            n_each = -(-max(LEAST_PART, n_each) // 8) * 8
+            n_parts = max(1, -(-by.most // n_each))
+            n_blocks = blocks_of_lanes * len(fronts) * n_groups * n_parts
+            # With words of 16 bits, blocks are halved while there is less than one for each multiprocessor.
+            if self._hierarchy.n_packed == 1 or n_blocks > self._n_resident[name] // 2:
+                break
         counts = np.array([n_groups, n_parts, n_each], np.uint32)
-        n_blocks = blocks_of_lanes * len(fronts) * n_groups * n_parts
         self._kernels[name](n_blocks, _BLOCK, (self._bytes, fronts, *counts))
 
-    def _lanes_each(
-        self, choices: dict[int, tuple[int, ...]], n_lanes: int, n_across: int = 32
-    ) -> tuple[int, int]:
-        """Return how many packed words each of `n_across` threads has, the first that fits, and how many blocks."""
-        n_words = n_lanes // self._hierarchy.n_packed
-        each = next(each for each in choices[self._hierarchy.bits] if n_words % (n_across * each) == 0)
-        return each, n_words // (n_across * each)
+    def _lanes_each(self, choices: dict[int, tuple[int, ...]], n_lanes: int, n_across: int = 32) -> Any:
+        """Return how many packed words each of `n_across` threads may have, and how many blocks there are then."""
+        n_words = n_lanes // self._hierarchy.n_packed // n_across
+        return [(each, n_words // each) for each in choices[self._hierarchy.bits] if n_words % each == 0]
 
 
 def _few_lanes(n_sources: int) -> int:
