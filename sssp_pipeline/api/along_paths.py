@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.api.calls import Take, check_memory
+from sssp_pipeline.api.calls import Take
 from sssp_pipeline.base.csr import CsrGraph
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
+from sssp_pipeline.base.progress import in_bytes
 from sssp_pipeline.kernels.answers.path_sums import PathSums, PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 #: The share of the free memory that the sums of all threads may take. The solver needs the rest.
 _MEMORY_SHARE = 0.5
-_FEWER = "ask for vertices or for edges only, or take a machine with more memory"
 
 
 def sums_along_paths(
@@ -38,9 +39,13 @@ def sums_along_paths(
     UncountablePathsError
         As `PathSums.add`.
     """
-    n_bytes = max(1, asked.n_bytes(graph.traits))
-    check_memory(1, n_bytes, 1, _FEWER)
-    most = int(_MEMORY_SHARE * free_memory_bytes() / n_bytes)
+    n_bytes, free = max(1, asked.n_bytes(graph.traits)), free_memory_bytes()
+    if n_bytes > free:
+        raise InputError(
+            f"what is summed along the paths takes {in_bytes(n_bytes)}, and {in_bytes(free)} of memory are free",
+            hint="end other programs, or take a machine with more memory",
+        )
+    most = int(_MEMORY_SHARE * free / n_bytes)
     n_threads = max(1, min(usable_cores(), len(sources), most))
     every = [PathSums(graph, asked) for _ in range(n_threads)]
     idle: SimpleQueue[PathSums] = SimpleQueue()

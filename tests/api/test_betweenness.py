@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as ss
 
 import sssp_pipeline as sp
+from sssp_pipeline.kernels.answers.path_sums import PathSumsAsked
 
 ROADS = pd.DataFrame(
     {"from": ["Ayr", "Ayr", "Bude", "Cork"], "to": ["Bude", "Cork", "Cork", "Deal"], "minutes": [4, 7, 3, 5]}
@@ -61,6 +62,29 @@ def test_igraph_has_the_same_values(directed, cutoff):
         expected = np.array(theirs.betweenness(directed=directed, cutoff=cutoff, weights="weight"))
         found = sp.betweenness(theirs, cutoff=cutoff)["betweenness"].to_numpy()
         np.testing.assert_allclose(found, each_way * expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.data
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    "name", ["rome99.gr", "facebook_combined.txt", "wiki-Vote.txt", "p2p-Gnutella31.txt"]
+)
+def test_real_graphs_have_the_values_of_igraph(name, data_file, tmp_path):
+    store = sp.ingest(data_file(name), tmp_path / "store")
+    graph = store.graph()
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    weights = graph.weights if name == "rome99.gr" else (src * 31 + graph.col_indices * 17) % 10 + 1
+    if name == "wiki-Vote.txt":
+        weights = np.ones(graph.n_edges, np.int64)
+    theirs = igraph.Graph(graph.n_vertices, np.column_stack([src, graph.col_indices]), directed=True)
+    sources = list(range(0, graph.n_vertices, max(1, graph.n_vertices // 200)))
+    call = {"weights": weights.tolist(), "sources": sources}
+    table = pd.DataFrame({"source": src, "target": graph.col_indices, "weight": weights})
+    found = sp.betweenness(table, sources).to_pandas().set_index("vertex")["betweenness"]
+    expected = np.array(theirs.betweenness(**call))
+    np.testing.assert_allclose(found, expected[found.index], rtol=1e-11, atol=1e-11)
+    of_edges = sp.betweenness(table, sources, edges=True)["betweenness"].to_numpy()
+    np.testing.assert_allclose(of_edges, theirs.edge_betweenness(**call), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("endpoints", [True, False])
@@ -223,6 +247,14 @@ def test_floats_that_cannot_be_compared(error_of):
         "cannot be counted"
     )
     assert lost.hint == "give the weights as integers, in a smaller unit"
+
+
+def test_sums_that_do_not_fit_the_memory(error_of, monkeypatch):
+    monkeypatch.setattr("sssp_pipeline.api.along_paths.free_memory_bytes", lambda: 20 * 10**9)
+    monkeypatch.setattr(PathSumsAsked, "n_bytes", lambda *_: 30 * 10**9)
+    error = error_of(sp.betweenness, ROADS)
+    assert error.message == "what is summed along the paths takes 30.0 GB, and 20.0 GB of memory are free"
+    assert error.hint == "end other programs, or take a machine with more memory"
 
 
 def test_more_paths_than_float64_counts(error_of):
