@@ -71,8 +71,8 @@ def betweenness(
     pyarrow.Table
         V rows in the order of the vertices with the columns `vertex` and `betweenness`; or a row for each edge, in each
         direction, with `source`, `target` and `betweenness`, in the order of their ends. All are float64. With `sample`
-        there is also `standard_error`, which is NULL for a sample of one. The values depend on neither the solver nor
-        the number of cores, unless there are more than 2^53 shortest paths between two vertices.
+        there is also `standard_error`, which is NULL for a sample of one. Neither the solver nor the number of cores
+        changes a bit of the values.
 
     Raises
     ------
