@@ -198,8 +198,8 @@ def goes_backward(
 ) -> bool:
     """Return whether `auto` searches from `targets` (T,): in at most half of the time, and with the same answers.
 
-    `targets` are different vertices. The other parameters are as in `solve_sources`. A hierarchy is made if the way
-    backward needs it. It raises the errors of `choose_solver` and `prepare_call`.
+    `targets` are different vertices. The other parameters are as in `solve_sources`. It raises the errors of
+    `choose_solver`.
     """
     if LEAST_GAIN * len(targets) > len(sources) or not len(targets) or not may_go_backward(graph.traits):
         return False
@@ -213,11 +213,7 @@ def goes_backward(
     backward = turned(forward, sources, len(targets))
     if not gains(solver, forward, backward, machine, is_reversed=_is_symmetric(stored)):
         return False
-    if fits_every_path(graph, options):
-        return True
-    _, backward = _choose(graph, stored, targets, solver, backward, machine)
-    # The hierarchy tells how long paths are.
-    return has_hierarchy(backward.traits) and fits_every_path(graph, options)
+    return fits_every_path(graph, options, is_symmetric=_is_symmetric(stored))
 
 
 def _traits_for(machine: Machine, graph: CsrGraph) -> GraphTraits:

@@ -107,15 +107,37 @@ def test_a_path_that_is_too_long_is_an_error_beside_the_targets_too(as_measured,
     assert sp.solve(graph, [0, *range(4, 50)], cutoff=9, **options).direction == "backward"
 
 
-def test_a_hierarchy_tells_that_no_path_is_too_long(as_measured):
+def heavy_lattice(ends: list[tuple[int, int, int]]) -> ss.csr_array:
+    """Return a lattice of 6 x 6 vertices with weights of 2**26, and edges (from, to, weight) between 14 others."""
     lattice = grid(6, 6).graph()
-    weights = np.full(lattice.n_edges, 2**26)
-    heavy = ss.csr_array((weights, lattice.col_indices, lattice.row_offsets), (36, 36))
-    for hierarchy, way in ((False, "forward"), (True, "backward")):
-        graph = sp.prepare(heavy, dtype="uint32", hierarchy=hierarchy)
-        found = sp.solve(graph, "all", targets=[35])
-        assert found.direction == way
+    heavy = ss.csr_array(
+        (np.full(lattice.n_edges, 2**26), lattice.col_indices, lattice.row_offsets), (36, 36)
+    )
+    tails, heads, weights = np.array(ends).T
+    return ss.csr_array(ss.block_diag([heavy, ss.csr_array((weights, (tails, heads)), shape=(14, 14))]))
+
+
+def test_searches_tell_that_no_path_is_too_long(as_measured):
+    for others, way in (
+        ([(0, 1, 7)], "backward"),
+        ([(0, 1, 2**31), (1, 2, 2**31)], "forward"),
+    ):
+        found = sp.solve(sp.prepare(heavy_lattice(others), dtype="uint32"), np.arange(36), targets=[35])
+        assert found.direction == way, others
         assert found.numpy()[0, 0] == 10 * 2**26
+
+
+@pytest.mark.parametrize(("way_in", "way_out"), [(2**30, 7), (7, 2**30), (2**31 - 2, 2**31 - 2)])
+def test_ways_into_the_largest_part_and_out_of_it_count(as_measured, error_of, way_in, way_out):
+    # Vertex 0 leads to the lattice of 1 to 36, and that to 37. The lattice is 10 * 2**26 from corner to corner.
+    lattice = heavy_lattice([(0, 1, 1)]).tocoo()
+    tails, heads = np.append(lattice.row + 1, [0, 36]), np.append(lattice.col + 1, [1, 37])
+    graph = ss.csr_array((np.append(lattice.data, [way_in, way_out]), (tails, heads)), shape=(60, 60))
+    options = {"targets": [36], "dtype": "uint32"}
+    if way_in + way_out + 10 * 2**26 < 2**32:
+        assert sp.solve(graph, np.arange(37), **options).direction == "backward"
+    else:
+        assert isinstance(error_of(sp.solve, graph, np.arange(37), **options), PathTooLongError)
 
 
 # ---- what is reversed, and what is shared ----

@@ -14,14 +14,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, largest_distance
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.csr import CsrGraph, largest_distance, unreached_distance
+from sssp_pipeline.base.errors import InputError, PathTooLongError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import in_bytes
+from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy import shared
-from sssp_pipeline.kernels.hierarchy.region import no_distance_above
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversal_bytes, reversed_graph
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, has_hierarchy
@@ -122,20 +122,45 @@ def _least_s(solver: str, work: Work, machine: Machine, free_bytes: int) -> floa
     return expected_s(chosen, work, machine)
 
 
-def fits_every_path(graph: CsrGraph, options: SolveOptions) -> bool:
-    """Return whether no path is too long for the type of the weights, which are integers of zero or more."""
+def fits_every_path(graph: CsrGraph, options: SolveOptions, *, is_symmetric: bool = False) -> bool:
+    """Return whether no path is too long for the type of the weights, which are integers of zero or more.
+
+    `is_symmetric` says that every edge is known to have its reverse.
+    """
     largest = int(largest_distance(graph.weight_dtype))
     if (options.cutoff is not None and options.cutoff <= largest) or graph.n_edges == 0:
         return True
     if graph not in _fits:
-        fits = _heaviest_path(graph) < largest / 2
-        if not fits and not has_hierarchy(shared.traits_of(graph)):
-            return False
-        _fits[graph] = fits or no_distance_above(shared.shared_hierarchy(graph)) <= largest
+        _fits[graph] = _heaviest_path(graph, None) < largest / 2 or _fits_by_searches(graph, is_symmetric)
     return _fits[graph]
 
 
-def _heaviest_path(graph: CsrGraph) -> float:
-    """Return a bound of all distances: a shortest path leaves no vertex twice."""
-    starts = graph.row_offsets[:-1][np.diff(graph.row_offsets) > 0]
-    return float(np.maximum.reduceat(graph.weights, starts).sum(dtype=np.float64))
+def _fits_by_searches(graph: CsrGraph, is_symmetric: bool) -> bool:
+    """Return whether searches from one vertex and to it show that no path is too long.
+
+    A shortest path from a vertex that reaches it to a vertex that it reaches is not longer than the way over it. Any
+    other path does not leave the vertices that do not reach it, or those that it does not reach.
+    """
+    largest = int(largest_distance(graph.weight_dtype))
+    hub = np.array([np.argmax(np.diff(graph.row_offsets))], np.uint32)
+    ways = [graph] if is_symmetric else [graph, kept_reversed(graph)]
+    longest = []
+    for way in ways:
+        try:
+            row = SOLVERS["parallel-delta-stepping"].solve(way, hub, SolveOptions()).distances[0]
+        except PathTooLongError:
+            return False
+        is_reached = row != unreached_distance(row.dtype)
+        if _heaviest_path(graph, is_reached) >= largest / 2:
+            return False
+        longest.append(int(row[is_reached].max()))
+    return longest[0] + longest[-1] <= largest
+
+
+def _heaviest_path(graph: CsrGraph, is_left_out: np.ndarray | None) -> float:
+    """Return a bound of the distances along other vertices than these: a shortest path leaves no vertex twice."""
+    has_edges = np.diff(graph.row_offsets) > 0
+    heaviest = np.maximum.reduceat(graph.weights, graph.row_offsets[:-1][has_edges])
+    if is_left_out is not None:
+        heaviest = heaviest[~is_left_out[has_edges]]
+    return float(heaviest.sum(dtype=np.float64))

@@ -1,16 +1,17 @@
 """The output of a run backward: the distances from all sources to the targets that a batch searches from.
 
-A batch writes a part to `_run/`, with a row for each source. When all batches are there, the process that was started
-reads some rows of all parts at a time, and writes the files that a run forward writes, byte by byte.
+A batch writes a part to `_run/`, with a row for each source. When all batches are there, threads of the process that
+was started read some rows of all parts at a time, and write the files that a run forward writes, byte by byte.
 `docs/design/0030-fastest-by-default.md` has the idea.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_ids import digest_of
 from sssp_pipeline.kernels.contract import kept
 from sssp_pipeline.kernels.contract.solver import Solution
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.results.distance_outputs import TargetDistances
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_files import AGAIN, SOURCES_FILE, batch_file, turned_part
@@ -30,8 +32,13 @@ if TYPE_CHECKING:
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
 
-#: The most bytes of distances that are turned at a time, and of the parts that are read at a time.
-TURNED_BYTES, READ_BYTES = 2**24, 2**27
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: The most bytes of distances that are turned at a time, and of the parts that a thread reads at a time.
+TURNED_BYTES, READ_BYTES = 2**24, 2**26
+#: The most threads that write files. Each needs a few times `READ_BYTES`.
+MOST_THREADS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,21 +118,28 @@ class TurnedDistances(RowOutput):
         places = np.searchsorted(searched, output.words)
         ids = folder.named_ids(stored.ids, folder.identity)
         at_once = max(1, READ_BYTES // (len(of_sources[0]) * len(searched) * dtype.itemsize))
-        first, names = 0, []
-        for group in _slices(len(of_sources), at_once):
-            rows = self._rows(folder, batches, first, sum(map(len, of_sources[group])), dtype)
-            begin = 0
+        before = np.cumsum([0, *map(len, of_sources)])
+        names: list[Any] = []
+
+        def write_group(group: slice) -> list[tuple[str, file_sums.FileSum, Any]]:
+            first, end = int(before[group.start]), int(before[group.stop])
+            rows = self._rows(folder, batches, first, end - first, dtype)
+            written = []
             for number, sources in enumerate(of_sources[group], start=group.start):
-                of_batch = ids.of_places(np.arange(first, first + len(sources)))
-                part = Solution(rows[begin : begin + len(sources)][:, places], None)
+                begin, of_batch = before[number], ids.of_places(np.arange(*before[number : number + 2]))
+                part = Solution(rows[begin - first :][: len(sources)][:, places], None)
                 name = batch_file(number)
                 write = partial(output.write, sources=sources, solution=part, ids=of_batch)
-                folder.sums[name] = file_sums.write_summed(folder.path(name), write)
-                names.append(of_batch.of_sources(sources))
-                begin += len(sources)
-                first += len(sources)
+                summed = file_sums.write_summed(folder.path(name), write)
+                written.append((name, summed, of_batch.of_sources(sources)))
+            return written
+
+        for group, written in _in_threads(write_group, _slices(len(of_sources), at_once)):
+            for name, summed, of_batch in written:
+                folder.sums[name] = summed
+                names.append(of_batch)
             progress.advance(group.stop, len(of_sources), "files")
-        numbers = np.repeat(np.arange(len(of_sources)), [len(sources) for sources in of_sources])
+        numbers = np.repeat(np.arange(len(of_sources)), np.diff(before))
         folder.write_table(SOURCES_FILE, pa.table({"source": pa.chunked_array(names), "batch": numbers}))
 
     def _rows(
@@ -151,8 +165,21 @@ def _slices(n: int, size: int) -> list[slice]:
 
 def _check_parts(folder: RunFolder, n_batches: int) -> None:
     """Raise `InputError` if the part of a batch is missing or damaged."""
-    for batch in range(n_batches):
+
+    def check(batch: int) -> None:
         name = turned_part(batch)
         fault = file_sums.fault_of(file_sums.sum_of(folder.path(name)), folder.commit(batch).files[name])
         if fault is not None:
             raise InputError(f"`{files.redacted(folder.path(name))}` {fault}", hint=AGAIN)
+
+    for _ in _in_threads(check, range(n_batches)):
+        pass
+
+
+def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
+    """Yield each item with what `work` returns for it, in order. After an error, only what has begun is waited for."""
+    pool = ThreadPoolExecutor(min(usable_cores(), MOST_THREADS), "sssp-merge")
+    try:
+        yield from zip(items, pool.map(work, items), strict=True)
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -157,4 +157,4 @@ def _pays(
         return False
     if traits.n_vertices * float(traits.max_weight) < float(largest_distance(traits.weight_dtype)) / 2:
         return True
-    return fits_every_path(stored.graph(), solve_options(solve, scale=scale))
+    return fits_every_path(stored.graph(), solve_options(solve, scale=scale), is_symmetric=is_reversed)
