@@ -37,7 +37,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, sum_of
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch, sum_of
 from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 
 #: A rate stays a normal float64 if there are no more paths than this.
@@ -50,6 +50,8 @@ _SQUARE_UNIT = 2.0**32
 #: The words of a sum, and of the sum of squares behind it: first the fraction, then the whole part.
 _SUM, _SQUARES = 0, 2
 _UINT_ONE: Any = np.uint32(1)
+#: How many vertices ahead the way back prefetches. Without it, the pass takes 1.1 times as long on New York.
+_AHEAD: Any = np.uint64(8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +291,11 @@ def _add_dependencies(
     n_targets = 0.0
     for i in range(ONE, n_reached):
         u = order[n_reached - i]
+        if i + _AHEAD < n_reached:
+            later = np.uint64(order[n_reached - i - _AHEAD])
+            prefetch(offsets, later)
+            prefetch(paths, later)
+            prefetch(vertex_words, later * np.uint64(vertex_words.shape[1]))
         to_u = paths[u]
         rate = _rate_behind(u, row_offsets, offsets, ends, places, paths, with_edges, edge_words)
         amount = 1.0 if every or is_target[u] else 0.0
