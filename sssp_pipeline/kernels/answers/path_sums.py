@@ -209,13 +209,7 @@ def _add_rows(
 def _find_tight(graph: SearchGraph, d: np.ndarray, unreached: Any, scratch: _Scratch) -> Any:
     """List the tight edges. Return the end of one whose weight is lost in the sum, else -1."""
     row_offsets, col_indices, weights = graph
-    offsets, ends, places, waiting, paths = (
-        scratch.offsets,
-        scratch.ends,
-        scratch.places,
-        scratch.waiting,
-        scratch.paths,
-    )
+    offsets, ends, places, waiting, paths, _, _ = scratch
     with_places = len(places) > 0
     absorbed = -1
     n_tight = ZERO
@@ -245,8 +239,7 @@ def _find_tight(graph: SearchGraph, d: np.ndarray, unreached: Any, scratch: _Scr
 @njit(nogil=True)
 def _count_paths(source: Any, scratch: _Scratch) -> Any:
     """Fill `order` and `paths`. Return the reached vertices, and one to which too many paths lead, else -1."""
-    offsets, ends, waiting, paths = scratch.offsets, scratch.ends, scratch.waiting, scratch.paths
-    order, free = scratch.order, scratch.free
+    offsets, ends, _, waiting, paths, order, free = scratch
     crowded = -1
     n_taken, n_free = ZERO, ONE
     free[ZERO] = source
@@ -280,14 +273,8 @@ def _add_dependencies(
     edge_words: np.ndarray,
 ) -> None:
     """Add what passes each vertex and each edge on the paths from the source, which is `order[0]`."""
-    offsets, ends, places, paths, order = (
-        scratch.offsets,
-        scratch.ends,
-        scratch.places,
-        scratch.paths,
-        scratch.order,
-    )
-    every, with_vertices, with_edges = len(is_target) == 0, len(vertex_words) > 0, len(edge_words) > 0
+    offsets, paths, order = scratch.offsets, scratch.paths, scratch.order
+    every, with_vertices = len(is_target) == 0, len(vertex_words) > 0
     n_targets = 0.0
     for i in range(ONE, n_reached):
         u = order[n_reached - i]
@@ -297,7 +284,7 @@ def _add_dependencies(
             prefetch(paths, later)
             prefetch(vertex_words, later * np.uint64(vertex_words.shape[1]))
         to_u = paths[u]
-        rate = _rate_behind(u, row_offsets, offsets, ends, places, paths, with_edges, edge_words)
+        rate = _rate_behind(u, row_offsets, scratch, edge_words)
         amount = 1.0 if every or is_target[u] else 0.0
         n_targets += amount
         dependency = to_u * rate
@@ -305,23 +292,16 @@ def _add_dependencies(
         if with_vertices:
             _add(vertex_words, u, dependency + amount if endpoints else dependency)
     source = order[ZERO]
-    _rate_behind(source, row_offsets, offsets, ends, places, paths, with_edges, edge_words)
+    _rate_behind(source, row_offsets, scratch, edge_words)
     if with_vertices and endpoints:
         _add(vertex_words, source, n_targets)
 
 
 @njit(nogil=True, inline="always")
-def _rate_behind(
-    u: Any,
-    row_offsets: np.ndarray,
-    offsets: np.ndarray,
-    ends: np.ndarray,
-    places: np.ndarray,
-    paths: np.ndarray,
-    with_edges: bool,
-    edge_words: np.ndarray,
-) -> Any:
+def _rate_behind(u: Any, row_offsets: np.ndarray, scratch: _Scratch, edge_words: np.ndarray) -> Any:
     """Return the sum of the rates behind the tight edges from `u`, and add what passes each of these edges."""
+    offsets, ends, places, _, paths, _, _ = scratch
+    with_edges = len(edge_words) > 0
     rate = 0.0
     for i in range(offsets[u], offsets[np.uint64(u) + ONE]):
         of_end = paths[ends[i]]
