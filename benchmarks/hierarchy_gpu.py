@@ -1,13 +1,14 @@
 """`phast-gpu`: its preparation, and microseconds of the device a source beside `adds-slots`, by sources of a call.
 
     python benchmarks/hierarchy_gpu.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 32,64,1024]
-        [--answers]
+        [--words 16,32] [--answers]
 
-Each graph gives one line. `order_s` is the host's part of the preparation, `weights_s` the device's part, after a first
-one that compiles. A call keeps `nothing` but its metrics, the distances to 1,000 `targets`, with metrics or without
-(`targets_alone`), or whole `rows`; `near` keeps metrics within a cutoff that reaches about 1 % of the graph. All are
-timed without copies to the host. `all_pairs_s` is the wall time for the metrics of many sources, and what it would be
-for all. The rows of `adds-slots` must be the same.
+Each graph gives one line for each number of `--words`: words have at least so many bits. `word_bits` says how many they
+have. `order_s` is the host's part of the preparation, `weights_s` the device's part, after a first one that compiles. A
+call keeps `nothing` but its metrics, the distances to 1,000 `targets`, with metrics or without (`targets_alone`), or
+whole `rows`; `near` keeps metrics within a cutoff that reaches about 1 % of the graph. All are timed without copies to
+the host. `all_pairs_s` is the wall time for the metrics of many sources, and what it would be for all. The rows of
+`adds-slots` must be the same.
 
 `--answers` measures the kinds of answers of `answers.py` instead, as lines of `hierarchy_gpu_answers`: the search and
 the reduction of a device batch, of several that are enqueued together. Few sources wait for the host. The words of the
@@ -28,11 +29,12 @@ from graphs import checked_names, load
 from record import record
 
 from sssp_pipeline.base.csr import CsrGraph, largest_distance
+from sssp_pipeline.base.generators import path
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions, metrics_column
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, drop_others
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import Holding
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import PhastGpu
@@ -40,6 +42,7 @@ from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import PhastGpu
 ROUNDS = 5
 #: Device batches that are enqueued together.
 BATCHES = 8
+OTHER = path(1).graph()
 
 
 def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow, **asked: Any) -> float:
@@ -61,7 +64,7 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_all: 
     hierarchy = device_hierarchy.device_hierarchy(on_device, host)
     cupy_module().cuda.runtime.deviceSynchronize()
     began = time.perf_counter()
-    device_hierarchy._make(on_device, host, wide=hierarchy.wide, is_sure=True)
+    device_hierarchy._make(on_device, host, max(32, hierarchy.bits), is_sure=True)
     cupy_module().cuda.runtime.deviceSynchronize()
     weights_s = time.perf_counter() - began
 
@@ -95,7 +98,8 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_all: 
         arcs=host.completion.n_arcs,
         order_s=order_s,
         weights_s=weights_s,
-        hierarchy_bytes=4 * (1 + hierarchy.wide) * sum(int(words[-1]) for words in host.words_before),
+        word_bits=hierarchy.bits,
+        hierarchy_bytes=hierarchy.bits // 8 * sum(int(words[-1]) for words in host.words_before),
         us=us,
         adds_slots_us=rival_us,
         rival_sources=n_rival,
@@ -121,8 +125,10 @@ def answer_us(graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow) -> float:
             buffers[0].launch(search, sources)
             began, ended = cupy.cuda.Event(), cupy.cuda.Event()
             began.record()
+            held = []  # what a launch copies from, until all are over
             for _ in range(BATCHES):
                 buffers[0].launch(search, sources)
+                held.append(buffers[0]._counts)
             ended.record()
             ended.synchronize()
             took.append(cupy.cuda.get_elapsed_time(began, ended))
@@ -142,7 +148,15 @@ def measure_answers(name: str, graph: CsrGraph, counts: list[int]) -> None:
             expected = SOLVERS["delta-stepping"].solve(graph, sources[ends], options).distances
             np.testing.assert_array_equal(found, expected, kind)
             us[count][kind] = round(answer_us(graph, sources, kept), 3)
-    record("hierarchy_gpu_answers", graph=name, vertices=graph.n_vertices, edges=graph.n_edges, us=us)
+    bits = device_hierarchy.device_hierarchy(device_graph(graph), host_hierarchy.host_hierarchy(graph)).bits
+    record(
+        "hierarchy_gpu_answers",
+        graph=name,
+        vertices=graph.n_vertices,
+        edges=graph.n_edges,
+        word_bits=bits,
+        us=us,
+    )
 
 
 def main() -> None:
@@ -155,15 +169,19 @@ def main() -> None:
     parser.add_argument("--sources", default="32,64,256,1024", help="numbers of sources of a call")
     parser.add_argument("--rival", type=int, default=1024, help="sources of adds-slots")
     parser.add_argument("--all", type=int, default=2**18, help="the most sources for metrics alone")
+    parser.add_argument("--words", default="16", help="the least bits of a word: 16, 32 or 64")
     parser.add_argument("--answers", action="store_true", help="measure answers instead")
     given = parser.parse_args()
     for name in checked_names(parser, given.graphs, given.data):
         graph = load(name, given.data, given.cache)
         counts = [int(count) for count in given.sources.split(",")]
-        if given.answers:
-            measure_answers(name, graph, counts)
-        else:
-            measure(name, graph, counts, given.rival, given.all)
+        for bits in given.words.split(","):
+            device_hierarchy.LEAST_BITS = int(bits)
+            if given.answers:
+                measure_answers(name, graph, counts)
+            else:
+                measure(name, graph, counts, given.rival, given.all)
+            drop_others(OTHER)  # its hierarchy too, which has words of this width
 
 
 if __name__ == "__main__":

@@ -306,6 +306,7 @@ def work(given: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     dtype = graph.weight_dtype
     signed = graph.traits.min_weight < 0 and solver.takes_negative
     units = chosen_units(solver, given.kernel, given.source_file, dtype)
+    units = [unit for unit in units if unit.least_arch <= arch]
     builds = [Build("package", {})]
     if given.source_file is not None:
         changed = Build(given.source_file.name, {units[0].stem: given.source_file.resolve()})

@@ -96,6 +96,7 @@ class Bits(WholeCalls):
     )
     no_delta = "it has no buckets and takes no delta"
     takes_equal_only = True
+    unites_sources = True
     keeps_pace = False
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:

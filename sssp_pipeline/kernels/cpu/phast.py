@@ -128,6 +128,7 @@ class Phast(WholeCalls):
     )
     no_delta = "it has no buckets and takes no delta"
     uses_hierarchy = True
+    unites_sources = True
     keeps_pace = False
     counts_arcs = True
 

@@ -44,6 +44,9 @@ class Solver(ABC):
     takes_negative = False
     #: Whether it needs a hierarchy (`kernels/hierarchy/`). `auto` takes it only where one is stored, or pays.
     uses_hierarchy = False
+    #: Whether a call goes through the graph for all its sources together. So what it takes hardly depends on how much a
+    #: source reaches.
+    unites_sources = False
     #: Whether it computes the weights of the arcs itself, so that the order and the arcs are enough.
     weighs_arcs = False
     #: Whether it takes only graphs whose weights are all equal.

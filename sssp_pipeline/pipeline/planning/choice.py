@@ -91,7 +91,7 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     of_a_call = work.of_a_call(solver.name)
     start_s = of_a_call.start_s + (machine.gpu_start_s if solver.device == "gpu" else 0.0)
     source_s = of_a_call.wall_s(machine.cores)
-    if not solver.uses_hierarchy:  # a search ends where a source reaches little, a sweep does not
+    if not solver.unites_sources:  # a search ends where a source reaches little
         source_s *= work.traits.reach
     if is_reweighted(solver, work.traits):
         start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)

@@ -131,11 +131,12 @@ def _solved(task: SolveTask) -> TaskDone:
     worker = f"{platform.node()}:{os.getpid()}"
     commits = _Commits(task, output, worker, device, ids)
     done = partial(TaskDone, task.solver, task.numbers, worker, task.attempt, loaded - began)
-    source_s: list[np.ndarray] = []
+    source_s, reached = list[np.ndarray](), list[np.ndarray]()
     try:
         with commits, closing(_parts(task, solver, graph, output)) as parts:
             for (number, sources), part in zip(task.batches, parts, strict=True):
                 source_s.append(np.asarray(metrics_column(part.metrics, "solve_s"), np.float64))
+                reached.append(np.asarray(metrics_column(part.metrics, "reached"), np.float64))
                 commits.commit(number, sources, part)
                 del part  # its memory is given back when it is written
     except SsspError as error:
@@ -147,7 +148,14 @@ def _solved(task: SolveTask) -> TaskDone:
         return done(time.perf_counter() - loaded, is_ended=True)
     solve_s = time.perf_counter() - loaded - commits.waited_s
     of_sources = np.concatenate(source_s)
-    return done(solve_s, commits.write_s, len(of_sources), float(np.mean(of_sources)), commits.n_bytes)
+    return done(
+        solve_s,
+        commits.write_s,
+        len(of_sources),
+        float(np.mean(of_sources)),
+        float(np.mean(np.concatenate(reached))) / graph.n_vertices or 1.0,
+        commits.n_bytes,
+    )
 
 
 def _device(kind: str) -> Callable[[], str]:

@@ -225,7 +225,7 @@ class Solving(TaskStage):
             done=self._n_done,
             total=len(self.batches),
         )
-        if (change := trials.learn(task.solver, task.source_s, task.n_sources)) is not None:
+        if (change := trials.learn(task.solver, task.source_s, task.n_sources, task.reach)) is not None:
             self.progress.say(change, "solver", solver=trials.solver)
             solved.solver, solved.reason = trials.solver, trials.reason
         if time.perf_counter() - self._began_s >= _LOADING_S:

@@ -101,6 +101,8 @@ class TaskDone:
     #: The number of sources of all batches, and the mean seconds that the thread or the GPU took for one.
     n_sources: int = 0
     source_s: float = 0.0
+    #: The mean share of the vertices that they reached; 1 if it was not counted.
+    reach: float = 1.0
     #: Bytes of distances and metrics written.
     n_bytes: int = 0
     #: Whether this was a trial that ended without a result.

@@ -3,6 +3,9 @@
 A measured search on the CPU also corrects the forecasts of the other searches there. A graph that slows one of them
 slows all of them. A sweep over a hierarchy has a forecast of its own.
 
+A search ends where a source reaches little, and neighbouring sources reach about the same. So seconds are compared for
+sources that reach the mean share of the vertices.
+
 All solvers give the same distances, so the batches of a trial are kept. A trial that takes longer than the best solver
 is stopped, and its batches are solved later.
 """
@@ -40,6 +43,8 @@ _SHORT_S = 0.1
 _MAX_SOURCE_RATIO = 1.25
 #: One source of a trial may take at most this multiple of the allowed mean.
 _SLACK = 1.5
+#: A search from a source that reaches less than this share of the vertices counts as one that reaches this share.
+_LEAST_REACH = 0.05
 #: Another solver takes over if its time is at most this share of the current solver's time.
 _TAKE_OVER_SHARE = 0.97
 
@@ -80,7 +85,10 @@ class Trials:
         #: The pace is that of the last call of `solver`.
         self._traits = plan.work.traits
         self._rivals = list(plan.others)
-        #: Seconds per source in a full call, for each measured solver.
+        #: The mean share of the vertices that sources reach: by a look, then of all sources so far.
+        self._reach = self._traits.reach
+        self._n_learned = 0
+        #: Seconds per source in a full call, for each measured solver; of a search, if sources reached every vertex.
         self._measured_s: dict[str, float] = {}
         self._under_way: str | None = None
 
@@ -112,17 +120,25 @@ class Trials:
         if self._under_way == solver:
             self._under_way = None
 
-    def learn(self, solver: str, source_s: float, n_sources: int) -> str | None:
-        """Use the measured seconds per source of a call; return a line for the log if the solver changes."""
+    def learn(self, solver: str, source_s: float, n_sources: int, reach: float = 1.0) -> str | None:
+        """Use the measured seconds per source of a call; return a line for the log if the solver changes.
+
+        `reach` is the mean share of the vertices that the sources reached.
+        """
         self.end(solver)
-        of_full = self._expected_s(solver, self._n_full) / self._expected_s(solver, n_sources)
+        self._reach = (self._n_learned * self._reach + n_sources * reach) / (self._n_learned + n_sources)
+        self._n_learned += n_sources
+        source_s /= self._share(solver, reach)
+        of_full = self._forecast_s(solver, self._n_full) / self._forecast_s(solver, n_sources)
         self._measured_s[solver] = source_s * of_full
         if solver == self.solver and SOLVERS[solver].device == "cpu" and SOLVERS[solver].keeps_pace:
-            times = source_s / self._expected_s(solver, n_sources)
+            times = source_s / self._forecast_s(solver, n_sources)
             self._traits = replace(self._traits, pace=self._traits.pace * times)
-        best = min(self._measured_s, key=self._measured_s.__getitem__)
-        now_s, then_s = self._measured_s.get(self.solver), self._measured_s[best]
-        if now_s is None or then_s > _TAKE_OVER_SHARE * now_s:
+        best = min(self._measured_s, key=self._mean_s)
+        if self.solver not in self._measured_s:
+            return None
+        now_s, then_s = self._mean_s(self.solver), self._mean_s(best)
+        if then_s > _TAKE_OVER_SHARE * now_s:
             return None
         change = f"{best} took {1e3 * then_s:.3g} ms a source, {self.solver} {1e3 * now_s:.3g}: {best} takes the rest"
         self.solver = best
@@ -131,8 +147,17 @@ class Trials:
 
     def left_s(self, n_left: int) -> float:
         """Return the seconds expected for `n_left` sources: as the solver was measured, or else by its forecast."""
-        source_s = self._measured_s.get(self.solver, self._expected_s(self.solver, self._n_full))
+        is_measured = self.solver in self._measured_s
+        source_s = self._mean_s(self.solver) if is_measured else self._expected_s(self.solver, self._n_full)
         return n_left * self._wall_s(source_s)
+
+    def _mean_s(self, solver: str) -> float:
+        """Return the seconds per source that were measured, for sources that reach the mean share."""
+        return self._measured_s[solver] * self._share(solver, self._reach)
+
+    def _share(self, solver: str, reach: float) -> float:
+        """Return the share of its time that a source takes if it reaches this share of the vertices."""
+        return 1.0 if SOLVERS[solver].unites_sources else max(reach, _LEAST_REACH)
 
     def _first_batches(self, n_left: int) -> int:
         """Return the number of batches of the first call."""
@@ -151,7 +176,7 @@ class Trials:
 
     def _trial(self, n_left: int) -> Call | None:
         """Return the next trial, if one is worth its time. Solvers before it are dropped."""
-        best_s = self._measured_s[self.solver]
+        best_s = self._mean_s(self.solver)
         while self._rivals:
             rival = self._rivals.pop(0)
             at_best_s = n_left * (self._wall_s(best_s) - self._wall_s(self._least_s(rival)))
@@ -193,13 +218,18 @@ class Trials:
         """The number of sources of a full call."""
         return min(self._batches_per_call * self._plan.work.batch, self._plan.work.n_sources)
 
-    def _expected_s(self, solver: str, n_sources: int) -> float:
+    def _forecast_s(self, solver: str, n_sources: int) -> float:
+        """Return the seconds per source of a call, if sources reach every vertex."""
         return SOLVERS[solver].forecast(self._traits, n_sources).source_s
+
+    def _expected_s(self, solver: str, n_sources: int) -> float:
+        """Return the same for sources that reach the mean share."""
+        return self._forecast_s(solver, n_sources) * self._share(solver, self._reach)
 
     def _least_s(self, solver: str) -> float:
         """Return the fewest seconds that a source of a full call can take by the forecast."""
-        expected = SOLVERS[solver].forecast(self._traits, self._n_full)
-        return expected.source_s / expected.off_by
+        off_by = SOLVERS[solver].forecast(self._traits, self._n_full).off_by
+        return self._expected_s(solver, self._n_full) / off_by
 
     def _wall_s(self, source_s: float) -> float:
         """Return the seconds that a source adds to the run if it takes `source_s` to solve."""

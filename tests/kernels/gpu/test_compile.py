@@ -54,14 +54,17 @@ ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
 #: As a workflow may ask for them: radii, amounts, bits of an amount, bits of a lane.
 REDUCE_OF = (
     *((0, 0, 64, 0), (2, 0, 64, 0), (3, 2, 64, 0), (3, 2, 32, 0), (8, 1, 64, 0), (8, 1, 32, 0)),
-    *((0, 0, 64, 64), (3, 2, 64, 32), (8, 1, 64, 64), (8, 1, 32, 32)),
+    *((0, 0, 64, 64), (3, 2, 64, 32), (3, 2, 64, 16), (8, 1, 64, 64), (8, 1, 32, 32)),
 )
-REDUCE = [*(reduce_unit(*of) for of in REDUCE_OF), *(harmonic_unit(lane_bits) for lane_bits in (0, 32, 64))]
+REDUCE = [
+    *(reduce_unit(*of) for of in REDUCE_OF),
+    *(harmonic_unit(lane_bits) for lane_bits in (0, 16, 32, 64)),
+]
 #: Radii, limbs, nearest sources, bits of a lane. Three limbs are for floats, and fit every type.
 OVER_SOURCES_OF = ((0, 0, False, 0), (0, 0, True, 0), (3, 3, True, 0))
-OVER_SOURCES_OF += ((0, 0, False, 64), (3, 3, True, 32), (3, 3, True, 64))
+OVER_SOURCES_OF += ((0, 0, False, 64), (3, 3, True, 16), (3, 3, True, 32), (3, 3, True, 64))
 OVER_SOURCES = [over_sources_unit(r, n, nearest=near, lane_bits=bits) for r, n, near, bits in OVER_SOURCES_OF]
-DISTRIBUTION = [distribution_unit(lane_bits) for lane_bits in (0, 32, 64)]
+DISTRIBUTION = [distribution_unit(lane_bits) for lane_bits in (0, 16, 32, 64)]
 COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *DISTRIBUTION, *REDUCE, *OVER_SOURCES]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
@@ -107,7 +110,7 @@ def combinations():
         for i, arch in enumerate(ARCHITECTURES):
             # The second half of the types has 64 bits.
             place = (types.index(dtype) - UNITS.index(unit) - i) % len(types)
-            if arch != HOPPER and place not in (0, len(types) // 2):
+            if arch < unit.least_arch or (arch != HOPPER and place not in (0, len(types) // 2)):
                 continue
             marks = [] if place == 0 and arch == HOPPER else [pytest.mark.medium]
             if place > (arch == HOPPER) or arch not in (HOPPER, OLDEST, NEWEST):

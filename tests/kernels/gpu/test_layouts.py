@@ -91,9 +91,9 @@ def lanes(*, narrow: bool) -> Mirrored:
     return Mirrored(unit, {"State": adds_lanes._state(n_lanes)}, numbers | PAST_DEADLINE, BARRIER)
 
 
-def climbs(*, wide: bool) -> Mirrored:
+def climbs(bits: int) -> Mirrored:
     return Mirrored(
-        phast_gpu.climb_unit(wide=wide),
+        phast_gpu.climb_unit(bits),
         {
             "Call": phast_gpu._CALL,
             "Chunk": host_hierarchy._CHUNK,
@@ -107,39 +107,40 @@ def climbs(*, wide: bool) -> Mirrored:
     )
 
 
-def front_rows(*, wide: bool) -> Mirrored:
+def front_rows(bits: int) -> Mirrored:
     return Mirrored(
-        phast_gpu.front_rows_unit(wide=wide),
+        phast_gpu.front_rows_unit(bits),
         {"Call": phast_gpu._CALL},
         {"kFrontBlock": phast_gpu._BLOCK, "kRows": phast_gpu._FRONT_ROWS, "kAcross": phast_gpu._FRONT_ACROSS},
     )
 
 
-def fronts(*, wide: bool) -> Mirrored:
+def fronts(bits: int) -> Mirrored:
     return Mirrored(
-        device_hierarchy.fronts_unit(wide=wide),
+        device_hierarchy.fronts_unit(bits),
         {"Matrices": device_hierarchy._MATRICES, "Longest": device_hierarchy._LONGEST},
         {
             "kTile": int(chunks.TILE),
             "kPanelBlock": device_hierarchy._PANEL,
             "kSide": device_hierarchy._SIDE,
             "kUpdateBlock": device_hierarchy._BLOCK,
-            "kCloseBlock": device_hierarchy._CLOSE_BLOCKS[wide],
+            "kCloseBlock": device_hierarchy._CLOSE_BLOCKS[bits == 64],
             "kMostOwn": chunks.MOST_OWN,
         },
     )
 
 
-def sweeps(*, wide: bool) -> Mirrored:
+def sweeps(bits: int) -> Mirrored:
     return Mirrored(
-        phast_gpu.sweep_unit(wide=wide, cutoff=False),
+        phast_gpu.sweep_unit(bits, cutoff=False),
         {},
         {
             "kSweepBlock": phast_gpu._BLOCK,
             "kRowsBlock": phast_gpu._BLOCK,
-            "kLanesSide": phast_gpu._LANES_SIDE[wide],
+            "kLanesSide": phast_gpu._LANES_SIDE[bits],
             "kNoVertex": NO_VERTEX,
-            "kInfinity": 2**64 - 1 if wide else device_hierarchy.MOST_NARROW + 1,
+            "kInfinity": device_hierarchy.INFINITIES[bits],
+            "kShortInfinity": device_hierarchy.INFINITIES[16],
         }
         | same_names(phast_gpu, "kSide"),
     )
@@ -216,14 +217,10 @@ MIRRORED = {
             "kNoVertex": NO_VERTEX,
         },
     ),
-    "phast-gpu-climb": climbs(wide=False),
-    "phast-gpu-climb-wide": climbs(wide=True),
-    "phast-gpu-front-rows": front_rows(wide=False),
-    "phast-gpu-front-rows-wide": front_rows(wide=True),
-    "phast-gpu-fronts": fronts(wide=False),
-    "phast-gpu-fronts-wide": fronts(wide=True),
-    "phast-gpu": sweeps(wide=False),
-    "phast-gpu-wide": sweeps(wide=True),
+    **{f"phast-gpu-climb-{bits}": climbs(bits) for bits in (16, 32, 64)},
+    **{f"phast-gpu-front-rows-{bits}": front_rows(bits) for bits in (16, 32, 64)},
+    **{f"phast-gpu-fronts-{bits}": fronts(bits) for bits in (32, 64)},
+    **{f"phast-gpu-{bits}": sweeps(bits) for bits in (16, 32, 64)},
     "reduce-lanes": Mirrored(
         reduce.reduce_unit(3, 2, 64, 32),
         {"Rows": lane_rows._ROWS},

@@ -1,4 +1,4 @@
-"""What is special to `phast-gpu`: lanes of every number, chunks of every kind, and words of both widths."""
+"""What is special to `phast-gpu`: lanes of every number, chunks of every kind, and words of every width."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy as of_device
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
-from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import device_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import INFINITIES, device_hierarchy, lanes_for
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import needed_tiles
-from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import lanes_for
 from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
 from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
 
@@ -58,6 +58,8 @@ def test_lanes_hold_the_sources_and_few_more(n):
     assert lanes % 32 == 0
     assert lanes_for(n - 1) <= lanes
     assert lanes <= 1.5 * n or lanes in (32, 64)
+    pairs = lanes_for(n, 2)
+    assert lanes_for(n - 1, 2) <= pairs == 2 * lanes_for((n + 1) // 2)
 
 
 @pytest.mark.parametrize("made", [road_like(5000), grid(30, 40), star(200), path(1)])
@@ -190,8 +192,19 @@ def test_floats_are_refused_with_the_solvers_that_take_them():
 ROAD = road_like(20_000).graph()
 
 
+def bits_of(graph):
+    """The bits of a word of the hierarchy of `graph`."""
+    return device_hierarchy(device_graph(graph), host_hierarchy(graph)).bits
+
+
+@pytest.fixture
+def shortest_bits():
+    """The bits of the shortest words that this device takes."""
+    return 16 if of_device.may_be_short() else 32
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 64, 65, 96, 97, 129, 400, 1024, 1100])
+@pytest.mark.parametrize("n", [1, 2, 4, 5, 31, 32, 33, 64, 65, 96, 97, 129, 400, 1024, 1100])
 def test_lanes_of_every_number(n):
     assert_as_on_a_cpu(ROAD, np.random.default_rng(n).integers(0, ROAD.n_vertices, n))
 
@@ -214,9 +227,10 @@ def test_calls_that_follow_each_other_with_other_sources(kept, n):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("n", [1, 3, 76])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("cutoff", [None, 0, 3000])
-def test_roads_whose_directions_differ(dtype, cutoff):
+def test_roads_whose_directions_differ(dtype, cutoff, n):
     made = road_like(4000)
     keep = np.random.default_rng(1).random(len(made.src)) < 0.93
     graph = csr_from_edges(
@@ -225,7 +239,7 @@ def test_roads_whose_directions_differ(dtype, cutoff):
         (made.weights[keep] + np.arange(keep.sum()) % 7).astype(dtype),
         made.n_vertices,
     )
-    assert_as_on_a_cpu(graph, np.arange(0, 4000, 53), cutoff)
+    assert_as_on_a_cpu(graph, np.arange(0, 4000, 53)[:n], cutoff)
 
 
 @pytest.mark.gpu
@@ -238,7 +252,7 @@ def test_trees_meshes_and_many_components(made):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("cutoff", [None, 400])
-@pytest.mark.parametrize("n", [1, 100, 130, 500])
+@pytest.mark.parametrize("n", [1, 4, 100, 130, 500])
 @pytest.mark.parametrize(("dtype", "share"), [("uint32", 0.05), ("uint64", 0.3), ("uint32", 2)])
 def test_large_fronts(n, cutoff, dtype, share, monkeypatch):
     with_small_chunks(monkeypatch, share)
@@ -271,11 +285,46 @@ def test_zero_weights():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("weight", "is_wide"), [(40, False), (2**22, True)])
-def test_words_are_wide_where_distances_may_not_fit(weight, is_wide):
+@pytest.mark.parametrize(("weight", "bits"), [(16, 16), (17, 16), (40, 32), (2**21, 32), (2**22, 64)])
+@pytest.mark.parametrize("cutoff", [None, 2000])
+def test_words_have_the_bits_that_distances_may_need(weight, bits, cutoff, shortest_bits):
     graph = with_weights(path(1000), weight)
-    assert device_hierarchy(device_graph(graph), host_hierarchy(graph)).wide == is_wide
-    assert_as_on_a_cpu(graph, np.arange(0, 1000, 37))
+    assert bits_of(graph) == max(bits, shortest_bits)
+    assert_as_on_a_cpu(graph, np.arange(0, 1000, 37), cutoff)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("longest", [INFINITIES[16] - 2, INFINITIES[16] - 1, INFINITIES[16]])
+@pytest.mark.parametrize("dtype", ["uint32", "int64"])
+def test_the_longest_distance_of_a_word_of_16_bits(longest, dtype, shortest_bits):
+    """Two vertices: so the bound of all distances is the length of the longest one."""
+    graph = csr_from_edges(np.array([0, 1]), np.array([1, 0]), np.array([longest, 0], dtype), 3)
+    fits = longest < INFINITIES[16]
+    assert bits_of(graph) == (max(16, shortest_bits) if fits else 8 * graph.weight_dtype.itemsize)
+    assert_as_on_a_cpu(graph, np.arange(3))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cutoff", [None, 60])
+@pytest.mark.parametrize("n", [1, 33, 65, 130, 300, 500, 1024])
+@pytest.mark.parametrize(("dtype", "share"), [("uint32", 0.05), ("uint64", 0.3), ("int32", 2)])
+@pytest.mark.parametrize("keep", [1, 0.6])
+def test_fronts_with_words_of_16_bits(n, cutoff, dtype, share, keep, monkeypatch, shortest_bits):
+    with_small_chunks(monkeypatch, share)
+    monkeypatch.setattr(phast_gpu, "LEAST_PART", 8)
+    made = grid(40, 60, keep=keep)
+    graph = with_weights(made, (made.weights % 20).astype(dtype))
+    assert bits_of(graph) == max(16, shortest_bits)
+    assert_as_on_a_cpu(graph, np.random.default_rng(n).integers(0, graph.n_vertices, n), cutoff)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bits", [16, 32, 64])
+def test_words_have_as_many_bits_as_are_asked_for(bits, monkeypatch, shortest_bits):
+    monkeypatch.setattr(of_device, "LEAST_BITS", bits)
+    graph = with_weights(grid(30, 30), 3)
+    assert bits_of(graph) == max(bits, shortest_bits)
+    assert_as_on_a_cpu(graph, np.arange(0, 900, 7))
 
 
 @pytest.mark.gpu
@@ -334,7 +383,9 @@ def test_answers_of_sources_of_every_number(name, n, cutoff):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint64"])
-def test_answers_with_words_of_both_widths(name, dtype):
+@pytest.mark.parametrize("bits", [16, 32, 64])
+def test_answers_with_words_of_every_width(name, dtype, bits, monkeypatch):
+    monkeypatch.setattr(of_device, "LEAST_BITS", bits)
     graph = grid(60, 60, keep=0.6).graph(dtype)  # several components
     kept = kinds_of_answers(graph.n_vertices, 300)[name]
     assert_answered_as_by_dijkstra(graph, np.arange(0, 3600, 37), kept)
@@ -344,7 +395,7 @@ def test_answers_with_words_of_both_widths(name, dtype):
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_where_words_are_wider_than_distances(name):
     graph = with_weights(path(3000), 2**20)
-    assert device_hierarchy(device_graph(graph), host_hierarchy(graph)).wide
+    assert bits_of(graph) == 64
     kept = kinds_of_answers(graph.n_vertices, 2**30)[name]
     assert_answered_as_by_dijkstra(graph, np.arange(0, 3000, 37), kept)
 
@@ -366,7 +417,7 @@ def test_rows_that_are_reduced_by_place_are_not_written():
         options = SolveOptions(kept=kept)
         search = SOLVERS["phast-gpu"].start_batch(ROAD, on_device, options, 64)
         has_rows, has_targets = name in ("quantiles", "nearest"), name == "nearest targets"
-        assert search.lane_bits == (0 if has_rows or has_targets else 32)
+        assert search.lane_bits == (0 if has_rows or has_targets else bits_of(ROAD))
         needs = SOLVERS["phast-gpu"].needs(ROAD, on_device, options, 64)
         assert needs.has_rows == has_rows
         n_bytes[name] = needs.bytes_a_source

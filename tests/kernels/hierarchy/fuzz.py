@@ -43,7 +43,7 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Nothing,
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.bits_gpu.bits_gpu import BitsGpu
-from sssp_pipeline.kernels.gpu.phast_gpu import host_hierarchy, phast_gpu
+from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import arc_completion, chunks, customization, metis_processes, order
 from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
 from sssp_pipeline.kernels.hierarchy.metis_child import found_by
@@ -85,6 +85,8 @@ class Case:
     least_front: int
     least_part: int
     least_share: float
+    #: The least bits of a word on a GPU.
+    least_bits: int
     #: Which of `BITS_GPU`.
     bits_gpu: int
 
@@ -221,7 +223,7 @@ def case(seed: int, number: int, *, is_equal: bool = False) -> Case:
     n = graph.n_vertices
     sources = np.arange(n)
     if random.random() < 0.8:
-        most = 2100 if is_equal and random.random() < 0.02 else random.choice([4, 20, 20, 20, 130])
+        most = 2100 if is_equal and random.random() < 0.02 else random.choice([5, 5, 20, 20, 20, 130])
         sources = random.integers(0, n, int(random.integers(1, most)))
     cutoff = None
     if random.random() < 0.3:
@@ -235,7 +237,8 @@ def case(seed: int, number: int, *, is_equal: bool = False) -> Case:
     least_part = int(random.choice([1, 1, 2, phast_gpu.LEAST_PART]))
     least_share = float(random.choice([0, 0.1, 0.5, 2]))
     bits_gpu = int(random.integers(len(BITS_GPU)))
-    sizes = chunk_sizes, least_front, least_part, least_share
+    least_bits = int(random.choice([16, 16, 16, 32, 32, 64]))
+    sizes = chunk_sizes, least_front, least_part, least_share, least_bits
     return Case(graph, sources, options, n_threads, few, cut_vertices, *sizes, bits_gpu)
 
 
@@ -266,6 +269,7 @@ def prepared_as(given: Case) -> Iterator[None]:
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
         (metis_processes, "package", (lambda: True) if given.cut_vertices else (lambda: None)),
         (phast_gpu, "LEAST_PART", given.least_part),
+        (device_hierarchy, "LEAST_BITS", given.least_bits),
         (host_hierarchy, "LEAST_FRONT", given.least_front),
         (host_hierarchy, "LEAST_SHARE", given.least_share),
         (host_hierarchy, "LEAST_WORDS", 0 if given.least_share <= 1 else 2**60),
@@ -326,7 +330,8 @@ def shown(given: Case) -> str:
         f"  {graph.n_vertices} vertices, {graph.weight_dtype}, edges {edges}\n"
         f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}, "
         f"chunks of {given.chunk_sizes}, fronts from {given.least_front} boundary vertices, parts of "
-        f"{given.least_part}, climbed together above {given.least_share} of the vertices, bits-gpu {given.bits_gpu}"
+        f"{given.least_part}, climbed together above {given.least_share} of the vertices, words of {given.least_bits} "
+        f"bits or more, bits-gpu {given.bits_gpu}"
     )
 
 

@@ -116,6 +116,20 @@ def test_a_trial_that_takes_too_long_is_ended_and_changes_nothing():
     assert trials.is_done
 
 
+def test_a_search_is_not_taken_for_faster_because_its_sources_reach_little():
+    plan = planned(RANDOM)
+    trials = Trials(plan, plan.batches_per_call)
+    trials.next_call(10_000)
+    slow_s = 10 * expected_s("adds-slots", plan, 600)
+    trials.learn("adds-slots", slow_s, 600)
+    # It takes twice as long, and has sources that reach a tenth.
+    assert trials.learn("near-far", 0.1 * 2 * slow_s, 600, reach=0.1) is None
+    assert trials.solver == "adds-slots"
+    # A call that goes through the graph for all its sources takes as long, whatever they reach.
+    assert trials.learn("adds-lanes", 0.2 * slow_s, 600, reach=0.1)
+    assert trials.solver == "adds-lanes"
+
+
 def test_a_later_call_may_show_that_the_other_is_faster_after_all():
     plan = planned()
     trials = Trials(plan, plan.batches_per_call)

@@ -61,6 +61,7 @@ class AddsLanes(GpuBatchSolver):
 
     name = "adds-lanes"
     summary = "32 or 64 sources share each edge scan; many sources on graphs with hubs and short paths"
+    unites_sources = True
 
     def unit(self, *, narrow: bool) -> Unit:
         size = ("SSSP_THREADS", THREADS), ("SSSP_BLOCKS_PER_SM", BLOCKS_PER_SM)

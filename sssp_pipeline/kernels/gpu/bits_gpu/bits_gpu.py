@@ -71,6 +71,7 @@ class BitsGpu(GpuBatchSolver):
     summary = "Breadth-first searches in the bits of rows, up to 4,096 at a time; the fast one if all weights are equal"
     no_delta = "it has no buckets and takes no delta"
     takes_equal_only = True
+    unites_sources = True
 
     def unit(self, words_each: int) -> Unit:
         """Return the unit of the kernels."""

@@ -9,13 +9,17 @@ constexpr word32 kTile = 8;
 // The most vertices of a chunk of the last band.
 constexpr word32 kMostLow = 64;
 
-template <int kEach>
-struct alignas(sizeof(sweep_word) * kEach) Lanes {
-    sweep_word words[kEach];
+// Words that are read or written together.
+template <typename Word, word32 kWords>
+struct alignas(sizeof(Word) * kWords) Words {
+    Word words[kWords];
 };
 
-// The words of 16 bytes.
-constexpr word32 kVector = 16 / sizeof(sweep_word);
+template <int kEach>
+using Lanes = Words<packed_word, kEach>;
+
+// The packed words of 16 bytes.
+constexpr word32 kVector = 16 / sizeof(packed_word);
 using Vector = Lanes<kVector>;
 
 // The entries first to end - 1 of a source, in one chunk.
@@ -51,9 +55,9 @@ struct Call {
     const Chunk* shapes;             // of all chunks
     const word32* boundary;          // places
     const uint2* marks;              // the depth and the chunk of each boundary vertex
-    const sweep_word* to_boundary;
-    const sweep_word* from_boundary;
-    const sweep_word* from_own;
+    const stored_word* to_boundary;
+    const stored_word* from_boundary;
+    const stored_word* from_own;
     const Tile* tiles;               // of all chunks
     const Tile* swept;               // those that sweep_kernel takes
     const word64* edges_before;      // (V+1,): how many edges leave the vertices of lower places
@@ -66,7 +70,7 @@ struct Call {
     word32* seeded;                  // (C, n_lanes / 32), a bit for each chunk and lane
     word32* near;                    // (C, n_lanes / 32), not 0 if a distance there is below the limit; or null
     sweep_word* low_seeds;           // (n_lanes, kMostLow)
-    sweep_word* rows;                // by place, (V, n_lanes), or fewer places if few are needed
+    stored_word* rows;               // by place, (V, n_lanes), or fewer places if few are needed
     const word32* columns;           // (n_columns,): the places of the vertices whose distances are returned
     // The batch.
     const word32* sources;           // (n_sources,)

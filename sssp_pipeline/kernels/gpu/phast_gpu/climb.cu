@@ -23,11 +23,13 @@ constexpr word32 kMostEntries = 512;
 constexpr word32 kMostOwn = 128;
 // Tiles whose words a thread reads together.
 constexpr word32 kTogether = 4;
+// The words of 16 bytes of a matrix.
+constexpr word32 kRead = 16 / sizeof(stored_word);
 
 // The least way over a boundary vertex: over the own vertices of the tiles in `tiles`, a bit for each. `matrix` has the
 // words of the boundary vertex in the first tile, and `distances` those of own vertices. Threads `part` of `n_parts`
 // share the tiles.
-__device__ __forceinline__ sweep_word least_way(const sweep_word* matrix, word32 n_boundary, word32 tiles, word32 part,
+__device__ __forceinline__ sweep_word least_way(const stored_word* matrix, word32 n_boundary, word32 tiles, word32 part,
                                                 word32 n_parts, const sweep_word* distances) {
     sweep_word least = kInfinity;
     for (word32 first = part; first < kMostOwn / kTile && tiles >> first != 0; first += kTogether * n_parts) {
@@ -36,15 +38,15 @@ __device__ __forceinline__ sweep_word least_way(const sweep_word* matrix, word32
         for (word32 t = 0; t < kTogether; ++t) {
             const word32 tile = first + t * n_parts;
             const bool has_entries = tile < 32 && (tiles >> tile & 1) != 0;
-            const sweep_word* of_tile = matrix + word64{tile} * kTile * n_boundary;
+            const stored_word* of_tile = matrix + word64{tile} * kTile * n_boundary;
 #pragma unroll
-            for (word32 i = 0; i < kTile; i += kVector) {
-                Vector read{};
+            for (word32 i = 0; i < kTile; i += kRead) {
+                Words<stored_word, kRead> read{};
                 if (has_entries) {
-                    read = *reinterpret_cast<const Vector*>(of_tile + i);
+                    read = *reinterpret_cast<const Words<stored_word, kRead>*>(of_tile + i);
                 }
 #pragma unroll
-                for (word32 j = 0; j < kVector; ++j) {
+                for (word32 j = 0; j < kRead; ++j) {
                     words[t][i + j] = has_entries ? read.words[j] : kInfinity;
                 }
             }
@@ -63,9 +65,10 @@ __device__ __forceinline__ sweep_word least_way(const sweep_word* matrix, word32
 
 // Clears the rows that several warps lower.
 extern "C" __global__ void clear_kernel(const Call call) {
-    for (word64 i = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x; i < call.n_cleared;
+    auto* rows = reinterpret_cast<packed_word*>(call.rows);
+    for (word64 i = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x; i < call.n_cleared / kPacked;
          i += static_cast<word64>(gridDim.x) * blockDim.x) {
-        call.rows[i] = kInfinity;
+        rows[i] = kInfinities;
     }
 }
 
@@ -132,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
         n_words += static_cast<word64>(n) * chunk.n_boundary;
         const Chunk above = call.shapes[next];
         const bool is_left = call.climbs_together != nullptr && call.climbs_together[next] != 0;
-        const sweep_word* matrix = call.to_boundary + chunk.boundary_words;
+        const stored_word* matrix = call.to_boundary + chunk.boundary_words;
         for (word32 own = thread; own < kMostOwn; own += blockDim.x) {
             by_own[own] = kInfinity;
         }
@@ -168,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
             }
             if (is_left) {
                 const word64 above_place = call.boundary[chunk.first_boundary + b];
-                call.rows[above_place * call.n_lanes + blockIdx.x] = least;
+                call.rows[above_place * call.n_lanes + blockIdx.x] = static_cast<stored_word>(least);
             } else if (mark.y == next) {
                 const word32 entry = atomicAdd(&n_next, 1);
                 locals[entry] = call.boundary[chunk.first_boundary + b] - above.first_place;
@@ -219,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call 
         return;
     }
     const Chunk chunk = call.shapes[segment.chunk];
-    const sweep_word* from_own = call.from_own + chunk.own_words;
+    const stored_word* from_own = call.from_own + chunk.own_words;
     const word64 from = static_cast<word64>(lane) * call.n_depths + segment.first;
     const word32 n = segment.end - segment.first;
     for (word32 i = threadIdx.x; i < n; i += kSeedBlock) {
@@ -247,7 +250,8 @@ extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call 
             if (segment.chunk >= call.first_low) {
                 call.low_seeds[lane * kMostLow + own] = seeds[x];
             } else {
-                call.rows[static_cast<word64>(chunk.first_place + own) * n_lanes + lane] = seeds[x];
+                const word64 place = chunk.first_place + own;
+                call.rows[place * n_lanes + lane] = static_cast<stored_word>(seeds[x]);
             }
         }
     }

@@ -21,8 +21,12 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, ke
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, SharedFronts, Swept
 
-#: Up to this length, distances fit the 32 bits of a word; as in `sweep_words.cuh`.
-MOST_NARROW = 2**31 - 2
+#: "No path" in words of so many bits; as in `sweep_words.cuh`. Distances up to the number before fit them.
+INFINITIES = {16: 0x7F80, 32: 2**31 - 1, 64: 2**64 - 1}
+#: Words have at least so many bits. Tests and benchmarks set more.
+LEAST_BITS = 16
+#: Devices from this compute capability on take the minima of two sums of 16 bits in one instruction.
+PAIRS_ARCH = 90
 _BLOCK, _TRIANGLES_BLOCK = 256, 128
 #: Threads that close the own vertices of a chunk; with words of 64 bits, the second.
 _CLOSE_BLOCKS = 1024, 512
@@ -35,29 +39,49 @@ _MATRICES, _LONGEST = (
 )
 
 
-def customize_unit(*, wide: bool) -> Unit:
-    """Return the unit of the kernels that compute the weights of arcs, with words of 64 bits if `wide`."""
+def customize_unit(bits: int) -> Unit:
+    """Return the unit of the kernels that compute the weights of arcs, in words of 32 or 64 `bits`."""
     names = "take_edges", "compare", "lower_triangles", "longest"
-    return Unit("customize", tuple(f"{name}_kernel" for name in names), (("SSSP_WIDE", int(wide)),))
+    return Unit("customize", tuple(f"{name}_kernel" for name in names), words_of(bits))
 
 
-def fronts_unit(*, wide: bool) -> Unit:
+def fronts_unit(bits: int) -> Unit:
     """Return the unit of the kernels that eliminate whole chunks."""
     names = "front_arcs", "close", "shorten", "bound", "panel", "update"
-    return Unit("fronts", tuple(f"{name}_kernel" for name in names), (("SSSP_WIDE", int(wide)),))
+    return Unit("fronts", tuple(f"{name}_kernel" for name in names), words_of(bits))
 
 
-def matrices_unit(*, wide: bool) -> Unit:
-    """Return the unit of the kernel that computes the matrices of the chunks of whole subtrees."""
-    return Unit("matrices", ("matrices_kernel",), (("SSSP_WIDE", int(wide)),))
+def matrices_unit(bits: int) -> Unit:
+    """Return the unit of the kernels that compute the matrices of the chunks of whole subtrees, and narrow matrices."""
+    return Unit("matrices", ("matrices_kernel", "narrow_kernel"), words_of(bits))
+
+
+def words_of(bits: int) -> tuple[tuple[str, int], ...]:
+    """Return the macros of a unit with words of `bits`."""
+    return (("SSSP_WORD_BITS", bits),)
+
+
+def lanes_for(n_sources: int, n_packed: int = 1) -> int:
+    """Return how many lanes a sweep from `n_sources` has, `n_packed` of them in a word: few empty ones.
+
+    For many sources it is a multiple of 128 words.
+    """
+    n_words = -(-n_sources // n_packed)
+    step = 32 if n_words <= 96 else 64 if n_words <= 384 else 128
+    return -(-n_words // step) * step * n_packed
+
+
+def may_be_short() -> bool:
+    """Return whether words of 16 bits are taken on this device where distances fit them."""
+    return LEAST_BITS <= 16 and int(cupy_module().cuda.Device().compute_capability) >= PAIRS_ARCH
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceHierarchy:
     """A hierarchy on one device, in the layout of `Call`; its arrays are never written to."""
 
-    #: Whether words have 64 bits.
-    wide: bool
+    #: Of a word of a matrix or of a row: 16, 32 or 64.
+    bits: int
     #: (C,) of `Chunk`, and the matrices of the chunks (`matrices.cu`).
     shapes: Any
     from_boundary: Any
@@ -101,47 +125,67 @@ class DeviceHierarchy:
     launches: RepeatedLaunches = field(default_factory=RepeatedLaunches)
 
     @property
+    def stored_word(self) -> np.dtype:
+        """The type of a word of a row."""
+        return np.dtype(f"u{self.bits // 8}")
+
+    @property
     def word(self) -> np.dtype:
-        return np.dtype(np.uint64 if self.wide else np.uint32)
+        """The type of a distance of a way up."""
+        return np.dtype(np.uint64 if self.bits == 64 else np.uint32)
+
+    @property
+    def n_packed(self) -> int:
+        """How many lanes a thread takes together."""
+        return 2 if self.bits == 16 else 1
+
+    def n_lanes_for(self, n_sources: int) -> int:
+        """Return how many lanes a sweep from `n_sources` has."""
+        return lanes_for(n_sources, self.n_packed)
 
 
 @kept_with_graph
 def device_hierarchy(on_device: DeviceGraph, host: HostHierarchy) -> DeviceHierarchy:
     """Return the hierarchy of a graph with the weights on the device; it is made by the first call."""
     dtype = on_device.dtype
-    # The largest distance of int32 fits a narrow word. Distances of other types of 32 bits may not.
-    if dtype.itemsize == 4:
-        made = _make(on_device, host, wide=False, is_sure=dtype.kind == "i")
+    # The largest distance of int32 fits a word of 32 bits. Distances of other types of 32 bits may not.
+    if dtype.itemsize == 4 and LEAST_BITS <= 32:
+        made = _make(on_device, host, 32, is_sure=dtype.kind == "i")
         if made is not None:
             return made
-    made = _make(on_device, host, wide=True, is_sure=True)
+    made = _make(on_device, host, 64, is_sure=True)
     assert made is not None
     return made
 
 
-def _make(
-    on_device: DeviceGraph, host: HostHierarchy, *, wide: bool, is_sure: bool
-) -> DeviceHierarchy | None:
-    """Return the hierarchy in words of one width; None if a distance may not fit, unless it `is_sure`."""
-    making = _Making(on_device, host, wide)
+def _make(on_device: DeviceGraph, host: HostHierarchy, bits: int, *, is_sure: bool) -> DeviceHierarchy | None:
+    """Return the hierarchy, made in words of `bits`; None if a distance may not fit, unless it `is_sure`.
+
+    If all distances fit 16 bits, its matrices are narrowed in the end.
+    """
+    making = _Making(on_device, host, bits)
     bound = making.weigh_arcs()
-    if not is_sure and (bound is None or bound > MOST_NARROW):
+    if not is_sure and (bound is None or bound >= INFINITIES[bits]):
         return None
     making.fill_low_matrices()
+    if bound is not None and bound < INFINITIES[16] and may_be_short():
+        making.narrow()
     return making.made(bound)
 
 
 class _Making:
     """A hierarchy on a device while it is made."""
 
-    def __init__(self, on_device: DeviceGraph, host: HostHierarchy, wide: bool) -> None:
+    def __init__(self, on_device: DeviceGraph, host: HostHierarchy, bits: int) -> None:
         cupy = cupy_module()
         completion, chunks = host.completion, host.chunks
-        self._graph, self._host, self._wide = on_device, host, wide
-        self._word = np.uint64 if wide else np.uint32
-        infinity = self._word(2**64 - 1 if wide else 2**31 - 1)
+        #: Of the words in which it is made, and of those of its matrices.
+        self._bits = self._bits_made = bits
+        self._graph, self._host = on_device, host
+        self._word = np.uint64 if bits == 64 else np.uint32
+        infinity = self._word(INFINITIES[bits])
         self._kernels = load_kernels(
-            customize_unit(wide=wide), on_device.dtype, wide_offsets=on_device.wide_offsets
+            customize_unit(bits), on_device.dtype, wide_offsets=on_device.wide_offsets
         )
         self._n_vertices = n_vertices = completion.n_vertices
         self._arc_offsets = _sent(completion.arc_offsets.astype(np.uint32))
@@ -210,7 +254,7 @@ class _Making:
 
     def _eliminate_chunks(self, longest: np.ndarray) -> None:
         """Lower the arcs above the chunks that are no whole subtrees, from the lowest up, and make their matrices."""
-        kernels, chunks = load_kernels(fronts_unit(wide=self._wide), self._graph.dtype), self._host.chunks
+        kernels, chunks = load_kernels(fronts_unit(self._bits), self._graph.dtype), self._host.chunks
         boundary_ranks, largest = _sent(chunks.boundary), cupy_module().zeros(1, np.uint64)
         matrices = _pointers(_MATRICES, self._from_boundary, self._to_boundary, self._from_own)
         bands = chunks.bands[chunks.bands <= chunks.first_low].tolist()
@@ -230,7 +274,7 @@ class _Making:
             else:
                 kernels["close_kernel"](
                     n_chunks,
-                    _CLOSE_BLOCKS[self._wide],
+                    _CLOSE_BLOCKS[self._bits == 64],
                     (self._shapes, first_chunk, self._from_own, self._flags),
                 )
             args = (self._shapes, first_chunk, self._ranks_at, self._from_own, longest)
@@ -250,7 +294,7 @@ class _Making:
         """Make the matrices of the chunks of whole subtrees."""
         n_chunks, first_low = self._host.chunks.n_chunks, self._host.chunks.first_low
         if n_chunks > first_low:
-            kernel = load_kernels(matrices_unit(wide=self._wide), self._graph.dtype)["matrices_kernel"]
+            kernel = load_kernels(matrices_unit(self._bits), self._graph.dtype)["matrices_kernel"]
             args = (
                 self._shapes,
                 np.uint32(first_low),
@@ -262,6 +306,20 @@ class _Making:
             args += (self._from_boundary, self._to_boundary, self._from_own)
             kernel(n_chunks - first_low, _TRIANGLES_BLOCK, args)
 
+    def narrow(self) -> None:
+        """Give the matrices words of 16 bits."""
+        is_symmetric = self._to_boundary is self._from_boundary
+        self._from_boundary = self._narrowed(self._from_boundary)
+        self._to_boundary = self._from_boundary if is_symmetric else self._narrowed(self._to_boundary)
+        self._from_own = self._narrowed(self._from_own)
+        self._bits_made = 16
+
+    def _narrowed(self, words: Any) -> Any:
+        into = cupy_module().empty(len(words), np.uint16)
+        kernel = load_kernels(matrices_unit(self._bits), self._graph.dtype)["narrow_kernel"]
+        kernel(*_grid(len(words)), (words, np.uint64(len(words)), into))
+        return into
+
     def made(self, bound: int | None) -> DeviceHierarchy:
         """Return the hierarchy, in which no distance is longer than `bound`."""
         host, chunks, n_vertices = self._host, self._host.chunks, self._n_vertices
@@ -271,7 +329,7 @@ class _Making:
         degrees[places_of_vertices] = np.diff(self._graph.row_offsets.get().astype(np.int64))
         marks = np.stack((chunks.depths[chunks.boundary], chunks.chunk_of[chunks.boundary]), 1)
         return DeviceHierarchy(
-            wide=self._wide,
+            bits=self._bits_made,
             shapes=self._shapes,
             from_boundary=self._from_boundary,
             to_boundary=self._to_boundary,

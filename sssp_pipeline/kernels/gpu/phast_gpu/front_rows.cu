@@ -1,7 +1,7 @@
 // The rows of fronts: chunks with long boundaries, or that most ways up lead through.
 //
 // Idea: a front has up to 128 own vertices, so its part of the sweep is a product as large as those of matrices. A block
-// computes 128 rows of 32 to 128 lanes in registers, and shares what it reads: 8 boundary vertices at a time, the next ones
+// computes 128 rows of 32 to 256 lanes in registers, and shares what it reads: 8 boundary vertices at a time, the next ones
 // while these are used.
 //   1. down_kernel: rows of own vertices from those of the boundary. A launch takes the fronts of a band. Several blocks
 //      share a long boundary.
@@ -25,13 +25,13 @@ constexpr word32 kAcross = kFrontBlock / (kRows / kRowsEach);
 // How many vertices are read at a time: a tile of own ones, or so many of a boundary.
 constexpr word32 kDepth = kTile;
 // Keeps threads that write a tile apart in shared memory.
-constexpr word32 kStride = kRows + 32 / sizeof(sweep_word);
+constexpr word32 kStride = kRows + 32 / sizeof(packed_word);
 
-// What a block reads at a time.
+// What a block reads at a time. Each weight is there for each lane of a packed word.
 template <int kEach>
 struct Step {
-    alignas(16) sweep_word weights[kDepth][kStride];
-    alignas(16) sweep_word rows[kDepth][kAcross * kEach];
+    alignas(16) packed_word weights[kDepth][kStride];
+    alignas(16) packed_word rows[kDepth][kAcross * kEach];
 };
 
 // Where the weights of a product are.
@@ -40,7 +40,7 @@ enum class From { kBoundary, kOwnToBoundary, kOwnToOwn };
 // A product: rows of `into` are lowered by rows of `from`.
 template <From kKind>
 struct Product {
-    const sweep_word* weights;
+    const stored_word* weights;
     Chunk chunk;
     word32 first_row;  // of the block, among those of `into`
     word32 n_rows;     // how many the block has
@@ -57,36 +57,41 @@ struct Product {
     }
 };
 
-__device__ __forceinline__ Vector infinite() {
-    Vector vector;
+// As many words of a matrix as a Vector has packed words.
+using Weights = Words<stored_word, kVector>;
+
+template <typename Word>
+__device__ __forceinline__ Words<Word, kVector> filled(Word word) {
+    Words<Word, kVector> words;
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-        vector.words[i] = kInfinity;
+    for (word32 i = 0; i < kVector; ++i) {
+        words.words[i] = word;
     }
-    return vector;
+    return words;
 }
 
 // What a thread reads of the next step.
 template <int kEach>
 struct Ahead {
-    static constexpr word32 kLanes = kAcross * kEach;
-    static constexpr word32 kRowVectors = kDepth * kLanes / kVector;
+    static constexpr word32 kPackedAcross = kAcross * kEach;
+    static constexpr word32 kRowVectors = kDepth * kPackedAcross / kVector;
     static constexpr word32 kReadRows = (kRowVectors + kFrontBlock - 1) / kFrontBlock;
     static constexpr word32 kReadWeights = kDepth * kRows / kVector / kFrontBlock;
     static_assert(kDepth * kRows / kVector % kFrontBlock == 0);
     Vector rows[kReadRows];
-    Vector weights[kReadWeights];
+    Weights weights[kReadWeights];
 
     template <From kKind>
     __device__ __forceinline__ void read(const Call& call, const Product<kKind>& product, word32 first, word32 lane) {
 #pragma unroll
         for (word32 i = 0; i < kReadRows; ++i) {
             const word32 item = threadIdx.x + i * kFrontBlock;
-            const word32 k = first + item / (kLanes / kVector);
-            rows[i] = infinite();
+            const word32 k = first + item / (kPackedAcross / kVector);
+            rows[i] = filled(kInfinities);
             if (item < kRowVectors && k < product.end) {
-                const sweep_word* row = call.rows + product.from_place(call, k) * call.n_lanes;
-                rows[i] = *reinterpret_cast<const Vector*>(row + lane + item % (kLanes / kVector) * kVector);
+                const stored_word* row = call.rows + product.from_place(call, k) * call.n_lanes;
+                const word32 part = item % (kPackedAcross / kVector) * kVector * kPacked;
+                rows[i] = *reinterpret_cast<const Vector*>(row + lane + part);
             }
         }
         read_weights(product, first);
@@ -99,7 +104,7 @@ struct Ahead {
 #pragma unroll
         for (word32 i = 0; i < kReadWeights; ++i) {
             const word32 item = threadIdx.x + i * kFrontBlock;
-            weights[i] = infinite();
+            weights[i] = filled(static_cast<stored_word>(kInfinity));
             if constexpr (kKind == From::kOwnToOwn) {
                 const word32 row = item % kRows;
 #pragma unroll
@@ -119,7 +124,7 @@ struct Ahead {
                 if (is_there) {
                     const word64 word = (word64{tile} * chunk.n_boundary + boundary) * kTile;
                     weights[i] =
-                        *reinterpret_cast<const Vector*>(product.weights + word + item % (kTile / kVector) * kVector);
+                        *reinterpret_cast<const Weights*>(product.weights + word + item % (kTile / kVector) * kVector);
                 }
             }
         }
@@ -132,7 +137,7 @@ struct Ahead {
         for (word32 i = 0; i < kReadRows; ++i) {
 #pragma unroll
             for (word32 j = 0; j < kVector; ++j) {
-                found |= rows[i].words[j] < limit;
+                found |= any_below(rows[i].words[j], limit);
             }
         }
         return found;
@@ -144,8 +149,8 @@ struct Ahead {
         for (word32 i = 0; i < kReadRows; ++i) {
             const word32 item = threadIdx.x + i * kFrontBlock;
             if (item < kRowVectors) {
-                const word32 lane = item % (kLanes / kVector) * kVector;
-                *reinterpret_cast<Vector*>(&step.rows[item / (kLanes / kVector)][lane]) = rows[i];
+                const word32 word = item % (kPackedAcross / kVector) * kVector;
+                *reinterpret_cast<Vector*>(&step.rows[item / (kPackedAcross / kVector)][word]) = rows[i];
             }
         }
 #pragma unroll
@@ -154,60 +159,131 @@ struct Ahead {
             const word32 part = item % (kTile / kVector) * kVector;
             const word32 one = item / (kTile / kVector);
             if constexpr (kKind == From::kBoundary) {
-                *reinterpret_cast<Vector*>(&step.weights[one % kDepth][one / kDepth * kTile + part]) = weights[i];
+                Vector for_lanes;
+#pragma unroll
+                for (word32 j = 0; j < kVector; ++j) {
+                    for_lanes.words[j] = for_each_lane(weights[i].words[j], 0);
+                }
+                *reinterpret_cast<Vector*>(&step.weights[one % kDepth][one / kDepth * kTile + part]) = for_lanes;
             } else {
                 const bool is_own = kKind == From::kOwnToOwn;
 #pragma unroll
                 for (word32 j = 0; j < kVector; ++j) {
                     const word32 k = is_own ? item / kRows * kVector + j : part + j;
-                    step.weights[k][is_own ? item % kRows : one] = weights[i].words[j];
+                    step.weights[k][is_own ? item % kRows : one] = for_each_lane(weights[i].words[j], 0);
                 }
             }
         }
     }
 };
 
-// A thread's lanes are kAcross apart: so threads side by side lower words side by side.
-__device__ __forceinline__ word32 lane_of(word32 p) {
-    return p * kAcross + threadIdx.x % kAcross;
+// A thread lowers so many packed words side by side in one operation.
+template <int kEach>
+constexpr word32 kGroup = SSSP_WORD_BITS != 16 ? 1 : kEach < 4 ? kEach : 4;
+
+// Where packed word `p` of a thread is. Its groups are kAcross apart: so threads side by side lower words side by side.
+template <int kEach>
+__device__ __forceinline__ word32 packed_place(word32 p) {
+    constexpr word32 group = kGroup<kEach>;
+    return (p / group * kAcross + threadIdx.x % kAcross) * group + p % group;
 }
 
 template <int kEach>
-__device__ __forceinline__ void multiply(const Step<kEach>& step, sweep_word (&least)[kRowsEach][kEach]) {
+__device__ __forceinline__ void multiply(const Step<kEach>& step, packed_word (&least)[kRowsEach][kEach]) {
 #pragma unroll
     for (word32 k = 0; k < kDepth; ++k) {
         Vector weights[kRowsEach / kVector];
-        sweep_word rows[kEach];
+        Words<packed_word, kGroup<kEach>> rows[kEach / kGroup<kEach>];
 #pragma unroll
         for (word32 i = 0; i < kRowsEach / kVector; ++i) {
             weights[i] =
                 *reinterpret_cast<const Vector*>(&step.weights[k][threadIdx.x / kAcross * kRowsEach + i * kVector]);
         }
 #pragma unroll
-        for (word32 p = 0; p < kEach; ++p) {
-            rows[p] = step.rows[k][lane_of(p)];
+        for (word32 p = 0; p < kEach; p += kGroup<kEach>) {
+            const auto* row = &step.rows[k][packed_place<kEach>(p)];
+            rows[p / kGroup<kEach>] = *reinterpret_cast<const Words<packed_word, kGroup<kEach>>*>(row);
         }
 #pragma unroll
         for (word32 i = 0; i < kRowsEach; ++i) {
 #pragma unroll
             for (word32 p = 0; p < kEach; ++p) {
-                least[i][p] = lower(least[i][p], rows[p], weights[i / kVector].words[i % kVector]);
+                const packed_word row = rows[p / kGroup<kEach>].words[p % kGroup<kEach>];
+                least[i][p] = lower_lanes(least[i][p], row, weights[i / kVector].words[i % kVector]);
             }
         }
     }
 }
+
+#if SSSP_WORD_BITS == 16
+// Lowers words of 16 bits in memory, two in each of `least`.
+template <word32 kWords>
+__device__ __forceinline__ void lower_pairs(packed_word* into, const packed_word (&least)[kWords]) {
+    // Words are compared as bfloat16, which have the same order.
+    if constexpr (kWords == 4) {
+        asm volatile("red.relaxed.gpu.global.min.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};"
+                     :
+                     : "l"(into), "r"(least[0]), "r"(least[1]), "r"(least[2]), "r"(least[3])
+                     : "memory");
+    } else {
+        static_assert(kWords == 2);
+        asm volatile("red.relaxed.gpu.global.min.noftz.v2.bf16x2 [%0], {%1, %2};"
+                     :
+                     : "l"(into), "r"(least[0]), "r"(least[1])
+                     : "memory");
+    }
+}
+#endif
+
+// Some packed words side by side.
+template <word32 kWords>
+struct Group : Words<packed_word, kWords> {
+    __device__ __forceinline__ bool is_below(sweep_word limit) const {
+        bool found = false;
+#pragma unroll
+        for (word32 i = 0; i < kWords; ++i) {
+            found |= any_below(this->words[i], limit);
+        }
+        return found;
+    }
+
+    // Lowers what is in memory to these words.
+    __device__ __forceinline__ void lower(packed_word* memory) const {
+#if SSSP_WORD_BITS == 16
+        lower_pairs(memory, this->words);
+#else
+        atomicMin(memory, this->words[0]);
+#endif
+    }
+
+    // The same, and whether a word in memory is then below `limit`. Words of 16 bits are read before they are lowered. So
+    // what another thread lowers meanwhile may be missed, but that thread knows of it.
+    __device__ __forceinline__ bool lower_to_below(packed_word* memory, sweep_word limit) const {
+#if SSSP_WORD_BITS == 16
+        const auto before = *reinterpret_cast<const Group*>(memory);
+        if (is_below(kInfinity)) {
+            lower(memory);
+        }
+        return before.is_below(limit) || is_below(limit);
+#else
+        const packed_word before = is_below(kInfinity) ? atomicMin(memory, this->words[0]) : *memory;
+        return min(before, this->words[0]) < limit;
+#endif
+    }
+};
 
 // Lowers the rows of a product in the lanes from `lane` on. Rows at `limit` or above it are left out.
 // If `near` is not null, it is set where a row is below `limit` then: one word for each 32 lanes.
 template <int kEach, From kKind>
 __device__ __forceinline__ void lower_rows(const Call& call, const Product<kKind>& product, word32 lane,
                                            sweep_word limit, word32* near, Step<kEach>* steps) {
-    sweep_word least[kRowsEach][kEach];
+    constexpr word32 group = kGroup<kEach>;
+    packed_word least[kRowsEach][kEach];
 #pragma unroll
     for (word32 i = 0; i < kRowsEach; ++i) {
 #pragma unroll
         for (word32 p = 0; p < kEach; ++p) {
-            least[i][p] = kInfinity;
+            least[i][p] = kInfinities;
         }
     }
     const word32 row = threadIdx.x / kAcross * kRowsEach;
@@ -229,18 +305,25 @@ __device__ __forceinline__ void lower_rows(const Call& call, const Product<kKind
 #pragma unroll
     for (word32 i = 0; i < kRowsEach; ++i) {
         if (row + i < product.n_rows) {
-            sweep_word* into = call.rows + product.into_place(call, row + i) * call.n_lanes + lane;
+            const word64 at = product.into_place(call, row + i) * call.n_lanes + lane;
+            packed_word* into = reinterpret_cast<packed_word*>(call.rows + at);
 #pragma unroll
-            for (word32 p = 0; p < kEach; ++p) {
-                sweep_word* word = into + lane_of(p);
+            for (word32 p = 0; p < kEach; p += group) {
+                Group<group> words;
+#pragma unroll
+                for (word32 j = 0; j < group; ++j) {
+                    words.words[j] = least[i][p + j];
+                }
+                const word32 place = packed_place<kEach>(p);
+                packed_word* memory = into + place;
                 if (near != nullptr) {
-                    const sweep_word before = least[i][p] < kInfinity ? atomicMin(word, least[i][p]) : *word;
-                    word32* is_near = near + (lane + lane_of(p)) / 32;
-                    if (min(before, least[i][p]) < limit && *is_near == 0) {
+                    const bool is_below = words.lower_to_below(memory, limit);
+                    word32* is_near = near + (lane + place * kPacked) / 32;
+                    if (is_below && *is_near == 0) {
                         atomicOr(is_near, 1u);
                     }
-                } else if (least[i][p] < kInfinity) {
-                    atomicMin(word, least[i][p]);
+                } else if (words.is_below(kInfinity)) {
+                    words.lower(memory);
                 }
             }
         }
@@ -256,8 +339,9 @@ __device__ __forceinline__ sweep_word limit_of(const Call& call) {
 template <int kEach>
 __device__ __forceinline__ void down(const Call& call, const word32* fronts, word32 n_parts, word32 n_each) {
     __shared__ Step<kEach> steps[2];
-    const word32 blocks_of_lanes = call.n_lanes / (kAcross * kEach);
-    const word32 lane = blockIdx.x % blocks_of_lanes * (kAcross * kEach);
+    constexpr word32 lanes_of_block = kAcross * kEach * kPacked;
+    const word32 blocks_of_lanes = call.n_lanes / lanes_of_block;
+    const word32 lane = blockIdx.x % blocks_of_lanes * lanes_of_block;
     const word32 item = blockIdx.x / blocks_of_lanes;
     const word32 front = fronts[item / n_parts];
     const Chunk chunk = call.shapes[front];
@@ -278,8 +362,9 @@ template <int kEach>
 __device__ __forceinline__ void up(const Call& call, const word32* fronts, word32 n_groups, word32 n_parts,
                                    word32 n_each) {
     __shared__ Step<kEach> steps[2];
-    const word32 blocks_of_lanes = call.n_lanes / (kAcross * kEach);
-    const word32 lane = blockIdx.x % blocks_of_lanes * (kAcross * kEach);
+    constexpr word32 lanes_of_block = kAcross * kEach * kPacked;
+    const word32 blocks_of_lanes = call.n_lanes / lanes_of_block;
+    const word32 lane = blockIdx.x % blocks_of_lanes * lanes_of_block;
     const word32 item = blockIdx.x / blocks_of_lanes;
     const Chunk chunk = call.shapes[fronts[item / n_parts / n_groups]];
     const word32 group = item / n_parts % n_groups;
@@ -297,28 +382,29 @@ __device__ __forceinline__ void up(const Call& call, const word32* fronts, word3
         const Product<From::kOwnToOwn> product{call.from_own + chunk.own_words, chunk, first, n_rows, begin, end};
         lower_rows<kEach>(call, product, lane, limit_of(call), nullptr, steps);
     } else {
-        const sweep_word* weights = call.to_boundary + chunk.boundary_words;
+        const stored_word* weights = call.to_boundary + chunk.boundary_words;
         const Product<From::kOwnToBoundary> product{weights, chunk, first, n_rows, begin, end};
         lower_rows<kEach>(call, product, lane, limit_of(call), nullptr, steps);
     }
 }
 
 // Both kernels get the same arguments, so that the host launches them in one way.
-#define SSSP_FRONTS(lanes_each)                                                                            \
-    extern "C" __global__ void __launch_bounds__(kFrontBlock, 2)                                           \
-    down_##lanes_each##_kernel(const Call call, const word32* fronts, word32, word32 n_parts,              \
-                               word32 n_each) {                                                            \
-        down<lanes_each>(call, fronts, n_parts, n_each);                                                   \
-    }                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(kFrontBlock, 2)                                           \
-    up_##lanes_each##_kernel(const Call call, const word32* fronts, word32 n_groups, word32 n_parts,       \
-                             word32 n_each) {                                                              \
-        up<lanes_each>(call, fronts, n_groups, n_parts, n_each);                                           \
+#define SSSP_FRONTS(each)                                                                      \
+    extern "C" __global__ void __launch_bounds__(kFrontBlock, 2)                               \
+    down_##each##_kernel(const Call call, const word32* fronts, word32, word32 n_parts,        \
+                         word32 n_each) {                                                      \
+        down<each>(call, fronts, n_parts, n_each);                                             \
+    }                                                                                          \
+    extern "C" __global__ void __launch_bounds__(kFrontBlock, 2)                               \
+    up_##each##_kernel(const Call call, const word32* fronts, word32 n_groups, word32 n_parts, \
+                       word32 n_each) {                                                        \
+        up<each>(call, fronts, n_groups, n_parts, n_each);                                     \
     }
 
 SSSP_FRONTS(2)
-#if SSSP_WIDE
+#if SSSP_WORD_BITS != 32
 SSSP_FRONTS(4)
-#else
+#endif
+#if SSSP_WORD_BITS != 64
 SSSP_FRONTS(8)
 #endif

@@ -60,7 +60,7 @@ extern "C" __global__ void front_arcs_kernel(const Chunk* chunks, const word32* 
 
 // Threads side by side and in rows, and the columns and rows of the words that each of them has.
 constexpr word32 kCloseAcross = 32;
-constexpr word32 kCloseDown = SSSP_WIDE ? 16 : 32;
+constexpr word32 kCloseDown = SSSP_WORD_BITS == 64 ? 16 : 32;
 constexpr word32 kCloseBlock = kCloseAcross * kCloseDown;
 constexpr word32 kCloseColumns = 4;
 constexpr word32 kCloseRows = 128 / kCloseDown;

@@ -43,6 +43,14 @@ __device__ __forceinline__ void lower_from_above(const Arcs& arcs, const sweep_w
     }
 }
 
+// Copies words, which fit 16 bits if they are finite. kInfinity becomes that of the smaller words.
+extern "C" __global__ void narrow_kernel(const sweep_word* words, word64 n, word16* into) {
+    for (word64 i = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x; i < n;
+         i += static_cast<word64>(gridDim.x) * blockDim.x) {
+        into[i] = static_cast<word16>(min(words[i], sweep_word{kShortInfinity}));
+    }
+}
+
 extern "C" __global__ void matrices_kernel(const Chunk* chunks, word32 first_chunk, word32 n_chunks,
                                            const word32* ranks_at, const word32* arc_offsets,
                                            const word32* local_heads, const sweep_word* up, const sweep_word* down,

@@ -5,7 +5,7 @@
 // Idea:
 //   1. `climb.cu` finds the seeds of the chunks on the way up from each source.
 //   2. sweep_kernel, a launch for each band, from the top down: the rows of a chunk are the least of its seeds and of
-//      the min-plus product of `from_boundary` with the rows of the boundary. A warp computes 8 rows of 32 to 128
+//      the min-plus product of `from_boundary` with the rows of the boundary. A warp computes 8 rows of 32 to 256
 //      lanes in registers. There is no order inside a band, so nothing waits. The rows of chunks with long boundaries are
 //      computed by blocks (`front_rows.cu`).
 //   3. last_kernel does the same for the last band, which has most vertices, and counts over all rows. If nothing is
@@ -27,17 +27,50 @@
 // Eight distances below this have a sum of 32 bits.
 constexpr sweep_word kSmall = 1u << 29;
 
-// What a thread has found of its lanes.
+// The sums of the lower 32 bits of some packed words, in each lane.
+class Sums {
+  public:
+    __device__ __forceinline__ void add(packed_word packed) {
+        all_ += static_cast<word32>(packed);
+#if SSSP_WORD_BITS == 16
+        upper_ += packed >> 16;
+#endif
+    }
+
+    __device__ __forceinline__ word32 of(word32 i) const {
+#if SSSP_WORD_BITS == 16
+        return i == 0 ? all_ - (upper_ << 16) : upper_;
+#else
+        return all_;
+#endif
+    }
+
+  private:
+    word32 all_ = 0;
+#if SSSP_WORD_BITS == 16
+    word32 upper_ = 0;
+#endif
+};
+
+__device__ __forceinline__ bool all_below(packed_word packed, sweep_word limit) {
+#if SSSP_WORD_BITS == 16
+    return (packed & 0xffff) < limit && packed >> 16 < limit;
+#else
+    return packed < limit;
+#endif
+}
+
+// What a thread has found of its lanes, kPacked in each of kEach packed words.
 template <int kEach>
 struct Found {
-    word32 unreached[kEach] = {};
-    word64 edges_of_unreached[kEach] = {};
-    sweep_word largest[kEach] = {};
-    word64 lower[kEach] = {};
-    word64 upper[kEach] = {};
+    word32 unreached[kEach * kPacked] = {};
+    word64 edges_of_unreached[kEach * kPacked] = {};
+    packed_word largest[kEach] = {};
+    word64 lower[kEach * kPacked] = {};
+    word64 upper[kEach * kPacked] = {};
 
     // The rows from `n` on are changed.
-    __device__ __forceinline__ void add(sweep_word (&rows)[kTile][kEach], word32 n, const word64* edges_before,
+    __device__ __forceinline__ void add(packed_word (&rows)[kTile][kEach], word32 n, const word64* edges_before,
                                         sweep_word limit) {
         if (n < kTile) {
 #pragma unroll
@@ -50,47 +83,57 @@ struct Found {
         }
 #pragma unroll
         for (int p = 0; p < kEach; ++p) {
-            sweep_word most = 0;
-            word32 sum = 0;
+            packed_word most = 0;
+            Sums sums;
 #pragma unroll
             for (int i = 0; i < kTile; ++i) {
-                most = max(most, rows[i][p]);
-                sum += static_cast<word32>(rows[i][p]);
+                most = larger_of_lanes(most, rows[i][p]);
+                sums.add(rows[i][p]);
             }
-            if (most < min(limit, kSmall)) {
-                lower[p] += sum;
-                largest[p] = max(largest[p], most);
+            if (all_below(most, min(limit, kSmall))) {
+#pragma unroll
+                for (word32 half = 0; half < kPacked; ++half) {
+                    lower[p * kPacked + half] += sums.of(half);
+                }
+                largest[p] = larger_of_lanes(largest[p], most);
                 continue;
             }
-            sweep_word least = kInfinity;
 #pragma unroll
-            for (int i = 0; i < kTile; ++i) {
-                least = i < n ? min(least, rows[i][p]) : least;
-            }
-            if (least >= limit) {
-                unreached[p] += n;
-                edges_of_unreached[p] += edges_before[n] - edges_before[0];
-            } else {
-                largest[p] = max(largest[p], add_one_by_one(rows, p, n, edges_before, limit));
+            for (word32 half = 0; half < kPacked; ++half) {
+                sweep_word least = kInfinity;
+#pragma unroll
+                for (int i = 0; i < kTile; ++i) {
+                    least = i < n ? min(least, word_of(rows[i][p], half)) : least;
+                }
+                if (least >= limit) {
+                    unreached[p * kPacked + half] += n;
+                    edges_of_unreached[p * kPacked + half] += edges_before[n] - edges_before[0];
+                } else {
+                    packed_word found = 0;
+                    set_word(found, half, add_one_by_one(rows, p, half, n, edges_before, limit));
+                    largest[p] = larger_of_lanes(largest[p], found);
+                }
             }
         }
     }
 
     // Returns the largest row below `limit`.
-    __device__ __forceinline__ sweep_word add_one_by_one(const sweep_word (&rows)[kTile][kEach], int p, word32 n,
-                                                         const word64* edges_before, sweep_word limit) {
+    __device__ __forceinline__ sweep_word add_one_by_one(const packed_word (&rows)[kTile][kEach], int p, word32 half,
+                                                         word32 n, const word64* edges_before, sweep_word limit) {
         sweep_word most = 0;
+        const word32 lane = p * kPacked + half;
 #pragma unroll
         for (int i = 0; i < kTile; ++i) {
-            if (i < n && rows[i][p] < limit) {
-                lower[p] += static_cast<word32>(rows[i][p]);
-#if SSSP_WIDE
-                upper[p] += rows[i][p] >> 32;
+            const sweep_word row = word_of(rows[i][p], half);
+            if (i < n && row < limit) {
+                lower[lane] += static_cast<word32>(row);
+#if SSSP_WORD_BITS == 64
+                upper[lane] += row >> 32;
 #endif
-                most = max(most, rows[i][p]);
+                most = max(most, row);
             } else if (i < n) {
-                unreached[p] += 1;
-                edges_of_unreached[p] += edges_before[i + 1] - edges_before[i];
+                unreached[lane] += 1;
+                edges_of_unreached[lane] += edges_before[i + 1] - edges_before[i];
             }
         }
         return most;
@@ -98,13 +141,13 @@ struct Found {
 };
 
 // What the warps of a block have found of their lanes together.
-template <int kEach>
+template <word32 kLanes>
 struct Totals {
-    word64 unreached[32 * kEach];
-    word64 edges_of_unreached[32 * kEach];
-    word64 largest[32 * kEach];
-    word64 lower[32 * kEach];
-    word64 upper[32 * kEach];
+    word64 unreached[kLanes];
+    word64 edges_of_unreached[kLanes];
+    word64 largest[kLanes];
+    word64 lower[kLanes];
+    word64 upper[kLanes];
 };
 
 // What a warp reads of a tile before its product: thread i has boundary vertex i, and the bits of its own lanes.
@@ -117,7 +160,7 @@ struct Ahead {
     __device__ __forceinline__ void read(const Call& call, word32 lane) {
         const word32 i = threadIdx.x % 32;
         boundary = i < tile.n_boundary ? call.boundary[tile.first_boundary + i] : 0;
-        bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & ((1u << kEach) - 1);
+        bits = call.seeded[tile.chunk * (call.n_lanes / 32) + lane / 32] >> lane % 32 & ((1u << kEach * kPacked) - 1);
 #if SSSP_CUTOFF
         if (!is_near<kEach>(call, lane)) {
             tile.n_boundary = 0;  // nothing is below the limit in any lane of the warp
@@ -128,12 +171,13 @@ struct Ahead {
 #if SSSP_CUTOFF
     template <int kEach>
     __device__ __forceinline__ bool is_near(const Call& call, word32 lane) const {
-        const word32 first_word = lane / (32 * kEach) * kEach;
+        constexpr word32 n_words = kEach * kPacked;  // of the lanes of the warp
+        const word32 first_word = lane / (32 * n_words) * n_words;
         bool found = bits != 0;
         for (word32 i = threadIdx.x % 32; i < tile.n_boundary; i += 32) {
             const word32* words = call.near + call.marks[tile.first_boundary + i].y * (call.n_lanes / 32) + first_word;
 #pragma unroll
-            for (int p = 0; p < kEach; ++p) {
+            for (int p = 0; p < n_words; ++p) {
                 found |= words[p] != 0;
             }
         }
@@ -145,11 +189,12 @@ struct Ahead {
 // Lowers the rows of a tile by those of the boundary vertices `first` to `first` + kCount - 1 of 32 whose places the warp
 // has. All loads are under way together.
 template <int kEach, word32 kCount>
-__device__ __forceinline__ void lower_by(const sweep_word* rows, word32 row_bytes, const sweep_word* matrix, word32 mine,
-                                         word32 first, sweep_word (&least)[kTile][kEach]) {
+__device__ __forceinline__ void lower_by(const stored_word* rows, word32 row_bytes, const stored_word* matrix,
+                                         word32 mine, word32 first, packed_word (&least)[kTile][kEach]) {
+    constexpr word32 n_reads = kTile / kPacked / 4;
     Lanes<kEach> above[kCount];
-    Lanes<4> weights[kCount][2];
-    const auto* words = reinterpret_cast<const Lanes<4>*>(matrix + first * kTile);
+    Words<packed_word, 4> weights[kCount][n_reads];
+    const auto* words = reinterpret_cast<const Words<packed_word, 4>*>(matrix + first * kTile);
     const char* row_of[kCount];
 #pragma unroll
     for (word32 j = 0; j < kCount; ++j) {
@@ -159,16 +204,20 @@ __device__ __forceinline__ void lower_by(const sweep_word* rows, word32 row_byte
 #pragma unroll
     for (word32 j = 0; j < kCount; ++j) {
         above[j] = *reinterpret_cast<const Lanes<kEach>*>(row_of[j]);
-        weights[j][0] = words[2 * j];
-        weights[j][1] = words[2 * j + 1];
+#pragma unroll
+        for (word32 i = 0; i < n_reads; ++i) {
+            weights[j][i] = words[n_reads * j + i];
+        }
     }
 #pragma unroll
     for (word32 j = 0; j < kCount; ++j) {
 #pragma unroll
         for (int i = 0; i < kTile; ++i) {
+            const word32 word = i / kPacked;
+            const packed_word weight = for_each_lane(weights[j][word / 4].words[word % 4], i % kPacked);
 #pragma unroll
             for (int p = 0; p < kEach; ++p) {
-                least[i][p] = lower(least[i][p], above[j].words[p], weights[j][i / 4].words[i % 4]);
+                least[i][p] = lower_lanes(least[i][p], above[j].words[p], weight);
             }
         }
     }
@@ -176,8 +225,8 @@ __device__ __forceinline__ void lower_by(const sweep_word* rows, word32 row_byte
 
 // The same for the vertices from `first` to `n` - 1, at most kMost.
 template <int kEach, word32 kMost>
-__device__ __forceinline__ void lower_by_rest(const sweep_word* rows, word32 row_bytes, const sweep_word* matrix,
-                                              word32 mine, word32 first, word32 n, sweep_word (&least)[kTile][kEach]) {
+__device__ __forceinline__ void lower_by_rest(const stored_word* rows, word32 row_bytes, const stored_word* matrix,
+                                              word32 mine, word32 first, word32 n, packed_word (&least)[kTile][kEach]) {
     if constexpr (kMost > 0) {
         if (n - first == kMost) {
             lower_by<kEach, kMost>(rows, row_bytes, matrix, mine, first, least);
@@ -190,31 +239,33 @@ __device__ __forceinline__ void lower_by_rest(const sweep_word* rows, word32 row
 // The rows of a tile; `is_low` if it is in the last band.
 template <int kEach, word32 kBatch>
 __device__ __forceinline__ void product(const Call& call, const Ahead& ahead, word32 lane, bool is_low,
-                                        sweep_word (&least)[kTile][kEach]) {
+                                        packed_word (&least)[kTile][kEach]) {
     const Tile& tile = ahead.tile;
     const word32 n_lanes = call.n_lanes;
 #pragma unroll
     for (int i = 0; i < kTile; ++i) {
 #pragma unroll
         for (int p = 0; p < kEach; ++p) {
-            least[i][p] = kInfinity;
+            least[i][p] = kInfinities;
         }
     }
     if (ahead.bits != 0) {
 #pragma unroll
         for (int i = 0; i < kTile; ++i) {
 #pragma unroll
-            for (int p = 0; p < kEach; ++p) {
+            for (int p = 0; p < kEach * kPacked; ++p) {
                 if (i < tile.n_rows && (ahead.bits >> p & 1) != 0) {
-                    least[i][p] = is_low ? call.low_seeds[(lane + p) * kMostLow + tile.first_local + i]
-                                         : call.rows[static_cast<word64>(tile.first_place + i) * n_lanes + lane + p];
+                    const sweep_word seed = is_low
+                                                ? call.low_seeds[(lane + p) * kMostLow + tile.first_local + i]
+                                                : call.rows[static_cast<word64>(tile.first_place + i) * n_lanes + lane + p];
+                    set_word(least[i][p / kPacked], p % kPacked, seed);
                 }
             }
         }
     }
-    const sweep_word* rows = call.rows + lane;
-    const word32 row_bytes = n_lanes * sizeof(sweep_word);
-    const sweep_word* matrix = call.from_boundary + tile.matrix;
+    const stored_word* rows = call.rows + lane;
+    const word32 row_bytes = n_lanes * sizeof(stored_word);
+    const stored_word* matrix = call.from_boundary + tile.matrix;
     constexpr word32 window = 32 / kBatch * kBatch;
     for (word32 first = 0; first < tile.n_boundary; first += window) {
         const word32 n = min(tile.n_boundary - first, window);
@@ -233,7 +284,7 @@ __device__ __forceinline__ void product(const Call& call, const Ahead& ahead, wo
 
 template <int kEach>
 __device__ __forceinline__ void write_rows(const Call& call, const Tile& tile, word32 lane,
-                                           const sweep_word (&least)[kTile][kEach]) {
+                                           const packed_word (&least)[kTile][kEach]) {
 #pragma unroll
     for (int i = 0; i < kTile; ++i) {
         if (i < tile.n_rows) {
@@ -252,17 +303,18 @@ __device__ __forceinline__ void write_rows(const Call& call, const Tile& tile, w
 // Notes that a row of an upper tile is below the limit in a lane of the warp.
 template <int kEach>
 __device__ __forceinline__ void note_near(const Call& call, const Tile& tile, word32 lane,
-                                          const sweep_word (&least)[kTile][kEach]) {
+                                          const packed_word (&least)[kTile][kEach]) {
+    constexpr word32 n_words = kEach * kPacked;  // of the lanes of the warp
     bool found = false;
 #pragma unroll
     for (int i = 0; i < kTile; ++i) {
 #pragma unroll
         for (int p = 0; p < kEach; ++p) {
-            found |= i < tile.n_rows && least[i][p] < call.limit;
+            found |= i < tile.n_rows && any_below(least[i][p], static_cast<sweep_word>(call.limit));
         }
     }
-    if (__any_sync(kWholeWarp, found) && threadIdx.x % 32 < kEach) {
-        const word32 word = lane / (32 * kEach) * kEach + threadIdx.x % 32;
+    if (__any_sync(kWholeWarp, found) && threadIdx.x % 32 < n_words) {
+        const word32 word = lane / (32 * n_words) * n_words + threadIdx.x % 32;
         atomicOr(&call.near[tile.chunk * (call.n_lanes / 32) + word], 1u);
     }
 }
@@ -271,18 +323,18 @@ __device__ __forceinline__ void note_near(const Call& call, const Tile& tile, wo
 constexpr word32 kSweepBlock = 256;
 constexpr word32 kWarps = kSweepBlock / 32;
 
-// Takes the tiles of `swept` from `first` to `end` - 1, and counts nothing. A block has 32 * kEach lanes, and its warps
-// have tiles that follow each other: these share most of their boundary.
+// Takes the tiles of `swept` from `first` to `end` - 1, and counts nothing. A block has kEach packed words of 32 threads,
+// and its warps have tiles that follow each other: these share most of their boundary.
 template <int kEach>
 __device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end) {
-    const word32 blocks_of_lanes = call.n_lanes / (32 * kEach);
-    const word32 lane = (blockIdx.x % blocks_of_lanes * 32 + threadIdx.x % 32) * kEach;
+    const word32 blocks_of_lanes = call.n_lanes / (32 * kEach * kPacked);
+    const word32 lane = (blockIdx.x % blocks_of_lanes * 32 + threadIdx.x % 32) * kEach * kPacked;
     const word32 t = first + blockIdx.x / blocks_of_lanes * kWarps + threadIdx.x / 32;
     if (t < end) {
         constexpr word32 batch = kEach == 4 ? 3 : 4;
         Ahead ahead{call.swept[t]};
         ahead.read<kEach>(call, lane);
-        sweep_word least[kTile][kEach];
+        packed_word least[kTile][kEach];
         const bool is_low = first >= call.first_low_tile;
         product<kEach, batch>(call, ahead, lane, is_low, least);
         write_rows<kEach>(call, ahead.tile, lane, least);
@@ -298,15 +350,16 @@ __device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end
 // bands are read.
 template <int kEach>
 __device__ __forceinline__ void sweep_last(const Call& call) {
-    __shared__ Totals<kEach> totals;
+    constexpr word32 lanes_of_block = 32 * kEach * kPacked;
+    __shared__ Totals<lanes_of_block> totals;
     for (word32 i = threadIdx.x; i < sizeof(totals) / sizeof(word64); i += kSweepBlock) {
         reinterpret_cast<word64*>(&totals)[i] = 0;
     }
     __syncthreads();
-    const word32 blocks_of_lanes = call.n_lanes / (32 * kEach);
+    const word32 blocks_of_lanes = call.n_lanes / lanes_of_block;
     const sweep_word limit = static_cast<sweep_word>(call.limit);
-    const word32 lane_of_block = threadIdx.x % 32 * kEach;
-    const word32 lane = blockIdx.x % blocks_of_lanes * 32 * kEach + lane_of_block;
+    const word32 lane_of_block = threadIdx.x % 32 * kEach * kPacked;
+    const word32 lane = blockIdx.x % blocks_of_lanes * lanes_of_block + lane_of_block;
     Found<kEach> found;
     const word32 step = gridDim.x / blocks_of_lanes * kWarps;
     word32 t = blockIdx.x / blocks_of_lanes * kWarps + threadIdx.x / 32;
@@ -318,7 +371,7 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
     for (; t < call.n_tiles; t += step) {
         const Tile tile = ahead.tile;
         const Tile next = t + step < call.n_tiles ? call.tiles[t + step] : Tile{};
-        sweep_word least[kTile][kEach];
+        packed_word least[kTile][kEach];
         if (t < call.first_low_tile) {
 #pragma unroll
             for (int i = 0; i < kTile; ++i) {
@@ -343,16 +396,16 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
         found.add(least, tile.n_rows, call.edges_before + tile.first_place, limit);
     }
 #pragma unroll
-    for (int p = 0; p < kEach; ++p) {
+    for (int p = 0; p < kEach * kPacked; ++p) {
         atomicAdd(&totals.unreached[lane_of_block + p], static_cast<word64>(found.unreached[p]));
         atomicAdd(&totals.edges_of_unreached[lane_of_block + p], found.edges_of_unreached[p]);
-        atomicMax(&totals.largest[lane_of_block + p], static_cast<word64>(found.largest[p]));
+        atomicMax(&totals.largest[lane_of_block + p], static_cast<word64>(word_of(found.largest[p / kPacked], p % kPacked)));
         atomicAdd(&totals.lower[lane_of_block + p], found.lower[p]);
         atomicAdd(&totals.upper[lane_of_block + p], found.upper[p]);
     }
     __syncthreads();
-    const word32 source = blockIdx.x % blocks_of_lanes * 32 * kEach + threadIdx.x;
-    if (threadIdx.x < 32 * kEach && source < call.n_sources) {
+    const word32 source = blockIdx.x % blocks_of_lanes * lanes_of_block + threadIdx.x;
+    if (threadIdx.x < lanes_of_block && source < call.n_sources) {
         Summary* const summary = call.summaries + source;
         const bool is_first = blockIdx.x < blocks_of_lanes;  // of those that share the lanes
         atomicAdd(&summary->reached, (is_first ? call.n_vertices : 0) - totals.unreached[threadIdx.x]);
@@ -364,31 +417,31 @@ __device__ __forceinline__ void sweep_last(const Call& call) {
     }
 }
 
-#define SSSP_SWEEP(lanes_each)                                                       \
+#define SSSP_SWEEP(each)                                                             \
     extern "C" __global__ void __launch_bounds__(kSweepBlock)                        \
-    sweep_##lanes_each##_kernel(const Call call, word32 first, word32 end) {         \
-        sweep<lanes_each>(call, first, end);                                         \
+    sweep_##each##_kernel(const Call call, word32 first, word32 end) {               \
+        sweep<each>(call, first, end);                                               \
     }                                                                                \
     extern "C" __global__ void __launch_bounds__(kSweepBlock)                        \
-    last_##lanes_each##_kernel(const Call call) {                                    \
-        sweep_last<lanes_each>(call);                                                \
+    last_##each##_kernel(const Call call) {                                          \
+        sweep_last<each>(call);                                                      \
     }
 
 SSSP_SWEEP(1)
 SSSP_SWEEP(2)
-#if !SSSP_WIDE
+#if SSSP_WORD_BITS != 64
 SSSP_SWEEP(4)
 #endif
 
 // Lanes and vertices of a square, and the words that a thread reads together.
-constexpr word32 kLanesSide = SSSP_WIDE ? 32 : 64;
+constexpr word32 kLanesSide = 256 / sizeof(stored_word);
 constexpr word32 kSide = 128;
 constexpr word32 kRowsBlock = 256;
-constexpr word32 kTogether = 16 / sizeof(sweep_word);
+constexpr word32 kTogether = 16 / sizeof(stored_word);
 
 // Returns the distances to the vertices of `columns`. A block has a square of kLanesSide lanes and kSide vertices.
 extern "C" __global__ void __launch_bounds__(kRowsBlock) rows_kernel(const Call call) {
-    __shared__ sweep_word square[kLanesSide][kSide + 1];
+    __shared__ stored_word square[kLanesSide][kSide + 1];
     constexpr word32 threads_a_row = kLanesSide / kTogether;
     constexpr word32 rows_at_once = kRowsBlock / threads_a_row;
     const word32 n = call.n_columns;
@@ -399,13 +452,14 @@ extern "C" __global__ void __launch_bounds__(kRowsBlock) rows_kernel(const Call 
     const word64 first = static_cast<word64>(blockIdx.x / n_across) * kSide;
     const word32 lane = threadIdx.x % threads_a_row * kTogether;
     const word32 row = threadIdx.x / threads_a_row;
-    Lanes<kTogether> read[kSide / rows_at_once] = {};
+    using Read = Words<stored_word, kTogether>;
+    Read read[kSide / rows_at_once] = {};
 #pragma unroll
     for (word32 i = 0; i < kSide / rows_at_once; ++i) {
         const word64 v = first + row + i * rows_at_once;
         if (v < n && first_lane + lane < call.n_lanes) {
             const word64 place = call.columns[v];
-            read[i] = *reinterpret_cast<const Lanes<kTogether>*>(call.rows + place * call.n_lanes + first_lane + lane);
+            read[i] = *reinterpret_cast<const Read*>(call.rows + place * call.n_lanes + first_lane + lane);
         }
     }
 #pragma unroll

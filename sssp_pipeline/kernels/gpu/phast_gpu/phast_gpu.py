@@ -29,12 +29,16 @@ from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
-    MOST_NARROW,
+    INFINITIES,
+    PAIRS_ARCH,
     DeviceHierarchy,
     customize_unit,
     device_hierarchy,
     fronts_unit,
+    lanes_for,
     matrices_unit,
+    may_be_short,
+    words_of,
 )
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, Sizes, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import NeededTiles, needed_tiles
@@ -46,21 +50,23 @@ from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
 _FULL = 1024
 #: Threads of a block of the sweep and of the rows, and of the seeds; as in the `.cu` files.
 _BLOCK, _SEED_BLOCK = 256, 512
-#: How many lanes a thread may have, the most first; with words of 64 bits, at the second place.
-LANES_EACH = ((4, 2, 1), (2, 1))
+#: By the bits of a word: how many packed words of lanes a thread may have, the most first.
+LANES_EACH = {16: (4, 2, 1), 32: (4, 2, 1), 64: (2, 1)}
 _WARPS = _BLOCK // 32
 #: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
 _FEW = 256
-#: How many lanes a thread may have in the rows of fronts, how many threads are side by side there, and the rows of a
-#: block; as in `front_rows.cu`.
-_FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = ((8, 2), (4, 2)), 16, 128
+#: The same in the rows of fronts, how many threads are side by side there, and the rows of a block; as in
+#: `front_rows.cu`.
+_FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = {16: (8, 4, 2), 32: (8, 2), 64: (4, 2)}, 16, 128
 #: Blocks that share a front have at least this many of its vertices each. There are about so many times the blocks
 #: that are resident, so that those with less work do not wait long for others.
 LEAST_PART, MOST_WAVES = 32, 2
+#: A call of at most so many sources, and no more, takes the kernels of `few.cu`.
+FEW_LANES = (1, 4)
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
-#: Vertices of a part of `rows_kernel`, and lanes; with words of 64 bits, the second.
-_SIDE, _LANES_SIDE = 128, (64, 32)
+#: Vertices of a part of `rows_kernel`, and lanes by the bits of a word.
+_SIDE, _LANES_SIDE = 128, {16: 128, 32: 64, 64: 32}
 #: The most shared memory of a block without asking for more.
 _SHARED_BYTES = 40 * 2**10
 #: Bytes of `Segment` and `Climbed`.
@@ -69,22 +75,31 @@ _CALL_HEADER = Path(__file__).with_name("call.cuh")
 _CALL, _CLIMBED = struct_type(_CALL_HEADER, "Call"), struct_type(_CALL_HEADER, "Climbed")
 
 
-def climb_unit(*, wide: bool) -> Unit:
-    """Return the unit of the kernels that find seeds, with words of 64 bits if `wide`."""
-    return Unit("climb", ("clear_kernel", "climb_kernel", "seed_kernel"), (("SSSP_WIDE", int(wide)),))
+def climb_unit(bits: int) -> Unit:
+    """Return the unit of the kernels that find seeds, with words of so many bits."""
+    return _unit("climb", ("clear_kernel", "climb_kernel", "seed_kernel"), bits)
 
 
-def front_rows_unit(*, wide: bool) -> Unit:
-    """Return the unit of the kernels that compute the rows of fronts, with words of 64 bits if `wide`."""
-    names = tuple(f"{name}_{each}_kernel" for name in ("down", "up") for each in _FRONT_LANES[wide])
-    return Unit("front_rows", names, (("SSSP_WIDE", int(wide)),))
+def front_rows_unit(bits: int) -> Unit:
+    """Return the unit of the kernels that compute the rows of fronts."""
+    names = tuple(f"{name}_{each}_kernel" for name in ("down", "up") for each in _FRONT_LANES[bits])
+    return _unit("front_rows", names, bits)
 
 
-def sweep_unit(*, wide: bool, cutoff: bool) -> Unit:
-    """Return the unit of the kernels that make rows of seeds, with words of 64 bits if `wide`."""
-    sweeps = tuple(f"{name}_{each}_kernel" for name in ("sweep", "last") for each in LANES_EACH[wide])
-    macros = ("SSSP_WIDE", int(wide)), ("SSSP_CUTOFF", int(cutoff))
-    return Unit("phast_gpu", (*sweeps, "rows_kernel"), macros)
+def sweep_unit(bits: int, *, cutoff: bool) -> Unit:
+    """Return the unit of the kernels that make rows of seeds."""
+    sweeps = tuple(f"{name}_{each}_kernel" for name in ("sweep", "last") for each in LANES_EACH[bits])
+    return _unit("phast_gpu", (*sweeps, "rows_kernel"), bits, ("SSSP_CUTOFF", int(cutoff)))
+
+
+def _unit(stem: str, names: tuple[str, ...], bits: int, *macros: tuple[str, int]) -> Unit:
+    return Unit(stem, names, (*words_of(bits), *macros), least_arch=PAIRS_ARCH if bits == 16 else 0)
+
+
+def few_unit(bits: int) -> Unit:
+    """Return the unit of the kernels that make the rows of few sources."""
+    names = tuple(f"few_{name}_{lanes}_kernel" for name in ("sweep", "last", "rows") for lanes in FEW_LANES)
+    return _unit("few", names, bits)
 
 
 class PhastGpu(GpuBatchSolver):
@@ -94,23 +109,24 @@ class PhastGpu(GpuBatchSolver):
     summary = "Min-plus products over a hierarchy; the fastest on roads where rows stay on the GPU; integers"
     no_delta = "it has no buckets and takes no delta"
     uses_hierarchy = True
+    unites_sources = True
     weighs_arcs = True
     counts_arcs = True
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        return tuple(
+        of_calls = (
             unit
-            for wide in (False, True)
+            for bits in (16, 32, 64)
             for unit in (
-                climb_unit(wide=wide),
-                front_rows_unit(wide=wide),
-                *(sweep_unit(wide=wide, cutoff=cutoff) for cutoff in (False, True)),
-                customize_unit(wide=wide),
-                fronts_unit(wide=wide),
-                matrices_unit(wide=wide),
+                climb_unit(bits),
+                front_rows_unit(bits),
+                *(sweep_unit(bits, cutoff=cutoff) for cutoff in (False, True)),
+                few_unit(bits),
             )
         )
+        of_graphs = (unit(bits) for bits in (32, 64) for unit in (customize_unit, fronts_unit, matrices_unit))
+        return *of_calls, *of_graphs
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         return super().supports(graph, options) or why_not_solved(graph.weight_dtype, "adds-slots")
@@ -133,11 +149,13 @@ class PhastGpu(GpuBatchSolver):
         )
 
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
-        wide = graph.weight_dtype.itemsize == 8  # otherwise narrow words are tried first
-        sweep = sweep_unit(wide=wide, cutoff=options.cutoff is not None)  # takes longest
-        others = climb_unit(wide=wide), front_rows_unit(wide=wide)
-        others += matrices_unit(wide=wide), fronts_unit(wide=wide)
-        load_ahead([sweep, *others], graph.weight_dtype)
+        bits = 8 * graph.weight_dtype.itemsize  # words of 32 bits are tried first if weights have 32
+        # Words become shorter where all distances are short, which is not known yet.
+        of_calls = [16, bits] if graph.traits.max_weight < INFINITIES[16] and may_be_short() else [bits]
+        cutoff = options.cutoff is not None
+        sweeps = [_rows_unit(len(sources), of, cutoff=cutoff) for of in of_calls]  # take longest
+        others = [unit(of) for unit in (climb_unit, front_rows_unit) for of in of_calls]
+        load_ahead([*sweeps, *others, matrices_unit(bits), fronts_unit(bits)], graph.weight_dtype)
         host_hierarchy(graph)  # takes seconds, without the GPU
         return super()._begin(graph, sources, options, *args)
 
@@ -146,7 +164,7 @@ class PhastGpu(GpuBatchSolver):
     ) -> BatchNeeds:
         hierarchy, work = self._work(graph, on_device, options)
         scratch = _scratch_bytes(hierarchy, work.n_rows)
-        spare_lanes = min(lanes_for(min(n_sources, _FULL)), 128)
+        spare_lanes = min(hierarchy.n_lanes_for(min(n_sources, _FULL)), 128 * hierarchy.n_packed)
         fixed_bytes = spare_lanes * scratch
         if work.targets is not None and not work.writes_kept:  # in each of two buffers
             scratch += 2 * len(work.targets) * graph.weight_dtype.itemsize
@@ -168,12 +186,6 @@ class PhastGpu(GpuBatchSolver):
             work = _Work.of(graph.traits, host, hierarchy, options)
             _last_work[graph] = options, work
         return hierarchy, work
-
-
-def lanes_for(n_sources: int) -> int:
-    """Return how many lanes a sweep from `n_sources` has: few empty ones, and a multiple of 128 for many."""
-    step = 32 if n_sources <= 96 else 64 if n_sources <= 384 else 128
-    return -(-n_sources // step) * step
 
 
 @dataclass(frozen=True)
@@ -221,9 +233,9 @@ _last_work: weakref.WeakKeyDictionary[CsrGraph, tuple[SolveOptions, _Work]] = we
 
 def _scratch_bytes(hierarchy: DeviceHierarchy, n_rows: int) -> int:
     """Return the device memory of a lane."""
-    words = n_rows + hierarchy.n_depths + MOST_LOW
     return (
-        words * hierarchy.word.itemsize
+        n_rows * hierarchy.stored_word.itemsize
+        + (hierarchy.n_depths + MOST_LOW) * hierarchy.word.itemsize
         + 4 * hierarchy.n_depths
         + hierarchy.n_chunks // 4
         + hierarchy.n_bands * _SEGMENT_BYTES
@@ -247,20 +259,21 @@ class _Sweep(BatchSearch):
         self._name, self._hierarchy = name, hierarchy
         self.n_columns = None if work.targets is None else len(work.targets)
         self.writes_kept = work.writes_kept
-        self.lane_bits = 8 * hierarchy.word.itemsize if work.leaves_rows else 0
+        self.lane_bits = hierarchy.bits if work.leaves_rows else 0
         self._deadline_s = options.deadline_s
         units = (
-            climb_unit(wide=hierarchy.wide),
-            front_rows_unit(wide=hierarchy.wide),
-            sweep_unit(wide=hierarchy.wide, cutoff=options.cutoff is not None),
+            climb_unit(hierarchy.bits),
+            front_rows_unit(hierarchy.bits),
+            _rows_unit(n_sources, hierarchy.bits, cutoff=options.cutoff is not None),
         )
+        self._few_lanes = _few_lanes(n_sources)
         self._kernels = {
             name: kernel for unit in units for name, kernel in load_kernels(unit, on_device.dtype).items()
         }
         self._n_resident = {
             name: kernel.resident_blocks(_BLOCK)
             for name, kernel in self._kernels.items()
-            if name.startswith(("last", "down", "up"))
+            if name.startswith(("last", "few_last", "down", "up"))
         }
         needed = self._needed = work.needed
         swept = self._swept = hierarchy.swept if needed is None else needed.swept
@@ -274,7 +287,7 @@ class _Sweep(BatchSearch):
             if needed is None
             else (sent.on_device for sent in self._sent)
         )
-        n_lanes, n_up, word = lanes_for(n_sources), n_sources * hierarchy.n_depths, hierarchy.word
+        n_lanes, n_up, word = hierarchy.n_lanes_for(n_sources), n_sources * hierarchy.n_depths, hierarchy.word
         n_marks = hierarchy.n_chunks * n_lanes // 32
         shared_bytes = hierarchy.n_depths * word.itemsize
         is_shared = shared_bytes <= _SHARED_BYTES
@@ -289,7 +302,7 @@ class _Sweep(BatchSearch):
             "seeded": cupy.empty(n_marks, np.uint32),
             "near": None if options.cutoff is None else cupy.empty(n_marks, np.uint32),
             "low_seeds": cupy.empty(n_lanes * MOST_LOW, word),
-            "rows": cupy.empty(n_lanes * work.n_rows, word),
+            "rows": cupy.empty(n_lanes * work.n_rows, hierarchy.stored_word),
             "columns": hierarchy.places if targets is None else targets.on_device,
             "swept": tiles,
         }
@@ -303,7 +316,7 @@ class _Sweep(BatchSearch):
             if value is not None:
                 self._call[name] = value if isinstance(value, int) else value.data.ptr
         for name, value in (
-            ("limit", limit if hierarchy.wide else min(limit, MOST_NARROW + 1)),
+            ("limit", min(limit, INFINITIES[hierarchy.bits])),
             ("beyond", unreached_distance(on_device.dtype).view(bits_type(on_device.dtype))),
             ("n_columns", len(self._scratch["columns"])),
             ("is_shared", is_shared),
@@ -320,7 +333,7 @@ class _Sweep(BatchSearch):
         cupy = cupy_module()
         hierarchy, n_sources = self._hierarchy, len(sources)
         sent = Sent(sources)
-        n_lanes = lanes_for(n_sources)
+        n_lanes = hierarchy.n_lanes_for(n_sources)
         for name, value in (
             ("sources", sent.on_device.data.ptr),
             ("summaries", summaries.data.ptr),
@@ -367,8 +380,11 @@ class _Sweep(BatchSearch):
         self._kernels["seed_kernel"](n_blocks, _SEED_BLOCK, (self._bytes,))
         self._climb_together(n_lanes)
         self._sweep(n_lanes)
-        if n_columns:
-            squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
+        if n_columns and self._few_lanes:
+            name = f"few_rows_{self._few_lanes}_kernel"
+            self._kernels[name](-(-n_columns // _BLOCK), _BLOCK, (self._bytes,))
+        elif n_columns:
+            squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.bits])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
 
     def _climb_together(self, n_lanes: int) -> None:
@@ -381,7 +397,9 @@ class _Sweep(BatchSearch):
 
     def _sweep(self, n_lanes: int) -> None:
         """Enqueue the sweep of all bands from the top down."""
-        each, blocks_of_lanes = _lanes_each(LANES_EACH[self._hierarchy.wide], n_lanes)
+        few, each, blocks_of_lanes = "few_", self._few_lanes, 1
+        if not each:
+            few, (each, blocks_of_lanes) = "", self._lanes_each(LANES_EACH, n_lanes)
         for first_front, end_front, first, end, boundary in self._swept.bands:
             if first_front < end_front:
                 fronts = self._fronts[first_front:end_front]
@@ -389,17 +407,17 @@ class _Sweep(BatchSearch):
             if first < end:
                 n_blocks = blocks_of_lanes * -(-(end - first) // _WARPS)
                 args = (self._bytes, np.uint32(first), np.uint32(end))
-                self._kernels[f"sweep_{each}_kernel"](n_blocks, _BLOCK, args)
+                self._kernels[f"{few}sweep_{each}_kernel"](n_blocks, _BLOCK, args)
         if self._needed is not None:
             return
-        name = f"last_{each}_kernel"
+        name = f"{few}last_{each}_kernel"
         n_groups = -(-self._hierarchy.n_tiles // _WARPS)
         n_groups = min(n_groups, max(1, self._n_resident[name] // blocks_of_lanes))
         self._kernels[name](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))
 
     def _launch_fronts(self, way: str, n_lanes: int, fronts: Any, n_groups: int, by: Sizes) -> None:
         """Enqueue products that lower `n_groups` groups of rows for each front, by as many rows as `by` says."""
-        each, blocks_of_lanes = _lanes_each(_FRONT_LANES[self._hierarchy.wide], n_lanes, _FRONT_ACROSS)
+        each, blocks_of_lanes = self._lanes_each(_FRONT_LANES, n_lanes, _FRONT_ACROSS)
         name = f"{way}_{each}_kernel"
         n_each = blocks_of_lanes * n_groups * by.total // (MOST_WAVES * self._n_resident[name])
         n_each = -(-max(LEAST_PART, n_each) // 8) * 8
@@ -408,8 +426,20 @@ class _Sweep(BatchSearch):
         n_blocks = blocks_of_lanes * len(fronts) * n_groups * n_parts
         self._kernels[name](n_blocks, _BLOCK, (self._bytes, fronts, *counts))
 
+    def _lanes_each(
+        self, choices: dict[int, tuple[int, ...]], n_lanes: int, n_across: int = 32
+    ) -> tuple[int, int]:
+        """Return how many packed words each of `n_across` threads has, the first that fits, and how many blocks."""
+        n_words = n_lanes // self._hierarchy.n_packed
+        each = next(each for each in choices[self._hierarchy.bits] if n_words % (n_across * each) == 0)
+        return each, n_words // (n_across * each)
 
-def _lanes_each(choices: tuple[int, ...], n_lanes: int, n_across: int = 32) -> tuple[int, int]:
-    """Return how many lanes each of `n_across` threads has, the first of `choices` that fits, and how many blocks."""
-    each = next(each for each in choices if n_lanes % (n_across * each) == 0)
-    return each, n_lanes // (n_across * each)
+
+def _few_lanes(n_sources: int) -> int:
+    """Return for how many sources the kernels of `few.cu` are that a call takes; 0 if it takes none of them."""
+    return next((lanes for lanes in FEW_LANES if n_sources <= lanes), 0)
+
+
+def _rows_unit(n_sources: int, bits: int, *, cutoff: bool) -> Unit:
+    """Return the unit of the kernels that make the rows of a call of `n_sources`."""
+    return few_unit(bits) if _few_lanes(n_sources) else sweep_unit(bits, cutoff=cutoff)

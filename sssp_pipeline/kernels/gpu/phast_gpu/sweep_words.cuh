@@ -1,7 +1,11 @@
 // The words in which a hierarchy keeps weights and distances: unsigned integers that saturate.
 //
-//   SSSP_WIDE 0   32 bits; kInfinity is the largest half of them, so a sum of two words never wraps
-//   SSSP_WIDE 1   64 bits; a sum that wraps is kInfinity
+//   SSSP_WORD_BITS 16   kInfinity is below 2^15, so a sum of two words never wraps. Words are kept in memory like that, and
+//                       products take two lanes at a time. Elsewhere a word has 32 bits. This needs sm_90.
+//   SSSP_WORD_BITS 32   kInfinity is the largest half of them, so a sum of two words never wraps
+//   SSSP_WORD_BITS 64   a sum that wraps is kInfinity
+//
+// A product has neighbouring lanes of a row in a packed_word: kPacked of them.
 //
 // Keeps
 //     W1. Every word is at most kInfinity, which means "no path, or none that is short enough". A minimum with
@@ -10,16 +14,35 @@
 
 #include "relax.cuh"
 
-#if SSSP_WIDE
+using word16 = unsigned short;
+
+// The infinity of words of 16 bits: that of bfloat16. So words have the order of the numbers with the same bits, which atomic
+// minima compare.
+constexpr word16 kShortInfinity = 0x7f80;
+
+#if SSSP_WORD_BITS == 64
 using sweep_word = word64;
+using stored_word = word64;
+using packed_word = word64;
 constexpr sweep_word kInfinity = ~word64{0};
+constexpr packed_word kInfinities = kInfinity;
+#elif SSSP_WORD_BITS == 32
+using sweep_word = word32;
+using stored_word = word32;
+using packed_word = word32;
+constexpr sweep_word kInfinity = 0x7fffffff;
+constexpr packed_word kInfinities = kInfinity;
 #else
 using sweep_word = word32;
-constexpr sweep_word kInfinity = 0x7fffffff;
+using stored_word = word16;
+using packed_word = word32;
+constexpr sweep_word kInfinity = kShortInfinity;
+constexpr packed_word kInfinities = 0x7f807f80;
 #endif
+constexpr word32 kPacked = sizeof(packed_word) / sizeof(stored_word);
 
 __device__ __forceinline__ sweep_word plus(sweep_word a, sweep_word b) {
-#if SSSP_WIDE
+#if SSSP_WORD_BITS == 64
     const sweep_word sum = a + b;
     return sum < a ? kInfinity : sum;
 #else
@@ -30,6 +53,59 @@ __device__ __forceinline__ sweep_word plus(sweep_word a, sweep_word b) {
 // The least of `least` and the length of the way a, b.
 __device__ __forceinline__ sweep_word lower(sweep_word least, sweep_word a, sweep_word b) {
     return min(least, plus(a, b));
+}
+
+// Word `i` of `packed`.
+__device__ __forceinline__ sweep_word word_of(packed_word packed, [[maybe_unused]] word32 i) {
+#if SSSP_WORD_BITS == 16
+    return i == 0 ? packed & 0xffff : packed >> 16;
+#else
+    return packed;
+#endif
+}
+
+// Sets word `i` of `packed`.
+__device__ __forceinline__ void set_word(packed_word& packed, [[maybe_unused]] word32 i, sweep_word word) {
+#if SSSP_WORD_BITS == 16
+    packed = i == 0 ? (packed & 0xffff0000) | word : (packed & 0xffff) | word << 16;
+#else
+    packed = word;
+#endif
+}
+
+// Word `i` of `packed` for each lane.
+__device__ __forceinline__ packed_word for_each_lane(packed_word packed, [[maybe_unused]] word32 i) {
+#if SSSP_WORD_BITS == 16
+    return __byte_perm(packed, 0, i == 0 ? 0x1010 : 0x3232);
+#else
+    return packed;
+#endif
+}
+
+// Whether a word of `packed` is below `limit`.
+__device__ __forceinline__ bool any_below(packed_word packed, sweep_word limit) {
+#if SSSP_WORD_BITS == 16
+    return (packed & 0xffff) < limit || packed >> 16 < limit;
+#else
+    return packed < limit;
+#endif
+}
+
+// As `lower`, in each lane.
+__device__ __forceinline__ packed_word lower_lanes(packed_word least, packed_word a, packed_word b) {
+#if SSSP_WORD_BITS == 16
+    return __viaddmin_u16x2(a, b, least);
+#else
+    return lower(least, a, b);
+#endif
+}
+
+__device__ __forceinline__ packed_word larger_of_lanes(packed_word a, packed_word b) {
+#if SSSP_WORD_BITS == 16
+    return __vmaxu2(a, b);
+#else
+    return max(a, b);
+#endif
 }
 
 // The length of the way a, b. Sets `is_too_large` if there is one that does not fit a word.

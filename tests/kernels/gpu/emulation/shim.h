@@ -242,6 +242,20 @@ static inline int __clz(int v) { return v ? __builtin_clz(v) : 32; }
 static inline int __clzll(long long v) { return v ? __builtin_clzll(v) : 64; }
 static inline int __ffs(int v) { return __builtin_ffs(v); }
 static inline int __ffsll(long long v) { return __builtin_ffsll(v); }
+static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
+    const unsigned long long bytes = (unsigned long long)b << 32 | a;
+    unsigned r = 0;
+    for (int i = 0; i < 4; ++i) r |= unsigned(bytes >> (s >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+    return r;
+}
+static inline unsigned __vminu2(unsigned a, unsigned b) {
+    const unsigned upper = (a >> 16) < (b >> 16) ? a : b, lower = (a & 0xffff) < (b & 0xffff) ? a : b;
+    return (upper & 0xffff0000) | (lower & 0xffff);
+}
+static inline unsigned __vmaxu2(unsigned a, unsigned b) { return a ^ b ^ __vminu2(a, b); }
+static inline unsigned __viaddmin_u16x2(unsigned a, unsigned b, unsigned c) {
+    return __vminu2(((a & 0xffff0000) + (b & 0xffff0000)) | ((a + b) & 0xffff), c);
+}
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((unsigned __int128)a * b >> 64); }
 static inline float __uint_as_float(unsigned v) { return emu_value<float>(v); }
 static inline unsigned __float_as_uint(float v) { return unsigned(emu_bits(v)); }

@@ -62,6 +62,8 @@ class Unit:
     cooperative: bool = False
     #: Names of the kernels that are there for floating weights only.
     of_floats: tuple[str, ...] = ()
+    #: The lowest compute capability that it compiles for, such as 90 for 9.0.
+    least_arch: int = 0
 
     def names(self, dtype: np.dtype) -> tuple[str, ...]:
         """Return the names of its kernels for weights of `dtype`."""

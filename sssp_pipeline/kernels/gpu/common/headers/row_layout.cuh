@@ -2,7 +2,8 @@
 //
 //   SSSP_LANE_BITS 0        by source: each row in the order of the graph, one after the other, as searches leave them. The
 //                           threads of a warp have vertices of one row.
-//   SSSP_LANE_BITS 32, 64   by place: each vertex has a word of 32 or 64 bits for each source, its lane. The sweep over
+//   SSSP_LANE_BITS 16, 32, 64
+//                           by place: each vertex has a word of so many bits for each source, its lane. The sweep over
 //                           a hierarchy leaves them so (`phast_gpu.cu`). The threads of a warp have neighbouring lanes,
 //                           and read a vertex together.
 //
@@ -34,7 +35,9 @@ __device__ __forceinline__ void read_ahead(const Value* values, word64 v, word32
 }
 
 #if SSSP_LANE_BITS
-#if SSSP_LANE_BITS == 32
+#if SSSP_LANE_BITS == 16
+using lane_word = unsigned short;
+#elif SSSP_LANE_BITS == 32
 using lane_word = word32;
 #else
 using lane_word = word64;

@@ -182,6 +182,11 @@ ASM = [
         r' : "=\w"\((\w+)\) : "l"\((\w+)\), "\w"\((\w+)\) : "memory"\);',
         r"\1 = atomicAdd(\2, \3);",
     ),
+    (
+        r'asm volatile\("red\.relaxed\.gpu\.global\.min\.noftz\.v(\d)\.bf16x2.*?: "l"\((\w+)\), "r"\((\w+)\[0\]\)'
+        r'.*?: "memory"\);',
+        r"for (int i = 0; i < \1; ++i) \2[i] = __vminu2(\2[i], \3[i]);",
+    ),
     (r'asm volatile\("fence[^;]*;" : : : "memory"\);', ""),
     (
         r'asm volatile\("mov\.u64 %0, %%globaltimer;" : "=l"\((\w+)\)\);',
@@ -322,6 +327,7 @@ class _Function:
 
 class _Device(contextlib.nullcontext):
     id = 0
+    compute_capability = "90"
 
 
 class _Event:
