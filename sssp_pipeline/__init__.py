@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.api.answers import nearest as nearest
     from sssp_pipeline.api.answers import reduce as reduce
     from sssp_pipeline.api.answers import reduce_per_vertex as reduce_per_vertex
+    from sssp_pipeline.api.betweenness import betweenness as betweenness
     from sssp_pipeline.api.distances import Distances as Distances
     from sssp_pipeline.api.graphs import PreparedGraph as PreparedGraph
     from sssp_pipeline.api.graphs import open_store as open_store
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 #: The names that each module gives.
 _NAMES = {
     "api.answers": ("nearest", "reduce", "reduce_per_vertex"),
+    "api.betweenness": ("betweenness",),
     "api.distances": ("Distances",),
     "api.graphs": ("PreparedGraph", "open_store", "prepare"),
     "api.like_scipy": ("dijkstra",),

@@ -96,8 +96,8 @@ def prepare(
 ) -> PreparedGraph:
     """Return `graph` read once for many calls. They take the result as a graph.
 
-    It keeps the edges, and the hierarchy that a call makes or finds. `solve`, `reduce`, `reduce_per_vertex`, `nearest`
-    and `distances_of_pairs` take it.
+    It keeps the edges, and the hierarchy that a call makes or finds. `solve`, `reduce`, `reduce_per_vertex`, `nearest`,
+    `betweenness` and `distances_of_pairs` take it.
 
     Parameters
     ----------

@@ -21,6 +21,7 @@ FUNCTIONS = (
     *("all_pairs_bellman_ford_path", "all_pairs_bellman_ford_path_length"),
     *("eccentricity", "diameter", "radius", "center", "periphery"),
     *("closeness_centrality", "harmonic_centrality", "average_shortest_path_length"),
+    *("betweenness_centrality", "betweenness_centrality_subset", "edge_betweenness_centrality"),
 )
 
 

@@ -24,9 +24,12 @@ _LEAST_NODES = {"all rows": 200, "few rows": 2000, "few rows, converted": 300}
 _ARGUMENTS = {
     *("G", "source", "sources", "target", "cutoff", "weight", "method", "distance", "wf_improved"),
     *("u", "v", "nbunch", "e", "sp", "usebounds"),
+    *("k", "seed", "normalized", "endpoints", "targets"),
 }
+#: The module of the functions with these words in their names. All others are in `measures`.
+_MODULES = {"dijkstra": "paths", "bellman_ford": "paths", "betweenness": "betweenness"}
 #: Arguments that restrict a call to the rows of some nodes.
-_SOME_NODES = ("source", "sources", "nbunch", "u", "v")
+_SOME_NODES = ("source", "sources", "nbunch", "u", "v", "k")
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -34,7 +37,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        module = "paths" if "dijkstra" in name or "bellman_ford" in name else "measures"
+        module = next((module for part, module in _MODULES.items() if part in name), "measures")
         function = getattr(import_module(f"sssp_pipeline.networkx_backend.{module}"), name)
         known = {key: value for key, value in kwargs.items() if key in _ARGUMENTS}
         graph = known.pop("G") if "G" in known else args[0]
@@ -78,8 +81,9 @@ def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | 
         return f"`{type(graph).__name__}` is not a graph of NetworkX"
     if cutoff is not None and not isinstance(cutoff, Real):
         return f"cutoff is {cutoff!r}, not a number"
-    if isinstance(arguments.get("sources"), Iterator):
-        return "sources is an iterator, which can be read only once"
+    for argument in ("sources", "targets"):
+        if isinstance(arguments.get(argument), Iterator):
+            return f"{argument} is an iterator, which can be read only once"
     if arguments.get("usebounds") is True and arguments["e"] is None and not graph.is_directed():
         return "usebounds asks for NetworkX's algorithm with bounds"
     if (method := arguments.get("method")) not in (None, "unweighted", "dijkstra", "bellman-ford"):

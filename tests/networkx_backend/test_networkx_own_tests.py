@@ -17,6 +17,8 @@ MODULES = {
     "networkx.algorithms.tests.test_distance_measures": 82,
     "networkx.algorithms.centrality.tests.test_closeness_centrality": 13,
     "networkx.algorithms.centrality.tests.test_harmonic_centrality": 13,
+    "networkx.algorithms.centrality.tests.test_betweenness_centrality": 37,
+    "networkx.algorithms.centrality.tests.test_betweenness_centrality_subset": 17,
 }
 
 #: Counts the calls that the backend completes, by function, and the outcomes of the tests, by module.

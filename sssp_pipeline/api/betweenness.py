@@ -1,0 +1,211 @@
+"""`betweenness`: how many shortest paths pass each vertex or each edge."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.api.along_paths import sums_along_paths
+from sssp_pipeline.api.answers import Options, named_by
+from sssp_pipeline.api.graphs import NamedGraph, naming_for
+from sssp_pipeline.api.ids import sources_of, vertices_of
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import plural
+from sssp_pipeline.kernels.answers.path_sums import (
+    PathSumsAsked,
+    UncountablePathsError,
+    squares_of,
+    sums_of,
+)
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
+
+
+def betweenness(
+    graph: Any,
+    sources: Any = "all",
+    *,
+    targets: Any = None,
+    edges: bool = False,
+    sample: int | None = None,
+    seed: int | None = None,
+    endpoints: bool = False,
+    normalized: bool = False,
+    **options: Unpack[Options],
+) -> pa.Table:
+    """Return how many shortest paths pass each vertex, or each edge: its betweenness.
+
+    It is a sum over all pairs of a source and another vertex, the target, that the source reaches. A pair adds the
+    share of its shortest paths that pass. Two vertices are a pair in each direction. NetworkX and igraph count one
+    direction of an undirected graph, so their values are half of these unless they are normalized.
+
+    Parameters
+    ----------
+    graph, **options
+        As for `solve`; `options` are its `cutoff`, `solver`, `weight`, `columns`, `directed` and `dtype`. Weights are
+        above zero, and integers or float64. Of parallel edges with the same weight, each is a path of its own. Paths
+        longer than the `cutoff` do not count.
+    sources
+        Ids of vertices, or "all". A source that is named twice counts twice.
+    targets
+        Ids of the vertices to which paths count. None means every vertex.
+    edges
+        Whether the edges are wanted, and not the vertices.
+    sample
+        How many vertices are drawn as the sources, all different. The values are then estimates for all sources: the
+        sum over the sample times V / `sample`. None draws nothing.
+    seed
+        The seed of the drawing; None stands for 0. The same seed draws the same sources.
+    endpoints
+        Whether a path also passes its source and its target. It always passes their edges.
+    normalized
+        Whether values are divided by the number of pairs: (V - 1)(V - 2) for vertices, V(V - 1) for edges and with
+        `endpoints`. They are then those of NetworkX.
+
+    Returns
+    -------
+    pyarrow.Table
+        V rows in the order of the vertices with the columns `vertex` and `betweenness`; or a row for each edge, in each
+        direction, with `source`, `target` and `betweenness`, in the order of their ends. All are float64. With `sample`
+        there is also `standard_error`, which is NULL for a sample of one. Neither the solver nor the number of cores
+        changes a bit of the values.
+
+    Raises
+    ------
+    InputError, SsspError
+        As `solve`; or a weight is zero or negative, the weights are float32, a float loses the weight of an edge, or
+        there are more than 2^1000 shortest paths between two vertices.
+    """
+    with naming_for(graph):
+        _check_together(sources, targets, edges, sample, seed, endpoints, normalized)
+        named = named_by(graph, options)
+        csr, ids, n_vertices = named.graph, named.ids, named.graph.n_vertices
+        _check_weights(named)
+        if sample is None:
+            of_sources = sources_of(sources, ids, n_vertices)
+        else:
+            of_sources = _drawn(sample, seed or 0, n_vertices)
+        is_target = None
+        if targets is not None:
+            is_target = np.zeros(n_vertices, np.bool_)
+            is_target[vertices_of(targets, ids, "target")] = True
+        asked = PathSumsAsked(not edges, edges, sample is not None, endpoints, is_target)
+        limit = scaled_limit(options.get("cutoff"), named.scale)
+        solve_options = SolveOptions(cutoff=limit, metrics=False)
+        solve = partial(named.solve, of_sources, solve_options, options.get("solver", "auto"))
+        try:
+            sums = sums_along_paths(csr, of_sources, asked, solve)
+        except UncountablePathsError as error:
+            raise _uncountable(error, named) from None
+        words = sums.edge_words if edges else sums.vertex_words
+        factor = 1.0
+        if normalized:
+            n_pairs = (
+                n_vertices * (n_vertices - 1) if edges or endpoints else (n_vertices - 1) * (n_vertices - 2)
+            )
+            factor = 1.0 / max(1, n_pairs)
+        if edges:
+            columns = {
+                "source": ids.originals(sources_of_edges(csr)),
+                "target": ids.originals(csr.col_indices),
+            }
+        else:
+            columns = {"vertex": ids.column()}
+        return pa.table(columns | _estimates(words, factor, sample, n_vertices))
+
+
+def _estimates(words: np.ndarray, factor: float, sample: int | None, n_vertices: int) -> dict[str, pa.Array]:
+    """Return the columns of values that `words` (n, W) have, each times `factor`."""
+    totals = sums_of(words)
+    if sample is None:
+        return {"betweenness": pa.array(totals * factor)}
+    scale = n_vertices / sample * factor
+    if sample == 1:
+        return {"betweenness": pa.array(totals * scale), "standard_error": pa.nulls(len(words), pa.float64())}
+    # The sources are drawn without replacement, so the error of a sample of all vertices is 0.
+    variance = np.maximum(squares_of(words) - totals * totals / sample, 0.0) / (sample - 1)
+    errors = scale * np.sqrt(variance * sample * (1 - sample / n_vertices))
+    return {"betweenness": pa.array(totals * scale), "standard_error": pa.array(errors)}
+
+
+def _drawn(sample: int, seed: int, n_vertices: int) -> np.ndarray:
+    """Return `sample` different vertices (sample,) uint32, rising."""
+    if sample > n_vertices:
+        raise InputError(
+            f"`sample` is {sample}, and the graph has {plural(n_vertices, 'vertex')}",
+            hint="draw fewer, or leave out `sample` to take every vertex",
+        )
+    drawn = np.random.default_rng(seed).choice(n_vertices, sample, replace=False)
+    return np.sort(drawn).astype(np.uint32)
+
+
+def _check_together(
+    sources: Any,
+    targets: Any,
+    edges: bool,
+    sample: int | None,
+    seed: int | None,
+    endpoints: bool,
+    normalized: bool,
+) -> None:
+    """Raise `InputError` for arguments that cannot be used, or not together."""
+    for name, number, least in (("sample", sample, 1), ("seed", seed, 0)):
+        is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if number is not None and (not is_whole or number < least):
+            raise InputError(f"`{name}` is {number!r}", hint=f"`{name}` is an integer of {least} or more")
+    takes_all = isinstance(sources, str) and sources == "all"
+    if seed is not None and sample is None:
+        raise InputError("`seed` is given without `sample`", hint="leave out `seed`, or give `sample` too")
+    if sample is not None and not takes_all:
+        raise InputError("both `sources` and `sample` are given", hint="leave out one of them")
+    if normalized and not (takes_all and targets is None):
+        raise InputError(
+            "`normalized` divides by the pairs of all vertices, and `sources` or `targets` names some",
+            hint="leave out `normalized`",
+        )
+    if endpoints and edges:
+        raise InputError(
+            "`endpoints` is for vertices, and `edges` asks for edges", hint="leave out `endpoints`"
+        )
+
+
+def _check_weights(named: NamedGraph) -> None:
+    """Raise `InputError` if the shortest paths of this graph are not those along its tight edges."""
+    graph = named.graph
+    if graph.n_edges and graph.traits.min_weight <= 0:
+        edge = int(np.argmin(graph.weights > 0))
+        start = named.ids.original(int(np.searchsorted(graph.row_offsets, edge, "right")) - 1)
+        end = named.ids.original(int(graph.col_indices[edge]))
+        raise InputError(
+            f"the edge from `{start}` to `{end}` has weight {_in_unit(graph.weights[edge], named.scale)}, "
+            "and shortest paths are counted only where all weights are above zero",
+            hint="give such edges a small weight, or make one vertex of their ends",
+        )
+    if graph.weight_dtype == np.float32:
+        raise InputError(
+            "the weights are float32, in which rounding makes some paths equally long",
+            hint='give `dtype="float64"`, or integers',
+        )
+
+
+def _in_unit(weight: np.generic, scale: int | None) -> Any:
+    return weight.item() if scale is None else weight.item() / scale
+
+
+def _uncountable(error: UncountablePathsError, named: NamedGraph) -> InputError:
+    """Return the error for the caller."""
+    source, vertex = named.ids.original(error.source), named.ids.original(error.vertex)
+    if error.is_absorbed:
+        return InputError(
+            f"an edge to `{vertex}` is too short for its distance from `{source}`: float64 loses it in the sum, "
+            "so shortest paths cannot be counted",
+            hint="give the weights as integers, in a smaller unit",
+        )
+    return InputError(
+        f"more than 2^1000 shortest paths lead from `{source}` to `{vertex}`, too many to count in float64",
+        hint="set a `cutoff`, or weights that differ more",
+    )

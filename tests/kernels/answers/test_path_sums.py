@@ -1,0 +1,172 @@
+"""What passes vertices and edges on shortest paths: fractions of Python are the oracle."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges, unreached_distance
+from sssp_pipeline.kernels.answers.path_sums import (
+    PathSums,
+    PathSumsAsked,
+    UncountablePathsError,
+    squares_of,
+    sums_of,
+)
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+
+DTYPES = ("uint32", "int32", "uint64", "int64", "float64")
+#: Bits behind the point of a sum, so this is what a row may lose.
+LAST_BIT = Fraction(1, 2**64)
+
+
+def random_graph(rng: np.random.Generator, dtype: str) -> CsrGraph:
+    """Return a graph with ties, parallel edges, self-loops and unreachable vertices."""
+    n_vertices, n_edges = int(rng.integers(1, 13)), int(rng.integers(0, 40))
+    src, dst = rng.integers(0, n_vertices, (2, n_edges))
+    weights = rng.integers(1, 4, n_edges).astype(dtype)
+    return csr_from_edges(src, dst, weights, n_vertices)
+
+
+def solved(graph: CsrGraph, sources: np.ndarray, cutoff: float | None = None) -> np.ndarray:
+    return Dijkstra().solve(graph, sources, SolveOptions(cutoff=cutoff)).distances
+
+
+def exact(graph: CsrGraph, row: np.ndarray, source: int, asked: PathSumsAsked) -> tuple[list, list]:
+    """Return what passes each vertex and each edge on the paths from `source`, by Brandes in fractions."""
+    unreached = unreached_distance(row.dtype)
+    order = sorted((v for v in range(graph.n_vertices) if row[v] != unreached), key=lambda v: row[v])
+    tight = {
+        u: [
+            (e, v)
+            for e in range(graph.row_offsets[u], graph.row_offsets[u + 1])
+            if (v := int(graph.col_indices[e])) in order and row[u].item() + graph.weights[e].item() == row[v]
+        ]
+        for u in order
+    }
+    paths = {v: int(v == source) for v in order}
+    for u in order:
+        for _, v in tight[u]:
+            paths[v] += paths[u]
+    passing, of_edges = [Fraction(0)] * graph.n_vertices, [Fraction(0)] * graph.n_edges
+    amount = {v: int(v != source and (asked.is_target is None or asked.is_target[v])) for v in order}
+    for u in reversed(order):
+        for e, v in tight[u]:
+            of_edges[e] = (amount[v] + passing[v]) * Fraction(paths[u], paths[v])
+        passing[u] = sum((of_edges[e] for e, _ in tight[u]), Fraction(0))
+    if not asked.endpoints:
+        passing[source] = Fraction(0)
+    else:
+        passing = [part + amount.get(v, 0) for v, part in enumerate(passing)]
+    return passing, of_edges
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("endpoints", [False, True])
+@pytest.mark.parametrize("some_targets", [False, True])
+def test_sums_are_those_of_fractions(dtype, endpoints, some_targets):
+    rng = np.random.default_rng(5)
+    for _ in range(25):
+        graph = random_graph(rng, dtype)
+        sources = rng.integers(0, graph.n_vertices, 5).astype(np.uint32)
+        is_target = rng.random(graph.n_vertices) < 0.5 if some_targets else None
+        asked = PathSumsAsked(edges=True, squares=True, endpoints=endpoints, is_target=is_target)
+        rows = solved(graph, sources, cutoff=rng.choice([3, 1000]))
+        sums = PathSums(graph, asked)
+        sums.add(rows, sources)
+        expected = [exact(graph, *pair, asked) for pair in zip(rows, sources.tolist(), strict=True)]
+        for place, words in enumerate((sums.vertex_words, sums.edge_words)):
+            columns = list(zip(*(part[place] for part in expected), strict=True))
+            totals = np.array([float(sum(column)) for column in columns])
+            np.testing.assert_allclose(sums_of(words), totals, rtol=1e-14)
+            squares = np.array([float(sum(part * part for part in column)) for column in columns])
+            np.testing.assert_allclose(squares_of(words), squares, rtol=1e-14, atol=5 * 2.0**-32)
+
+
+def test_any_order_of_rows_in_any_parts_gives_the_same_words():
+    rng = np.random.default_rng(6)
+    graph = csr_from_edges(*rng.integers(0, 60, (2, 400)), rng.integers(1, 4, 400).astype(np.uint32), 60)
+    sources = np.arange(60, dtype=np.uint32)
+    rows = solved(graph, sources)
+    asked = PathSumsAsked(edges=True, squares=True)
+    whole = PathSums(graph, asked)
+    whole.add(rows, sources)
+    assert (whole.vertex_words[:, 0] > 0).sum() > 40  # fractions, which floats would round
+    for n_parts in (2, 7):
+        total = PathSums(graph, asked)
+        for part in np.array_split(rng.permutation(60), n_parts):
+            sums = PathSums(graph, asked)
+            sums.add(rows[part], sources[part])
+            total.merge(sums)
+        np.testing.assert_array_equal(total.vertex_words, whole.vertex_words)
+        np.testing.assert_array_equal(total.edge_words, whole.edge_words)
+
+
+def test_a_fraction_is_carried_into_the_whole_part():
+    """Three paths of equal length: each third is cut, so the sum over sources stays a little below."""
+    src, dst = [0, 0, 0, 1, 2, 3], [1, 2, 3, 4, 4, 4]
+    graph = csr_from_edges(np.array(src), np.array(dst), np.ones(6, np.uint32), 5)
+    sources = np.zeros(3000, np.uint32)
+    sums = PathSums(graph, PathSumsAsked())
+    sums.add(solved(graph, sources), sources)
+    fraction, whole = sums.vertex_words[1].tolist()
+    found = whole + fraction * LAST_BIT
+    assert 0 <= 1000 - found < 3000 * (LAST_BIT + Fraction(1, 2**54))
+
+
+def test_a_wide_sum_that_wraps_is_not_tight():
+    """The edge from 2 to 1 leads to 2^64 + 5, which is 5 in 64 bits, the distance of 1."""
+    weights = np.array([5, 10, 2**64 - 5], np.uint64)
+    graph = CsrGraph(np.array([0, 2, 2, 3]), np.array([1, 2, 1], np.uint32), weights)
+    sources = np.zeros(1, np.uint32)
+    sums = PathSums(graph, PathSumsAsked(edges=True))
+    sums.add(np.array([[0, 5, 10]], np.uint64), sources)
+    np.testing.assert_array_equal(sums_of(sums.edge_words), [1, 1, 0])
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int32"])
+def test_an_edge_whose_sum_is_the_value_of_unreached_is_not_tight(dtype):
+    weights = np.array([5, np.iinfo(dtype).max - 5], dtype)
+    graph = CsrGraph(np.array([0, 1, 2, 2]), np.array([1, 2], np.uint32), weights)
+    sources = np.zeros(1, np.uint32)
+    sums = PathSums(graph, PathSumsAsked(edges=True))
+    sums.add(solved(graph, sources, cutoff=100), sources)
+    np.testing.assert_array_equal(sums_of(sums.edge_words), [1, 0])
+    np.testing.assert_array_equal(sums_of(sums.vertex_words), [0, 0, 0])
+
+
+def chain_of_diamonds(n: int) -> CsrGraph:
+    """Return a graph with 2^n shortest paths from its first to its last vertex."""
+    tops = 3 * np.arange(n)
+    src = np.concatenate([tops, tops, tops + 1, tops + 2])
+    dst = np.concatenate([tops + 1, tops + 2, tops + 3, tops + 3])
+    return csr_from_edges(src, dst, np.ones(4 * n, np.uint32), 3 * n + 1)
+
+
+def test_very_many_paths():
+    graph, source = chain_of_diamonds(1000), np.zeros(1, np.uint32)
+    sums = PathSums(graph, PathSumsAsked())
+    sums.add(solved(graph, source), source)
+    behind = 3000 - np.arange(3001)
+    passing = np.where(np.arange(3001) % 3 == 0, behind, (behind - 2 + np.arange(3001) % 3) / 2)
+    passing[0] = 0
+    np.testing.assert_allclose(sums_of(sums.vertex_words), passing, rtol=1e-14)
+
+
+def test_too_many_paths_are_refused():
+    graph, source = chain_of_diamonds(1100), np.zeros(1, np.uint32)
+    with pytest.raises(UncountablePathsError) as caught:
+        PathSums(graph, PathSumsAsked()).add(solved(graph, source), source)
+    assert (caught.value.source, caught.value.is_absorbed) == (0, False)
+    assert caught.value.vertex > 3000
+
+
+def test_a_weight_that_a_float_loses_is_refused():
+    graph = CsrGraph(np.array([0, 1, 2, 2]), np.array([1, 2], np.uint32), np.array([1.0, 1e-30]))
+    source = np.zeros(1, np.uint32)
+    with pytest.raises(UncountablePathsError) as caught:
+        PathSums(graph, PathSumsAsked()).add(solved(graph, source), source)
+    assert (caught.value.source, caught.value.vertex, caught.value.is_absorbed) == (0, 2, True)
