@@ -28,6 +28,9 @@ CORES = $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 PYTEST_OPTIONS = -q -n $$(($(CORES) + 1)) --maxprocesses 8
 QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
 
+# Without bytecode, each process compiles every module that it imports, and pytest rewrites every test module.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite install install-dev docs notebooks format bench lock clean
 
 help:
