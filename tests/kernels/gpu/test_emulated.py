@@ -149,7 +149,7 @@ def assert_found(tmp_path, monkeypatch, file, line, fault, solver="phast-gpu"):
     assert text.count(line) == 1
     source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
-    done = emulated(FUZZ, "--solver", solver, "--graphs", "60", "--seed", "6")
+    done = emulated(FUZZ, "--solver", solver, "--graphs", "60", "--seed", "6", "--most-failures", "1")
     assert done.returncode == 1
     assert "FAILURE" in done.stdout
 
