@@ -60,7 +60,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("n_processes", [1, 2, 5])
+@pytest.mark.parametrize("n_processes", [1, *(pytest.param(n, marks=pytest.mark.medium) for n in (2, 5))])
 def test_children_do_all_groups(group, tmp_path, n_processes):
     groups = [group("first"), group("second")]
     compile_children.start(groups, U32, n_processes)
@@ -71,6 +71,7 @@ def test_children_do_all_groups(group, tmp_path, n_processes):
     assert (str(os.getpid()) in pids) == (n_processes == 1)
 
 
+@pytest.mark.medium
 def test_while_this_process_waits_it_compiles_what_nobody_has(group, tmp_path):
     groups = [group("first"), group("failing"), group("second")]
     compile_children.start(groups, U32, 1)
@@ -80,6 +81,7 @@ def test_while_this_process_waits_it_compiles_what_nobody_has(group, tmp_path):
     assert [children.left for children in compile_children._running] == [[]]
 
 
+@pytest.mark.medium
 def test_what_children_compile_already_is_left_to_them(group, tmp_path, wait_until):
     groups = [group("endless"), group("other_endless")]
     compile_children.start(groups, U32, 2)
@@ -90,6 +92,7 @@ def test_what_children_compile_already_is_left_to_them(group, tmp_path, wait_unt
     assert not (tmp_path / "endless").exists()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("n_processes", [1, 2])
 @pytest.mark.parametrize("fault", ["failing", "exiting", "printing"])
 def test_a_child_that_fails_ends_the_wait(group, fault, n_processes):
@@ -120,6 +123,7 @@ def test_nothing_is_waited_for_if_no_child_compiles_it(group):
     assert [children.left for children in compile_children._running] == [[group("endless").task(U32)]]
 
 
+@pytest.mark.medium
 def test_stop_ends_all_processes(group, tmp_path, wait_until):
     compile_children.start([group("endless"), group("other_endless")], U32, 2)
     wait_until(lambda: all((tmp_path / name).exists() for name in ("endless", "other")))
@@ -131,6 +135,7 @@ def test_stop_ends_all_processes(group, tmp_path, wait_until):
     compile_children.wait_for(group("endless"), U32)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("ending", ["return", "raise", "SIGKILL"])
 def test_children_end_with_the_process_that_started_them(group, tmp_path, wait_until, ending):
     program = f"""

@@ -169,7 +169,7 @@ def assert_found(tmp_path, monkeypatch, file, line, fault, solver="phast-gpu"):
     assert text.count(line) == 1
     source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
-    done = emulated(FUZZ, "--solver", solver, "--graphs", "60", "--seed", "6")
+    done = emulated(FUZZ, "--solver", solver, "--graphs", "60", "--seed", "6", "--most-failures", "1")
     assert done.returncode == 1
     assert "FAILURE" in done.stdout
 
@@ -196,6 +196,7 @@ def cells(output: str) -> list[list[str]]:
     return [line.split() for line in output.splitlines() if line]
 
 
+@pytest.mark.medium
 def test_the_lab_shows_launches_and_equal_rows(lab):
     done = lab("call.seeded[i] = 0;", "call.seeded[i] = 0u;")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -206,6 +207,7 @@ def test_the_lab_shows_launches_and_equal_rows(lab):
     assert [line[0] for line in lines if "16 of 16" in " ".join(line)] == ["package", "my_climb.cu"]
 
 
+@pytest.mark.medium
 def test_the_lab_finds_a_fault_of_a_changed_kernel(lab):
     done = lab("call.seeded[i] = 0;", "")
     assert done.returncode == 1
@@ -215,6 +217,7 @@ def test_the_lab_finds_a_fault_of_a_changed_kernel(lab):
     assert "error: my_climb.cu is wrong from source " in done.stderr
 
 
+@pytest.mark.medium
 def test_a_kernel_that_was_not_launched_is_no_success(lab):
     done = lab("call.seeded[i] = 0;", "call.seeded[i] = 0u;", "--kernel", "clear_kernel")
     assert done.returncode == 1

@@ -335,8 +335,8 @@ def shown(given: Case) -> str:
     )
 
 
-def run(seed: int, numbers: range, solver: str) -> int:
-    """Compare the cases `numbers`, print what happens, and return how many differ. It ends at the fifth of these."""
+def run(seed: int, numbers: range, solver: str, most_failures: int = 5) -> int:
+    """Compare the cases `numbers`, print what happens, and return how many differ. It ends at `most_failures`."""
     n_failed = 0
     counts: Counter[str] = Counter()
     began = last = time.monotonic()
@@ -353,7 +353,7 @@ def run(seed: int, numbers: range, solver: str) -> int:
         if fault is not None:
             n_failed += 1
             print(f"FAILURE seed {seed} graph {number}: {fault}\n{shown(given)}", flush=True)
-        is_last = number == numbers[-1] or n_failed == 5
+        is_last = number == numbers[-1] or n_failed == most_failures
         if time.monotonic() - last > 10 or is_last:
             last = time.monotonic()
             done = number - numbers[0] + 1
@@ -372,8 +372,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first graph")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--solver", choices=list(SOLVERS), default="phast")
+    parser.add_argument("--most-failures", type=int, default=5, help="end at so many")
     chosen = parser.parse_args()
-    return 1 if run(chosen.seed, range(chosen.first, chosen.first + chosen.graphs), chosen.solver) else 0
+    numbers = range(chosen.first, chosen.first + chosen.graphs)
+    return 1 if run(chosen.seed, numbers, chosen.solver, chosen.most_failures) else 0
 
 
 if __name__ == "__main__":
