@@ -128,7 +128,7 @@ def answer_us(graph: CsrGraph, sources: np.ndarray, kept: KeptOfRow) -> float:
                 if i == 1:
                     began.record()
                 buffers[0].launch(search, sources)
-                held.append(buffers[0]._counts)
+                held.append((buffers[0]._counts, buffers[0]._summariser._fetched))
             ended.record()
             ended.synchronize()
             took.append(cupy.cuda.get_elapsed_time(began, ended))
