@@ -155,7 +155,8 @@ class Metis:
                 hint="choose another solver; `sssp-pipeline solvers` lists all",
             )
         whole = Subgraph(np.arange(len(offsets) - 1, dtype=np.uint32), offsets, neighbours)
-        parts, separators = [whole], []
+        parts: list[Subgraph] = [whole]
+        separators: list[np.ndarray] = []
         if len(whole.vertices) >= CUT_VERTICES:
             [numbers] = self._answers(PARTS, parts)
             parts, separators = cut(whole, numbers, 0, N_PARTS)
