@@ -45,8 +45,11 @@ def compile_core(dtype: np.dtype) -> None:
 
 
 def compile_cuts(dtype: np.dtype) -> None:
-    """Compile what cuts a core for METIS."""
-    flows.separated(*_around(four_vertices(dtype)), np.arange(4) != 0)
+    """Compile what cuts a core for METIS, for a path that is cut in the middle."""
+    ends = np.arange(32)
+    offsets = np.concatenate([[0], np.cumsum(1 + ((ends > 0) & (ends < 31)))]).astype(np.uint64)
+    neighbours = np.stack([ends - 1, ends + 1], axis=1).ravel()[1:-1].astype(np.uint32)
+    flows.separated(offsets, neighbours, ends >= 16)
 
 
 def compile_thinning(dtype: np.dtype) -> None:

@@ -74,7 +74,7 @@ def cut(part: Subgraph, numbers: np.ndarray, first: int, end: int) -> tuple[list
 def divided(part: Subgraph, sides: np.ndarray) -> tuple[list[Subgraph], np.ndarray] | None:
     """Return two halves of a part and the vertices (S,) uint32 of a separator, named as in the graph.
 
-    No neighbours are in different halves. If a half is empty, the result is None.
+    No neighbours are in different halves. If a half is empty, or the separator is large, the result is None.
 
     Parameters
     ----------
@@ -82,6 +82,8 @@ def divided(part: Subgraph, sides: np.ndarray) -> tuple[list[Subgraph], np.ndarr
         (P,) bool: on which side of a cut each vertex lies.
     """
     found = separated(part.offsets, part.neighbours, sides)
+    if found is None:
+        return None
     halves = [np.flatnonzero(found == side).astype(np.uint32) for side in (0, 1)]
     if not all(map(len, halves)):
         return None

@@ -36,6 +36,9 @@ from sssp_pipeline.base.numba_cache import njit
 SEPARATOR: Any = np.uint8(2)
 #: The most that a side may have of a graph after the separator moved.
 _MOST_OF_SIDE = 0.6
+#: The largest share of the vertices that the first separator may have. Meshes and webs have 1 to 2 %. R-MAT graphs have
+#: no small separators: a cut gave them half as many triangles again.
+MOST_IN_SEPARATOR = 1 / 16
 #: How many vertices the band has on each side for each vertex of the first separator, and the least. Wider bands take
 #: longer: a flow of large separators takes most of the time of a cut, and separators become 1 % smaller.
 _BAND_WIDTH, _LEAST_BAND = 3, 2**11
@@ -44,8 +47,10 @@ _UNUSED, _SOURCE = -2, -1
 _UNREACHED = -1
 
 
-def separated(offsets: np.ndarray, neighbours: np.ndarray, sides: np.ndarray) -> np.ndarray:
+def separated(offsets: np.ndarray, neighbours: np.ndarray, sides: np.ndarray) -> np.ndarray | None:
     """Return the side (P,) uint8 of each vertex: 0, 1 or `SEPARATOR`. No neighbours are on different sides.
+
+    If the first separator is too large, the result is None.
 
     Parameters
     ----------
@@ -59,6 +64,8 @@ def separated(offsets: np.ndarray, neighbours: np.ndarray, sides: np.ndarray) ->
     starts, found = offsets.view(np.int64), sides.astype(np.uint8)
     _mark_boundary(starts, neighbours, found)
     sizes = np.bincount(found, minlength=3)
+    if sizes[2] > MOST_IN_SEPARATOR * len(found):
+        return None
     n_fixed = int(_MOST_OF_SIDE * len(found)) - sizes[2]
     rooms = np.clip(n_fixed - sizes[1::-1], 0, max(_BAND_WIDTH * sizes[2], _LEAST_BAND))
     places = np.full(len(found), -1, np.int32)

@@ -76,6 +76,7 @@ def test_separators_are_the_smallest_within_the_band(given_):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(flows, "_BAND_WIDTH", width)
         patched.setattr(flows, "_LEAST_BAND", 0)
+        patched.setattr(flows, "MOST_IN_SEPARATOR", 1.0)
         patched.setattr(flows, "_MOST_OF_SIDE", most)
         bands, take_band = [], flows._band
 
@@ -110,3 +111,9 @@ def test_what_is_not_joined_needs_no_separator():
     offsets, neighbours = around(6, [(0, 1), (1, 2), (3, 4), (4, 5)])
     sides = np.array([False, False, False, True, True, True])
     assert_array_equal(separated(offsets, neighbours, sides), sides)
+
+
+def test_a_large_separator_is_refused():
+    made = grid(20, 30)
+    offsets, neighbours = neighbours_of(csr_from_edges(made.src, made.dst, made.weights, made.n_vertices))
+    assert separated(offsets, neighbours, np.arange(600) % 2 == 0) is None

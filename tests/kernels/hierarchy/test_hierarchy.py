@@ -229,6 +229,7 @@ def ordered_by_metis(graph, monkeypatch, n_parts, least=40):
     """Return the order that METIS and cuts into `n_parts` parts give."""
     monkeypatch.setattr(metis_processes, "CUT_VERTICES", least)
     monkeypatch.setattr(metis_processes, "N_PARTS", n_parts)
+    monkeypatch.setattr(flows, "MOST_IN_SEPARATOR", 1.0)
     with metis_processes.Metis() as processes:
         return processes.order(*neighbours_of(graph))
 
@@ -259,10 +260,12 @@ def test_halves_are_separated_and_keep_their_edges(data):
     sides = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), np.bool_)
     names = np.arange(n, dtype=np.uint32) * np.uint32(3)
     offsets, neighbours = neighbours_of(graph)
-    found = cuts.divided(cuts.Subgraph(names, offsets, neighbours), sides)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(flows, "MOST_IN_SEPARATOR", 1.0)
+        found = cuts.divided(cuts.Subgraph(names, offsets, neighbours), sides)
+        by_side = flows.separated(offsets, neighbours, sides)
     pairs = [(u, int(v)) for u in range(n) for v in neighbours[offsets[u] : offsets[u + 1]]]
     if found is None:
-        by_side = flows.separated(offsets, neighbours, sides)
         assert 0 in np.bincount(by_side, minlength=3)[:2]
         return
     halves, separator = found
