@@ -19,6 +19,7 @@ from sssp_pipeline.kernels.hierarchy import (
     arcs,
     customization,
     cuts,
+    flows,
     look,
     metis_processes,
     sweep,
@@ -39,9 +40,16 @@ def compile_look(dtype: np.dtype) -> None:
 
 
 def compile_core(dtype: np.dtype) -> None:
-    """Compile what eliminates low degrees, and what cuts a core for METIS."""
-    core = core_of(*neighbours_of(four_vertices(dtype)))
-    cuts.divided(core, np.arange(len(core.vertices)) != 0)
+    """Compile what eliminates low degrees."""
+    core_of(*neighbours_of(four_vertices(dtype)))
+
+
+def compile_cuts(dtype: np.dtype) -> None:
+    """Compile what cuts a core for METIS, for a path that is cut in the middle."""
+    ends = np.arange(32)
+    offsets = np.concatenate([[0], np.cumsum(1 + ((ends > 0) & (ends < 31)))]).astype(np.uint64)
+    neighbours = np.stack([ends - 1, ends + 1], axis=1).ravel()[1:-1].astype(np.uint32)
+    flows.separated(offsets, neighbours, ends >= 16)
 
 
 def compile_thinning(dtype: np.dtype) -> None:
@@ -127,7 +135,8 @@ def _one_range() -> Division:
 
 
 LOOK = KernelGroup(compile_look, look._grow)
-CORE = KernelGroup(compile_core, cuts._cut_edges)
+CORE = KernelGroup(compile_core, cuts._compact)
+CUTS = KernelGroup(compile_cuts, flows._separate)
 THINNING = KernelGroup(compile_thinning, thinning._list_left)
 COUNTS = KernelGroup(compile_counts, arc_completion._count)
 COMPLETION = KernelGroup(compile_completion, arc_completion._list_arcs_of_tops)
@@ -141,7 +150,7 @@ SWEEPS = KernelGroup(compile_sweeps, sweep._copy, lambda types: types[0].dtype.n
 def order_groups() -> list[KernelGroup]:
     """Return what makes an order on this machine. Where METIS is installed, `dissection.py` is not loaded."""
     if metis_processes.package() is not None:
-        return [CORE, THINNING]
+        return [CORE, THINNING, CUTS]
     from sssp_pipeline.kernels.hierarchy import dissection
 
     return [CORE, THINNING, KernelGroup(compile_dissection, dissection._order)]

@@ -5,14 +5,13 @@ process with a segmentation fault. So a child does what METIS does (`metis_child
 Python's lock. Ctrl-C on a terminal does not reach the child, so the batches under way can be finished. The memory that
 METIS takes is given back with the child.
 
-METIS orders on one core. So a large graph is cut into two halves, with METIS too, and several children order them at
-the same time. The halves are cut in the same way, `MOST_CUTS` times in all. Separators get the highest ranks. The order
-does not depend on the number of cores. A dense graph is not cut: cuts give it a tenth more triangles, and to find one
-takes as long as a quarter of an order.
+METIS orders on one core. So a large graph is cut into parts (`cuts.py`), and several children order them at the same
+time. Separators get the highest ranks. The order does not depend on the number of cores.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,16 +24,24 @@ from pathlib import Path
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError, SsspError
-from sssp_pipeline.kernels.hierarchy.cuts import Subgraph, divided
-from sssp_pipeline.kernels.hierarchy.metis_child import FINE_ORDER, ORDER, SIDES
+from sssp_pipeline.kernels.hierarchy.cuts import Subgraph, cut
+from sssp_pipeline.kernels.hierarchy.metis_child import FINE_ORDER, N_PARTS, ORDER, PARTS
 
 #: METIS counts with 32 signed bits.
 MOST = 2**31 - 1
-#: How often a graph is cut, and from how many vertices on. A half is cut from twice as many on. METIS finds
-#: better separators of a whole graph: the first cut adds 1 to 7 % of triangles, a second one of small halves 14 % on a
-#: triangulation.
-MOST_CUTS = 2
-CUT_VERTICES = 2**16
+#: From how many vertices on a graph is cut.
+CUT_VERTICES = 2**15
+#: Settings of the C library, as far as it knows them. METIS allocates and frees large arrays all the time, and reads
+#: them in any order: memory is not given back before the end, and pages are large. That saves a tenth of the time.
+_ALLOCATION = ":".join(
+    f"glibc.malloc.{name}={value}"
+    for name, value in [
+        ("hugetlb", 1),
+        ("mmap_threshold", 2**30),
+        ("trim_threshold", 2**40),
+        ("top_pad", 2**24),
+    ]
+)
 
 
 @cache
@@ -57,6 +64,7 @@ class MetisProcess:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             start_new_session=True,
+            env=os.environ | {"GLIBC_TUNABLES": _ALLOCATION},
         )
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -146,22 +154,14 @@ class Metis:
                 f"the graph has {len(neighbours)} pairs of neighbours, more than METIS takes ({MOST})",
                 hint="choose another solver; `sssp-pipeline solvers` lists all",
             )
-        vertices = np.arange(len(offsets) - 1, dtype=np.uint32)
-        waiting, whole, separators = [Subgraph(vertices, offsets, neighbours)], [], []
-        for n_cuts in range(0 if is_dense else MOST_CUTS):
-            parts = [part for part in waiting if len(part.vertices) >= CUT_VERTICES << n_cuts]
-            whole += [part for part in waiting if len(part.vertices) < CUT_VERTICES << n_cuts]
-            waiting = []
-            for part, sides in zip(parts, self._answers(SIDES, parts), strict=True):
-                found = divided(part, sides != 0)
-                if found is None:
-                    whole.append(part)
-                else:
-                    waiting += found[0]
-                    separators.append(found[1])
-        whole += waiting
-        orders = self._answers(FINE_ORDER if is_dense else ORDER, whole)
-        ordered = [part.vertices[order] for part, order in zip(whole, orders, strict=True)]
+        whole = Subgraph(np.arange(len(offsets) - 1, dtype=np.uint32), offsets, neighbours)
+        parts: list[Subgraph] = [whole]
+        separators: list[np.ndarray] = []
+        if len(whole.vertices) >= CUT_VERTICES:
+            [numbers] = self._answers(PARTS, parts)
+            parts, separators = cut(whole, numbers, 0, N_PARTS)
+        orders = self._answers(FINE_ORDER if is_dense else ORDER, parts)
+        ordered = [part.vertices[order] for part, order in zip(parts, orders, strict=True)]
         return np.concatenate([*ordered, *reversed(separators)])
 
     def _answers(self, request: int, parts: list[Subgraph]) -> list[np.ndarray]:
@@ -169,8 +169,8 @@ class Metis:
         self._start(len(parts))
         for process, part in zip(self._processes, parts, strict=False):
             process.send(request, part)
-        if request == SIDES:
-            self._start(2 * len(parts))  # for the halves
+        if request == PARTS:
+            self._start(N_PARTS)
         return [
             process.receive(len(part.vertices)) for process, part in zip(self._processes, parts, strict=False)
         ]

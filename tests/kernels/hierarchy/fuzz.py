@@ -44,7 +44,14 @@ from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.bits_gpu.bits_gpu import BitsGpu
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy, phast_gpu
-from sssp_pipeline.kernels.hierarchy import arc_completion, chunks, customization, metis_processes, order
+from sssp_pipeline.kernels.hierarchy import (
+    arc_completion,
+    chunks,
+    customization,
+    flows,
+    metis_processes,
+    order,
+)
 from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
 from sssp_pipeline.kernels.hierarchy.metis_child import found_by
 
@@ -266,6 +273,7 @@ def prepared_as(given: Case) -> Iterator[None]:
         (customization, "usable_cores", lambda: given.n_threads),
         (order, "FEW", given.few),
         (metis_processes, "MetisProcess", InThisProcess),
+        (flows, "MOST_IN_SEPARATOR", 1.0),
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
         (metis_processes, "package", (lambda: True) if given.cut_vertices else (lambda: None)),
         (phast_gpu, "LEAST_PART", given.least_part),
