@@ -143,7 +143,7 @@ class AddsSlots(GpuBatchSolver):
         fixed = traits.n_vertices * 4 * (4 + itemsize) if traits.n_edges <= 5 * traits.n_vertices else 0
         one_slot_s = 24e-6 * depth(traits) + 1.7e-6 * levels(traits) + 2.5e-9 * n_elements
         # With hundreds of slots the GPU is the limit. Hubs keep a block waiting.
-        full_s = (36e-12 if traits.degree_skew > 32 else 12e-12) * n_elements
+        full_s = (39e-12 if traits.degree_skew > 32 else 13e-12) * n_elements
         return Forecast(one_slot_s / at_once + full_s, source_bytes, at_once, fixed)
 
     def needs(
