@@ -323,7 +323,8 @@ def test_ctrl_c_stops_a_call(monkeypatch):
     began, released = [], threading.Event()
 
     class Endless:
-        name, device, uses_hierarchy = "delta-stepping", "cpu", False
+        name, device = "delta-stepping", "cpu"
+        uses_hierarchy = unites_sources = False
 
         def yields_reached(self, *_):
             return False
@@ -355,7 +356,8 @@ def test_ctrl_c_ends_a_part_that_makes_no_rows(monkeypatch, wait_until):
     solver, yielded, closed, is_released = SOLVERS["delta-stepping"], [], [], threading.Event()
 
     class Interrupting:
-        name, device, uses_hierarchy = solver.name, solver.device, False
+        name, device = solver.name, solver.device
+        uses_hierarchy = unites_sources = False
         yields_reached = solver.yields_reached
 
         def solve_parts(self, graph, sources, options, ends):
