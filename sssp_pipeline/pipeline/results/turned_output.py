@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_ids import digest_of
 from sssp_pipeline.kernels.contract import kept
@@ -37,8 +38,8 @@ R = TypeVar("R")
 
 #: The most bytes of distances that are turned at a time, and of the parts that a thread reads at a time.
 TURNED_BYTES, READ_BYTES = 2**24, 2**26
-#: The most threads that write files. Each needs a few times `READ_BYTES`.
-MOST_THREADS = 16
+#: The most threads that write files, and the memory of each, as a multiple of `READ_BYTES`.
+MOST_THREADS, THREAD_READS = 16, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +179,8 @@ def _check_parts(folder: RunFolder, n_batches: int) -> None:
 
 def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
     """Yield each item with what `work` returns for it, in order. After an error, only what has begun is waited for."""
-    pool = ThreadPoolExecutor(min(usable_cores(), MOST_THREADS), "sssp-merge")
+    n_fit = free_memory_bytes() // (THREAD_READS * READ_BYTES)
+    pool = ThreadPoolExecutor(max(1, min(usable_cores(), MOST_THREADS, n_fit)), "sssp-merge")
     try:
         yield from zip(items, pool.map(work, items), strict=True)
     finally:
