@@ -74,7 +74,7 @@ def test_random_graphs_are_solved_as_by_dijkstra(solver, n):
             "return static_cast<distance_bits>(d);",
         ),
         ("phast_gpu/phast_gpu.cu", "found |= words[p] != 0;", ""),
-        ("phast_gpu/climb.cu", "call.rows[i] = kInfinity;", ""),
+        ("phast_gpu/climb.cu", "        rows[i] = kInfinities;\n", ""),
         ("phast_gpu/front_rows.cu", "item % n_parts * n_each, chunk.n_boundary", "0, chunk.n_boundary"),
         ("phast_gpu/front_rows.cu", "    if (is_own) {\n", "    if (is_own) {\n        return;\n"),
         ("phast_gpu/front_rows.cu", "atomicOr(is_near, 1u);", ""),
@@ -169,7 +169,7 @@ def assert_found(tmp_path, monkeypatch, file, line, fault, solver="phast-gpu"):
     assert text.count(line) == 1
     source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
-    done = emulated(FUZZ, "--solver", solver, "--graphs", "60", "--seed", "6", "--most-failures", "1")
+    done = emulated(FUZZ, "--solver", solver, "--graphs", "150", "--seed", "6", "--most-failures", "1")
     assert done.returncode == 1
     assert "FAILURE" in done.stdout
 
