@@ -182,7 +182,7 @@ class _Making:
     def __init__(self, on_device: DeviceGraph, host: HostHierarchy, bits: int) -> None:
         cupy = cupy_module()
         completion, chunks = host.completion, host.chunks
-        #: Of the words in which it is made, and of those of its matrices.
+        #: The bits of a word of its matrices, and of the words in which it is made.
         self._bits = self._bits_made = bits
         self._graph, self._host = on_device, host
         self._word = np.uint64 if bits == 64 else np.uint32

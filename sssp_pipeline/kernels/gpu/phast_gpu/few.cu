@@ -1,8 +1,8 @@
 // The rows of few sources: what `phast_gpu.cu` does for many, where most lanes of a warp would be empty.
 //
 // Idea: with few sources, time is the latency of reads that follow each other. So the threads of a warp share the boundary
-// of a tile, not the lanes: thread `row` of `part` takes each fourth boundary vertex, for one row and all sources. A
-// matrix is read in lines of 128 bytes, all those of a window of boundary vertices at once.
+// of a tile, not the lanes: thread `row` of `part` takes each fourth boundary vertex, for one row and all sources. The
+// words of a window of boundary vertices are read together, in lines of 128 bytes.
 //   1. sweep_kernel: the tiles of a band.
 //   2. last_kernel: those of the last band, and the counts over all rows.
 //   3. rows_kernel: from rows by place to rows by source.
