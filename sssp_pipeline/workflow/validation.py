@@ -75,6 +75,9 @@ def _model_faults(
             close = did_you_mean(value, choices(part)).strip() if isinstance(value, str) else ""
             if not close and isinstance(value, str | int | float) and wanted(part) == "a list":
                 close = f"write a list: `[{given.strip('`')}]`"
+            inner = properties(part).get(value) if isinstance(value, str) else None
+            if not close and inner is not None and "`true`" in wanted(inner):
+                close = f"write `{path[-1]}: {{{value}: true}}`"
             meaning = f"correct `{dotted(path)}`: {_meaning(part) or 'write ' + wanted(part)}"
             yield Mistake(
                 path, place, f"`{dotted(path)}` is {given}, wanted {wanted(part)}", close or meaning
