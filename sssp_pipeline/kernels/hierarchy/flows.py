@@ -236,7 +236,7 @@ def _add_paths(
             wanted, chosen = distances[i, is_out] + 1, -1
             if wanted > last:
                 if is_out == 1 and touches_target[i]:
-                    _take_path(states, size, before, distances)
+                    _take_path(states, np.int64(size), before, distances)  # not also compiled for a literal
                     break
             elif is_out == 0:
                 other = 2 * i + 1 if before[i] == _UNUSED else 2 * before[i] + 1

@@ -223,7 +223,7 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     )
     assert [name for name in inner if name.startswith(of_first_child)] == []
     kernels = [name for name in inner if not name.startswith("numba.")]
-    assert len(set(kernels)) == len(kernels)
+    assert sorted(set(kernels)) == sorted(kernels)
     data["graph"]["store"], data["output"]["path"] = (
         str(tmp_path / "warm" / "graph"),
         str(tmp_path / "warm" / "run"),
