@@ -46,7 +46,7 @@ _SWEEP_VERTEX_S, _SWEEP_ARC_S = 0.7e-9, 0.06e-9
 #: A graph with at most so many edges a vertex is taken for one of roads if at most this share of its vertices separates
 #: half of it, or this multiple of the square root of their number. The separators of roads are much smaller than what
 #: a look finds. They have these arcs and triangles a vertex.
-_ROAD_EDGES, _ROAD_SHARE, _ROAD_WIDTH = 3.5, 1 / 64, 4
+ROAD_EDGES, _ROAD_SHARE, _ROAD_WIDTH = 3.5, 1 / 64, 4
 _ROAD_ARCS, _ROAD_TRIANGLES = 5, 35
 #: For other graphs: triangles, divided by the vertices and the width, and by the third power of the width; the larger
 #: number counts. On a plane the separators of all parts add up, elsewhere the first one is most of it.
@@ -76,7 +76,7 @@ def expected_size(traits: GraphTraits) -> tuple[int, int]:
 def _is_like_roads(traits: GraphTraits) -> bool:
     """Return whether vertices have few edges and separators are small; without a look, as far as edges tell."""
     n, width = traits.n_vertices, traits.width or 0
-    return traits.n_edges <= _ROAD_EDGES * n and width <= max(_ROAD_SHARE * n, _ROAD_WIDTH * isqrt(n))
+    return traits.n_edges <= ROAD_EDGES * n and width <= max(_ROAD_SHARE * n, _ROAD_WIDTH * isqrt(n))
 
 
 def steps_of_look(seconds: float) -> int:

@@ -340,6 +340,19 @@ def test_a_search_tells_that_distances_are_short(weight, n_apart, is_short, dtyp
 
 
 @pytest.mark.gpu
+def test_roads_are_not_searched_for_a_bound(monkeypatch, shortest_bits):
+    def search(making, bound):
+        raise AssertionError("a search of roads takes many rounds")
+
+    monkeypatch.setattr(of_device._Making, "_bound_by_search", search)
+    roads = road_like(3000)
+    assert bits_of(with_weights(roads, 10 * roads.weights)) == 32
+    if shortest_bits == 16:
+        with pytest.raises(AssertionError, match="many rounds"):
+            bits_of(with_weights(grid(40, 40), 200))
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("bits", [16, 32, 64])
 def test_words_have_as_many_bits_as_are_asked_for(bits, monkeypatch, shortest_bits):
     monkeypatch.setattr(of_device, "LEAST_BITS", bits)

@@ -20,6 +20,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, SharedFronts, Swept
+from sssp_pipeline.kernels.hierarchy.costs import ROAD_EDGES
 
 #: "No path" in words of so many bits; as in `sweep_words.cuh`. Distances up to the number before fit them.
 INFINITIES = {16: 0x7F80, 32: 2**31 - 1, 64: 2**64 - 1}
@@ -35,7 +36,7 @@ _PANEL, _SIDE = 128, 64
 #: A vertex with many arcs is shared by blocks, each with this many of them.
 _ARCS_A_BLOCK = 8
 #: The most rounds of a search for a bound of all distances, and the rounds between two looks whether it is over. Where
-#: more are needed, as on roads, distances are too long for words of 16 bits.
+#: more are needed, distances are mostly too long for words of 16 bits.
 _MOST_ROUNDS, _ROUNDS = 512, 8
 _MATRICES, _LONGEST = (
     struct_type(Path(__file__).with_name("fronts.cu"), name) for name in ("Matrices", "Longest")
@@ -242,7 +243,9 @@ class _Making:
         if self._flags.get()[0]:
             return None
         bound = int(of_all.get()[0])
-        if bound < INFINITIES[16] or self._up is not self._down or not may_be_short():
+        # On roads a search takes many rounds, and distances are too long.
+        is_road = self._graph.n_edges <= ROAD_EDGES * self._n_vertices
+        if bound < INFINITIES[16] or self._up is not self._down or is_road or not may_be_short():
             return bound
         return min(bound, self._bound_by_search(bound))
 
