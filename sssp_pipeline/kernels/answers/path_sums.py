@@ -314,13 +314,13 @@ def _rate_behind(u: Any, row_offsets: np.ndarray, scratch: _Scratch, edge_words:
 @njit(nogil=True, inline="always")
 def _add(words: np.ndarray, place: Any, value: Any) -> None:
     """Add `value`, and perhaps its square, to the sums at `place`."""
-    _add_wide(words, place, _SUM, value)
+    add_wide(words, place, _SUM, value)
     if words.shape[1] > _SQUARES:
-        _add_wide(words, place, _SQUARES, value * value / _SQUARE_UNIT)
+        add_wide(words, place, _SQUARES, value * value / _SQUARE_UNIT)
 
 
 @njit(nogil=True, inline="always")
-def _add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
+def add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
     """Add a float of zero or more to an integer of two words; bits below the last are cut."""
     whole = np.uint64(value)
     fraction = np.uint64((value - np.float64(whole)) * _FRACTION)
