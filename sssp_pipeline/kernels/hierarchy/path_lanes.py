@@ -170,7 +170,7 @@ def rate_lanes(
     at_end
         float64: the multiple of `amount` that is added to what passes.
     flows
-        float64: set to what passes each of the arcs, `first` to `end`.
+        float64: raised by what passes each of the arcs, `first` to `end`.
     most, ended
         (LANES,) float64: raised to the numbers of paths, and by what ends here.
     """
@@ -208,7 +208,8 @@ def rate_lanes(
             rates_of_head = lanes.at(of_rates, head, lanes.floats)
             lanes.store(builder.fadd(lanes.load(rates_of_head), part), rates_of_head)
             to_head = lanes.load(lanes.at(of_paths, head, lanes.floats))
-            builder.store(lanes.sum(builder.fmul(to_head, part)), builder.gep(of_flows, [arc]))
+            passed = builder.gep(of_flows, [arc])
+            builder.store(builder.fadd(builder.load(passed), lanes.sum(builder.fmul(to_head, part))), passed)
         return lanes.sum(passing)
 
     uint64, float64 = types.uint64, types.float64

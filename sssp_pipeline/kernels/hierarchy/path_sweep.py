@@ -9,8 +9,8 @@ Phases, for `LANES` sources at once
     4. Down the climbs: a vertex whose climbed distance is the true one has its rate there too.
 
 Keeps
-    I1. What passes an arc is the sum of the lanes in one fixed order, and is added to an integer of 128 bits. So sums do
-        not depend on threads, as long as the same sources share their lanes.
+    I1. What passes an arc or a vertex is a float64 for a group of sources, added in one order. Then it is added to an
+        integer of 128 bits. So sums do not depend on threads, as long as the same sources are a group.
 Needs
     Weights above zero, and no distance that the type cannot hold.
 
@@ -30,15 +30,14 @@ from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.answers.path_sums import MOST_PATHS, UncountablePathsError, add_wide
 from sssp_pipeline.kernels.hierarchy.arcs import Arcs
-from sssp_pipeline.kernels.hierarchy.customization import Both
 from sssp_pipeline.kernels.hierarchy.lanes import LANES, saturating_sum
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.path_lanes import count_lanes, rate_lanes
 from sssp_pipeline.kernels.hierarchy.tiles import LINE_BYTES
-from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch_to_l2
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
-#: How many rows ahead a sweep fetches.
-_AHEAD: Any = np.uint64(16)
+#: The most sources of a group. To add to integers takes a quarter of the time if it follows every sweep.
+GROUP = 128
 
 
 class _Rows(NamedTuple):
@@ -63,13 +62,17 @@ class _Climb(NamedTuple):
     chain: np.ndarray
 
 
-class _Words(NamedTuple):
-    """Sums over all sources, as integers of 128 bits: (n, 2) uint64."""
+class Passing(NamedTuple):
+    """What passes each arc of the two directions, and each vertex by rank: float64, or integers of two words."""
 
-    #: What passes each arc of the two directions, and each vertex by rank.
     up: np.ndarray
     down: np.ndarray
     through: np.ndarray
+
+    @classmethod
+    def zeros(cls, counts: PathCounts, n_words: tuple[int, ...], dtype: type) -> Passing:
+        sizes = len(counts.up), len(counts.down), counts.hierarchy.completion.n_vertices
+        return cls(*(np.zeros((size, *n_words), dtype) for size in sizes))
 
 
 class PathSweep:
@@ -99,38 +102,43 @@ class PathSweep:
         )  # fmt: skip
         unreached = np.iinfo(dtype).max
         self._climb = _Climb(np.full(n, unreached, dtype), np.empty(n), np.empty(n), np.empty(n, np.uint32))
-        self._flows = np.empty(len(counts.down))
-        self.words = _Words(*(np.zeros((size, 2), np.uint64) for size in (len(counts.up), len(counts.down), n)))
+        self._of_group = Passing.zeros(counts, (), np.float64)
+        #: Sums over all groups, as integers of 128 bits.
+        self.words = Passing.zeros(counts, (2,), np.uint64)
 
     def add(self, sources: np.ndarray, limit: np.generic) -> None:
-        """Add what passes on the paths from `sources` (n,) uint32, at most `LANES`, to targets nearer than `limit`.
+        """Add what passes on the paths from a group of `sources` (n,) uint32 to targets nearer than `limit`.
 
         Raises
         ------
         UncountablePathsError
             There are too many paths. The sums are of no use then.
         """
-        counts, tree = self._counts, self._counts.hierarchy.completion
+        for first in range(0, len(sources), int(LANES)):
+            self._add_lanes(sources[first : first + int(LANES)], limit)
+        for words, values in zip(self.words, self._of_group, strict=True):
+            _flush(values, words)
+
+    def _add_lanes(self, sources: np.ndarray, limit: np.generic) -> None:
+        """Add what passes on the paths from at most `LANES` sources to what passes in this group."""
+        tree, rows, climb, passing = self._counts.hierarchy.completion, self._rows, self._climb, self._of_group
+        up, down = (self._counts.hierarchy.up, self._counts.up), (self._counts.hierarchy.down, self._counts.down)
         ranks = tree.ranks[sources]
         most, ended = np.zeros(int(LANES)), np.zeros(int(LANES))
         for lane, rank in enumerate(ranks):
-            _climb(rank, np.uint64(lane), tree.parents, counts.hierarchy.up, counts.up, self._climb, self._rows)
-        _sweep(counts.hierarchy.down, counts.down, self._rows)
-        _back(
-            *(counts.hierarchy.down, counts.down, self._rows, limit, self._amounts, float(self._endpoints)),
-            *(self._flows, most, ended, self.words.down, self.words.through),
-        )
+            _climb(rank, np.uint64(lane), tree.parents, *up, climb, rows)
+        _sweep(*down, rows)
+        at_end = float(self._endpoints)
+        _back(*down, rows, limit, self._amounts, at_end, most, ended, passing.down, passing.through)
         if (too_many := np.flatnonzero(~(most <= MOST_PATHS))).size:
             lane = int(too_many[0])
-            paths = self._rows.paths.reshape(-1, int(LANES))[:, lane]
+            paths = rows.paths.reshape(-1, int(LANES))[:, lane]
             vertex = int(np.flatnonzero(tree.ranks == np.argmax(~(paths <= MOST_PATHS)))[0])
             raise UncountablePathsError(int(sources[lane]), vertex, is_absorbed=False)
         for lane, rank in enumerate(ranks):
-            of_source = ended[lane] if self._endpoints else 0.0
-            _climb_back(
-                rank, np.uint64(lane), tree.parents, counts.hierarchy.up, counts.up, self._climb, self._rows,
-                of_source, self.words.up, self.words.through,
-            )  # fmt: skip
+            _climb_back(rank, np.uint64(lane), tree.parents, *up, climb, rows, passing.up, passing.through)
+        if self._endpoints:
+            np.add.at(passing.through, ranks, ended[: len(ranks)])
 
 
 def _on_a_line(size: int, dtype: np.dtype) -> np.ndarray:
@@ -212,26 +220,19 @@ def _back(
     limit: Any,
     amounts: np.ndarray,
     at_end: Any,
-    flows: np.ndarray,
     most: np.ndarray,
     ended: np.ndarray,
-    words: np.ndarray,
+    passing: np.ndarray,
     through: np.ndarray,
 ) -> None:
     """Compute the rates of all rows, and add what passes arcs and vertices."""
     offsets, heads, weights = down
     distances, paths, rates, _ = rows
     for v in range(np.uint64(len(amounts))):
-        first, end = offsets[v], offsets[v + ONE]
-        passing = rate_lanes(
-            distances, paths, rates, v, limit, amounts[v], at_end, heads, weights, arc_paths, first, end, flows, most,
-            ended,
+        through[v] += rate_lanes(
+            distances, paths, rates, v, limit, amounts[v], at_end, heads, weights, arc_paths, offsets[v],
+            offsets[v + ONE], passing, most, ended,
         )  # fmt: skip
-        if passing > 0.0:
-            add_wide(through, v, 0, passing)
-        for arc in range(first, end):
-            if flows[arc] > 0.0:
-                add_wide(words, arc, 0, flows[arc])
 
 
 @njit(nogil=True)
@@ -243,11 +244,10 @@ def _climb_back(
     arc_paths: np.ndarray,
     climb: _Climb,
     rows: _Rows,
-    of_source: Any,
-    words: np.ndarray,
+    passing: np.ndarray,
     through: np.ndarray,
 ) -> None:
-    """Add what passes the arcs and vertices above `source`, and `of_source` at the source."""
+    """Add what passes the arcs and the vertices above `source`."""
     offsets, heads, weights = up
     unreached = ~weights.dtype.type(0)
     n = _climbed(source, parents, up, arc_paths, climb)
@@ -262,14 +262,20 @@ def _climb_back(
             head = heads[arc]
             if saturating_sum(d, weights[arc]) == climb.distances[head]:
                 part = arc_paths[arc] * climb.rates[head]
-                if part > 0.0:
-                    rate += part
-                    add_wide(words, arc, 0, to_v * part)
-        if behind == n - ONE:
-            add_wide(through, v, 0, of_source)
-        else:
-            add_wide(through, v, 0, to_v * rate)
+                rate += part
+                passing[arc] += to_v * part
+        if behind != n - ONE:
+            through[v] += to_v * rate
         place = v * LANES + lane
         climb.rates[v] = rate + rows.rates[place] if rows.distances[place] == d else rate
     for i in range(n):
         climb.distances[climb.chain[i]] = unreached
+
+
+@njit(nogil=True)
+def _flush(values: np.ndarray, words: np.ndarray) -> None:
+    """Add float64 numbers to integers of 128 bits, and set them to zero."""
+    for place in range(np.uint64(len(values))):
+        if values[place] > 0.0:
+            add_wide(words, place, 0, values[place])
+            values[place] = 0.0
