@@ -83,16 +83,14 @@ class PathCounts:
         tree, places = _tree_of(hierarchy.completion), _places_of(hierarchy)
         weights = _spread_out(hierarchy, places)
         counts, shares = (Both(np.zeros(len(weights.up)), np.zeros(len(weights.up))) for _ in range(2))
-        for kept, of_counts, of_shares, here, flow in zip(places, counts, shares, self.counts, passing, strict=True):
-            of_counts[kept], of_shares[kept] = here, flow
+        for kept, of_counts, of_shares, paths, flow in zip(
+            places, counts, shares, (self.up, self.down), passing, strict=True
+        ):
+            of_counts[kept], of_shares[kept] = paths, flow
         _spread_triangles(tree, weights, counts, shares, through)
         if len(edges):
             ranks = hierarchy.completion.ranks
             _spread_edges(SearchGraph.of(graph), ranks, tree.offsets, tree.heads, weights, shares, edges)
-
-    @property
-    def counts(self) -> Both:
-        return Both(self.up, self.down)
 
 
 def _tree_of(completion: Completion) -> Tree:
@@ -101,26 +99,26 @@ def _tree_of(completion: Completion) -> Tree:
 
 def _places_of(hierarchy: Hierarchy) -> Both:
     """Return the place of each arc of `hierarchy.up`, and of `hierarchy.down`, among the arcs of the completion."""
-    completion = hierarchy.completion
-    every = []
-    for arcs in (hierarchy.up, hierarchy.down):
-        if arcs is hierarchy.up and every:
-            every.append(every[0])
-            continue
+
+    def of(arcs: Arcs) -> np.ndarray:
         places = np.empty(len(arcs.heads), np.uint64)
-        _find_places(arcs, completion.arc_offsets, completion.arc_heads, places)
-        every.append(places)
-    return Both(*every)
+        _find_places(arcs, hierarchy.completion.arc_offsets, hierarchy.completion.arc_heads, places)
+        return places
+
+    up = of(hierarchy.up)
+    return Both(up, up if hierarchy.down is hierarchy.up else of(hierarchy.down))
 
 
 def _spread_out(hierarchy: Hierarchy, places: Both) -> Both:
     """Return the weights of all arcs of the completion, the largest value for those that are not needed (I1)."""
-    every = []
-    for arcs, kept in zip((hierarchy.up, hierarchy.down), places, strict=True):
+
+    def of(arcs: Arcs, kept: np.ndarray) -> np.ndarray:
         weights = np.full(hierarchy.completion.n_arcs, np.iinfo(arcs.weights.dtype).max, arcs.weights.dtype)
         weights[kept] = arcs.weights
-        every.append(weights)
-    return Both(*every)
+        return weights
+
+    up = of(hierarchy.up, places.up)
+    return Both(up, up if hierarchy.down is hierarchy.up else of(hierarchy.down, places.down))
 
 
 @njit(nogil=True)
@@ -199,7 +197,10 @@ def _count_triangles(tree: Tree, weights: Both, counts: Both) -> None:
 
 @njit(nogil=True)
 def _spread_triangles(tree: Tree, weights: Both, counts: Both, shares: Both, through: np.ndarray) -> None:
-    """Give what passes arcs to the sides of their lower triangles, upper arcs first. `shares` become shares of a path."""
+    """Give what passes arcs to the sides of their lower triangles, upper arcs first.
+
+    `shares` are what passes each arc, and become what passes each of its paths.
+    """
     _, _, offsets, heads, tails_offsets, tails, arcs = tree
     (up, down), (paths_up, paths_down), (share_up, share_down) = weights, counts, shares
     n = np.uint64(len(offsets)) - ONE
@@ -216,7 +217,7 @@ def _spread_triangles(tree: Tree, weights: Both, counts: Both, shares: Both, thr
             to_x, v = np.uint64(arcs[i]), tails[i]
             x_to_v, v_to_x = down[to_x], up[to_x]
             n_down, n_up = paths_down[to_x], paths_up[to_x]
-            out_of_x = into_x = passed = 0.0
+            out_of_x = into_x = 0.0
             for to_y in range(to_x + ONE, offsets[np.uint64(v) + ONE]):
                 base = at[heads[to_y]]
                 there, back = share_up[base], share_down[base]
@@ -230,8 +231,7 @@ def _spread_triangles(tree: Tree, weights: Both, counts: Both, shares: Both, thr
                     share_down[to_y] += part
             share_down[to_x] += out_of_x
             share_up[to_x] += into_x
-            passed = out_of_x + into_x
-            through[v] += passed
+            through[v] += out_of_x + into_x
 
 
 @njit(nogil=True)

@@ -24,7 +24,9 @@ class _Lanes:
     def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any, number: Any) -> None:
         self.builder, self.n = builder, int(LANES)
         self.data = [
-            data_of(context, builder, signature, arguments, i) if isinstance(kind, types.Array) else arguments[i]
+            data_of(context, builder, signature, arguments, i)
+            if isinstance(kind, types.Array)
+            else arguments[i]
             for i, kind in enumerate(signature.args)
         ]
         self.distances = ir.VectorType(ir.IntType(number.bitwidth), self.n)
@@ -62,7 +64,9 @@ class _Lanes:
             index = ir.VectorType(ir.IntType(32), width)
             low, high = (
                 self.builder.shuffle_vector(
-                    lanes, ir.Constant(lanes.type, ir.Undefined), ir.Constant(index, list(range(first, first + width)))
+                    lanes,
+                    ir.Constant(lanes.type, ir.Undefined),
+                    ir.Constant(index, list(range(first, first + width))),
                 )
                 for first in (0, width)
             )
@@ -104,10 +108,14 @@ def count_lanes(
         of_rows, of_paths, of_rates, own, filled, of_heads, of_weights, of_arcs, begin, stop = lanes.data
         int64 = ir.IntType(64)
         own_distances, own_paths = (
-            lanes.at(array, own, kind) for array, kind in ((of_rows, lanes.distances), (of_paths, lanes.floats))
+            lanes.at(array, own, kind)
+            for array, kind in ((of_rows, lanes.distances), (of_paths, lanes.floats))
         )
         unreached = constant(lanes.distances, 2**number.bitwidth - 1)
-        best, total = cgutils.alloca_once(builder, lanes.distances), cgutils.alloca_once(builder, lanes.floats)
+        best, total = (
+            cgutils.alloca_once(builder, lanes.distances),
+            cgutils.alloca_once(builder, lanes.floats),
+        )
         had = builder.icmp_unsigned("!=", filled, filled.type(0))
         builder.store(unreached, best)
         with builder.if_then(had):
@@ -125,7 +133,9 @@ def count_lanes(
             is_tight = builder.icmp_unsigned("==", lanes.over(of_rows, head, of_weights, arc), distances)
             to_head = lanes.load(lanes.at(of_paths, head, lanes.floats))
             more = builder.fmul(to_head, lanes.splat_of(of_arcs, arc))
-            builder.store(builder.fadd(builder.load(total), builder.select(is_tight, more, lanes.zeros)), total)
+            builder.store(
+                builder.fadd(builder.load(total), builder.select(is_tight, more, lanes.zeros)), total
+            )
         lanes.store(distances, own_distances)
         lanes.store(builder.load(total), own_paths)
         lanes.store(lanes.zeros, lanes.at(of_rates, own, lanes.floats))

@@ -28,8 +28,17 @@ import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.answers.path_sums import MOST_PATHS, UncountablePathsError, add_wide
+from sssp_pipeline.kernels.answers.path_sums import (
+    MOST_PATHS,
+    PathSumsAsked,
+    PathWords,
+    UncountablePathsError,
+    add_wide,
+    add_words,
+    sums_of,
+)
 from sssp_pipeline.kernels.hierarchy.arcs import Arcs
+from sssp_pipeline.kernels.hierarchy.customization import Both
 from sssp_pipeline.kernels.hierarchy.lanes import LANES, saturating_sum
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.path_lanes import count_lanes, rate_lanes
@@ -121,8 +130,16 @@ class PathSweep:
 
     def _add_lanes(self, sources: np.ndarray, limit: np.generic) -> None:
         """Add what passes on the paths from at most `LANES` sources to what passes in this group."""
-        tree, rows, climb, passing = self._counts.hierarchy.completion, self._rows, self._climb, self._of_group
-        up, down = (self._counts.hierarchy.up, self._counts.up), (self._counts.hierarchy.down, self._counts.down)
+        tree, rows, climb, passing = (
+            self._counts.hierarchy.completion,
+            self._rows,
+            self._climb,
+            self._of_group,
+        )
+        up, down = (
+            (self._counts.hierarchy.up, self._counts.up),
+            (self._counts.hierarchy.down, self._counts.down),
+        )
         ranks = tree.ranks[sources]
         most, ended = np.zeros(int(LANES)), np.zeros(int(LANES))
         for lane, rank in enumerate(ranks):
@@ -139,6 +156,31 @@ class PathSweep:
             _climb_back(rank, np.uint64(lane), tree.parents, *up, climb, rows, passing.up, passing.through)
         if self._endpoints:
             np.add.at(passing.through, ranks, ended[: len(ranks)])
+
+    def merge(self, other: PathSweep) -> None:
+        """Add the sums over other groups."""
+        for words, more in zip(self.words, other.words, strict=True):
+            add_words(words, more)
+
+
+def n_bytes_of(counts: PathCounts) -> int:
+    """Return the memory of a `PathSweep`."""
+    n, itemsize = counts.hierarchy.completion.n_vertices, counts.hierarchy.up.weights.dtype.itemsize
+    of_lanes = int(LANES) * (itemsize + 16)
+    return n * (of_lanes + itemsize + 29 + 24) + 24 * (len(counts.up) + len(counts.down))
+
+
+def spread(graph: CsrGraph, counts: PathCounts, words: Passing, asked: PathSumsAsked) -> PathWords:
+    """Return what is `asked` of `graph` by what passes arcs and vertices."""
+    up, down, through = map(sums_of, words)
+    edges = np.zeros(graph.n_edges * asked.edges)
+    counts.spread(graph, Both(up, down), through, edges)
+    of_vertices = through[counts.hierarchy.completion.ranks] if asked.vertices else np.empty(0)
+    found = []
+    for values in (of_vertices, edges):
+        found.append(np.zeros((len(values), 2), np.uint64))
+        _flush(values, found[-1])
+    return PathWords(*found)
 
 
 def _on_a_line(size: int, dtype: np.dtype) -> np.ndarray:
