@@ -20,8 +20,8 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.search import search_limit
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 
-#: Seconds of a core for each edge and source with rows: to search and to scan. With a hierarchy for each arc and source,
-#: and once for each triangle. Rows take 6 to 40 ns, more on roads; arcs 0.8 to 1.9.
+#: Seconds of a core for each edge and source with rows: to search and to scan. With a hierarchy for each arc and
+#: source, and once for each triangle. Rows take 6 to 40 ns, more on roads; arcs 0.8 to 1.9.
 _EDGE_S, _ARC_S, _TRIANGLE_S = 15e-9, 1.5e-9, 4e-9
 #: A search and the scan of its row take as long as about so many searches.
 _SEARCHES = 3
