@@ -10,7 +10,7 @@ import numpy as np
 from sssp_pipeline.api.calls import device_with_hierarchy, result_of
 from sssp_pipeline.base.csr import CsrGraph, largest_distance
 from sssp_pipeline.base.host_memory import free_memory_bytes
-from sssp_pipeline.kernels.answers.path_sums import PathSumsAsked, PathWords, UncountablePathsError
+from sssp_pipeline.kernels.answers.path_sums import PathSumsAsked, PathWords
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepOnDevice
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
@@ -92,21 +92,18 @@ def _on_cores(
     for sweep in every:
         idle.put(sweep)
 
-    def add(group: np.ndarray) -> None:
+    def add(group: np.ndarray) -> bool:
         sweep = idle.get()
         try:
-            sweep.add(group, limit)
+            return sweep.add(group, limit)
         finally:
             idle.put(sweep)
 
     pool = ThreadPoolExecutor(n_threads, "sssp-paths")
     try:
-        for added in [pool.submit(add, group) for group in groups]:
-            result_of(added)
-    except UncountablePathsError:
-        return None
+        can_count = all(map(result_of, [pool.submit(add, group) for group in groups]))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     for sweep in every[1:]:
         every[0].merge(sweep)
-    return every[0].words
+    return every[0].words() if can_count else None

@@ -44,22 +44,11 @@ class PathSweepOnDevice:
             amounts[tree.ranks] = asked.is_target
         self._of_vertices = [_sent(values) for values in (tree.parents, depths, by_depth, begins, amounts)]
         up, down = hierarchy.up, hierarchy.down
-        #: The place of each arc by its upper end among those by the lower end.
-        self._by_upper = np.argsort(down.heads, kind="stable")
-        ends = np.repeat(np.arange(self._n_vertices, dtype=np.uint32), np.diff(down.offsets).astype(np.int64))
-        offsets = np.searchsorted(down.heads[self._by_upper], np.arange(self._n_vertices + 1))
+        by_upper, paths_by_upper, self._by_upper = counts.down_by_upper
+        of_ends = ((up, counts.up), (down, counts.down), (by_upper, paths_by_upper))
         self._arcs = [
-            [_sent(array) for array in arcs]
-            for arcs in (
-                (up.offsets.astype(np.uint32), up.heads, up.weights, counts.up),
-                (down.offsets.astype(np.uint32), down.heads, down.weights, counts.down),
-                (
-                    offsets.astype(np.uint32),
-                    ends[self._by_upper],
-                    down.weights[self._by_upper],
-                    counts.down[self._by_upper],
-                ),
-            )
+            [_sent(array) for array in (arcs.offsets.astype(np.uint32), arcs.heads, arcs.weights, paths)]
+            for arcs, paths in of_ends
         ]
         cupy = cupy_module()
         sizes = len(up.heads), len(down.heads), self._n_vertices
