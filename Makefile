@@ -114,10 +114,10 @@ lock:
 		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
 
 # What users install; requirements-lowest.lock has the lowest versions of these, and the newest of what only tests use.
-USERS_EXTRAS = $(addprefix --extra ,azure figures kubernetes omx osm places prometheus s3 slurm zarr)
+USERS_EXTRAS = $(addprefix --extra ,azure dashboard figures geo http kubernetes omx prometheus s3 slurm tls zarr)
 
 # What the container image and the wheel folder of deploy/ hold.
-GPU_EXTRAS = --extra cuda12 --extra s3 --extra gcs --extra azure --extra kubernetes --extra prometheus
+GPU_EXTRAS = --extra cuda12 --extra http --extra s3 --extra gcs --extra azure --extra kubernetes --extra prometheus
 
 # No header and no index address: the locks mean the same whatever registry serves the files.
 LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

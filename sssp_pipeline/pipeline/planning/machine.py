@@ -27,8 +27,13 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Packages that only GPUs need.
 _GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
-#: The schemes of object storage, each with its package and with the extra that installs the package.
-_STORAGE = (("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("abfs", "adlfs", "azure"))
+#: The schemes of places, each with its package and with the extra that installs the package. `http` is only read.
+_STORAGE = (
+    ("http", "aiohttp", "http"),
+    ("s3", "s3fs", "s3"),
+    ("gs", "gcsfs", "gcs"),
+    ("abfs", "adlfs", "azure"),
+)
 
 
 def profiler_may_deadlock(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
@@ -169,7 +174,7 @@ def _check_kernels() -> Finding:
 def _check_storage() -> Finding:
     import fsspec
 
-    usable, missing = ["file"], []
+    usable, missing = ["local files"], []
     for scheme, package, extra in _STORAGE:
         if importlib.util.find_spec(package) is not None:
             usable.append(scheme)
@@ -178,7 +183,7 @@ def _check_storage() -> Finding:
     return Finding(
         "storage",
         "ok",
-        f"fsspec {fsspec.__version__} reads http, reads and writes " + ", ".join(usable),
+        f"fsspec {fsspec.__version__} opens {', '.join(usable)}",
         f"more with the extras {', '.join(missing)}" if missing else None,
     )
 
