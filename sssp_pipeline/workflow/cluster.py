@@ -204,7 +204,7 @@ def cluster_contradictions(cluster: Plain) -> Iterator[Contradiction]:
         yield Contradiction(("cluster", "kind"), text, hint)
     if kind == "kubernetes" and not isinstance(cluster.get("kubernetes"), Mapping):
         text = "kind `kubernetes` needs an image with sssp-pipeline"
-        hint = "add `kubernetes: {image: registry/sssp-pipeline:0.1.0}`"
+        hint = "add `kubernetes: {image: registry/sssp-pipeline:0.2.0}`"
         yield Contradiction(("cluster", "kind"), text, hint)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline import __version__
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import memory_bytes
 from sssp_pipeline.base.progress import plural
@@ -24,7 +25,7 @@ from sssp_pipeline.kernels.contract.forecast import GPU_START_S
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Finding, gpu_findings, gpu_missing
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
-_PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
+_PACKAGES = ("numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Packages that only GPUs need.
 _GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
 #: The schemes of places, each with its package and with the extra that installs the package. `http` is only read.
@@ -95,7 +96,7 @@ def hardware() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the releases of Python and of the installed packages that may influence a result."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "sssp-pipeline": __version__}
     for name in (*_PACKAGES, *_GPU_PACKAGES):
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
