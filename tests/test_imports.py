@@ -202,6 +202,9 @@ page = b"".join(Rows.of(rows, form, facts).chunk(slice(1, 2), slice(0, 10)).buff
 assert rows[1].tobytes() in page
 """
 
+#: Packages of extras that are installed with the tests.
+OF_EXTRAS = ("aiohttp", "bokeh", "cryptography", "h5py", "matplotlib", "osmium", "shapely", "zarr")
+
 CALLS = """
 import numpy, sssp_pipeline as sp
 sp.dijkstra(numpy.ones((2, 2)))
@@ -226,7 +229,7 @@ def loaded(program: str, names: Iterable[str]) -> str:
         (RUNS, ("cupy", "numba", "pyarrow.compute", "dask", "distributed", "jinja2", *NOT_BEFORE_IT_SOLVES)),
         (RUNS, (*NOT_HERE, *OF_SOLVERS)),
         (ROWS_OF_A_GPU, ("cupy", "numba", "dask", *NOT_HERE[:-1])),
-        (CALLS, ("cupy", "dask", "distributed", "polars", "networkx")),
+        (CALLS, ("cupy", "dask", "distributed", "polars", "networkx", "fsspec", *OF_EXTRAS)),
     ],
     ids=[
         *("package", "command line", "workflow", "kernels", "a run on a stored graph", "another solver"),
@@ -284,6 +287,10 @@ def test_a_small_run_and_a_look_at_it_load_what_they_use(tmp_path):
     assert code == 0
     # pandas, SciPy and cffi are installed here; each costs a tenth of a second or more.
     assert slow == {"numba", "numpy", "pyarrow", "pyarrow.parquet", "yaml"}
+    assert loaded_by(tmp_path, "run", "edges.txt", "--from", "1", "--out", "third", names=OF_EXTRAS) == (
+        0,
+        set(),
+    )
     assert loaded_by(tmp_path, "inspect", "results") == (0, set())
     (store,) = (path.name for path in tmp_path.glob("edges-graph-*"))
     assert loaded_by(tmp_path, "inspect", store) == (0, set())

@@ -28,6 +28,7 @@ _OBJECT_STORES = {
     **dict.fromkeys(("gs", "gcs"), "gcs"),
     **dict.fromkeys(("abfs", "abfss", "az"), "azure"),
 }
+_EXTRAS = {**_OBJECT_STORES, **dict.fromkeys(("http", "https"), "http")}
 #: Schemes of places that can only be read.
 _READ_ONLY = frozenset(
     (
@@ -73,8 +74,9 @@ def filesystem(url: str) -> tuple[Any, str]:
             # Some clients, such as the one for FTP, connect in this call.
             fs, path = url_to_fs(url, **options)
         except (ImportError, ValueError) as error:
+            hint = _extra_hint(url) if isinstance(error, ImportError) else None
             raise InputError(
-                f"`{redacted(url)}` cannot be opened: {error_text(error)}", hint=_scheme_hint(url)
+                f"`{redacted(url)}` cannot be opened: {error_text(error)}", hint=hint or _known_schemes()
             ) from error
     return fs, path
 
@@ -115,9 +117,12 @@ def _check_encodable(url: str, path: str) -> None:
         ) from error
 
 
-def _scheme_hint(url: str) -> str:
-    if (extra := _OBJECT_STORES.get(url.partition("://")[0])) is not None:
-        return f"install the extra that reads it: pip install 'sssp-pipeline[{extra}]'"
+def _extra_hint(url: str) -> str | None:
+    extra = _EXTRAS.get(url.partition("://")[0])
+    return extra and f"install the extra that reads it: pip install 'sssp-pipeline[{extra}]'"
+
+
+def _known_schemes() -> str:
     import fsspec
 
     known = sorted(p for p in fsspec.available_protocols() if p in _USUAL_SCHEMES)

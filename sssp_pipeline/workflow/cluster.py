@@ -106,7 +106,8 @@ class Cluster(Section):
 
     tls: Auto | bool = "auto"
     """Whether client, scheduler and workers communicate under TLS, with certificates made for the run. `auto` means yes
-    for every cluster that the run starts. With kind `address` use the scheme `tls://` and Dask's own configuration."""
+    for every cluster that the run starts, and needs the extra `tls` of this package. With kind `address` use the scheme
+    `tls://` and Dask's own configuration."""
 
     dashboard_host: Text | None = None
     """Address on which the dashboards of kind `slurm` and `kubernetes` listen. `null` means 127.0.0.1, which only the
@@ -203,7 +204,7 @@ def cluster_contradictions(cluster: Plain) -> Iterator[Contradiction]:
         yield Contradiction(("cluster", "kind"), text, hint)
     if kind == "kubernetes" and not isinstance(cluster.get("kubernetes"), Mapping):
         text = "kind `kubernetes` needs an image with sssp-pipeline"
-        hint = "add `kubernetes: {image: registry/sssp-pipeline:0.1.0}`"
+        hint = "add `kubernetes: {image: registry/sssp-pipeline:0.2.0}`"
         yield Contradiction(("cluster", "kind"), text, hint)
 
 

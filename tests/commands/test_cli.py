@@ -406,6 +406,14 @@ def test_verbose_compares_the_solvers(at):
     assert "solving with 1 thread of this process" in result.stderr
 
 
+@pytest.mark.medium
+def test_worker_processes_need_no_dashboard(at, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bokeh", None)
+    result = invoke("run", "w.yaml", "--set", "cluster.workers=1")
+    assert result.exit_code == 0
+    assert "cluster: 1 worker, 1 thread, no dashboard without the extra `dashboard`\n" in result.stderr
+
+
 def test_plan_ingests_what_is_not_ingested(at):
     result = invoke("plan", "w.yaml", "--json")
     assert json.loads(result.stdout)["n_vertices"] == 900

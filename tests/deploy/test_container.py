@@ -17,13 +17,25 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "container" / "Dockerfile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: What the image can do beyond solving on CPUs, as the Makefile locks it.
-EXTRAS = {"cuda12", "s3", "gcs", "azure", "kubernetes", "prometheus"}
+EXTRAS = {"cuda12", "http", "s3", "gcs", "azure", "kubernetes", "prometheus"}
 
 
 def copied() -> list[str]:
     """Return the paths of the clone that the image is made from."""
     lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
     return [source for line in lines for source in line.split()[:-1]]
+
+
+def wanted_by(texts: list[str]) -> list[Requirement]:
+    """Return requirements, with those of an extra of this project in place of the extra."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    found = []
+    for requirement in map(Requirement, texts):
+        if requirement.name == PROJECT["project"]["name"]:
+            found += [inner for extra in requirement.extras for inner in wanted_by(extras[extra])]
+        else:
+            found.append(requirement)
+    return found
 
 
 def locked(name: str) -> dict[str, list[Requirement]]:
@@ -65,7 +77,7 @@ def test_what_is_sent_is_what_the_wheel_is_built_of():
 )
 def test_the_locks_fit_the_project(lock, wanted):
     pins = locked(lock)
-    for requirement in map(Requirement, wanted):
+    for requirement in wanted_by(wanted):
         found = pins[canonicalize_name(requirement.name)]
         versions = [next(iter(pin.specifier)).version for pin in found]
         assert all(requirement.specifier.contains(version) for version in versions), requirement

@@ -1,5 +1,6 @@
 import errno
 import os
+import sys
 import threading
 from pathlib import Path
 from unittest.mock import Mock
@@ -7,6 +8,7 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry
 
 from sssp_pipeline.base.errors import DiskFullError, InputError, SsspError
 from sssp_pipeline.storage import atomic_files, files
@@ -213,6 +215,21 @@ def test_paths_that_lead_nowhere(odd_paths, url, message, hint):
             read(url)
         assert caught.value.message.startswith(message)
         assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("url", "package", "extra"),
+    [("https://host/x", "aiohttp", "http"), ("s3://b/k", "s3fs", "s3"), ("gs://b/k", "gcsfs", "gcs")],
+)
+def test_the_extra_of_a_place_is_named(monkeypatch, url, package, extra):
+    # Another test may have opened such a place: fsspec keeps its class.
+    monkeypatch.delitem(_registry, url.partition("://")[0], raising=False)
+    monkeypatch.delitem(sys.modules, "fsspec.implementations.http", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError) as caught:
+        files.read_bytes(url)
+    assert caught.value.message.startswith(f"`{url}` cannot be opened: ")
+    assert caught.value.hint == f"install the extra that reads it: pip install 'sssp-pipeline[{extra}]'"
 
 
 @pytest.mark.parametrize(

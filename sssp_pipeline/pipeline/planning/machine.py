@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline import __version__
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import memory_bytes
 from sssp_pipeline.base.progress import plural
@@ -24,11 +25,16 @@ from sssp_pipeline.kernels.contract.forecast import GPU_START_S
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Finding, gpu_findings, gpu_missing
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
-_PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
+_PACKAGES = ("numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Packages that only GPUs need.
 _GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
-#: The schemes of object storage, each with its package and with the extra that installs the package.
-_STORAGE = (("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("abfs", "adlfs", "azure"))
+#: The schemes of places, each with its package and with the extra that installs the package. `http` is only read.
+_STORAGE = (
+    ("http", "aiohttp", "http"),
+    ("s3", "s3fs", "s3"),
+    ("gs", "gcsfs", "gcs"),
+    ("abfs", "adlfs", "azure"),
+)
 
 
 def profiler_may_deadlock(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
@@ -90,7 +96,7 @@ def hardware() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the releases of Python and of the installed packages that may influence a result."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "sssp-pipeline": __version__}
     for name in (*_PACKAGES, *_GPU_PACKAGES):
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
@@ -169,7 +175,7 @@ def _check_kernels() -> Finding:
 def _check_storage() -> Finding:
     import fsspec
 
-    usable, missing = ["file"], []
+    usable, missing = ["local files"], []
     for scheme, package, extra in _STORAGE:
         if importlib.util.find_spec(package) is not None:
             usable.append(scheme)
@@ -178,7 +184,7 @@ def _check_storage() -> Finding:
     return Finding(
         "storage",
         "ok",
-        f"fsspec {fsspec.__version__} reads http, reads and writes " + ", ".join(usable),
+        f"fsspec {fsspec.__version__} opens {', '.join(usable)}",
         f"more with the extras {', '.join(missing)}" if missing else None,
     )
 

@@ -23,6 +23,7 @@ from sssp_pipeline.pipeline.planning.work import solve_options
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
 from sssp_pipeline.pipeline.results.run_files import RUN_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.solving.workers.certificates import check_certificates
 from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.cluster import Cluster
@@ -131,13 +132,19 @@ def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> 
 def _check_cluster(spec: Cluster, progress: Progress) -> None:
     if spec.kind == "local-cuda":
         ThisMachine(spec)  # raises if there are too few GPUs
-    if spec.kind in ("auto", "local-cpu") and spec.tls is not True and spec.memory_limit == "auto":
+    is_local = spec.kind in ("auto", "local-cpu")
+    if is_local and spec.tls is not True and spec.workers == spec.memory_limit == "auto":
         return  # it starts no Dask
-    # The import of Dask takes as long as the ingest of a small graph.
-    from sssp_pipeline.pipeline.solving.workers import address, clusters, memory
+    if not is_local or spec.memory_limit != "auto":
+        # The import of Dask takes as long as the ingest of a small graph.
+        from sssp_pipeline.pipeline.solving.workers import clusters, memory
 
-    memory.check_limit(spec.memory_limit)
-    clusters.check_startable(spec)
+        memory.check_limit(spec.memory_limit)
+        clusters.check_startable(spec)
+    if spec.is_secured:
+        check_certificates()
     if spec.kind == "address":
+        from sssp_pipeline.pipeline.solving.workers import address
+
         progress.stage(f"wait for the scheduler at {spec.address}")
         address.wait_for_scheduler(spec)

@@ -269,9 +269,14 @@ class Solving(TaskStage):
 
 def _workers_text(workers: Workers) -> str:
     threads = plural(workers.n_threads, "thread")
-    if workers.dashboard is None:
+    if workers.scheduler is None:
         return f"solving with {threads} of this process"
     processes = plural(workers.n_processes, "worker")
     if workers.n_left_out:
         processes += f" ({workers.n_left_out} without a GPU left out)"
-    return f"cluster: {processes}, {threads}, dashboard {workers.dashboard}"
+    dashboard = (
+        f"dashboard {workers.dashboard}"
+        if workers.dashboard
+        else "no dashboard without the extra `dashboard`"
+    )
+    return f"cluster: {processes}, {threads}, {dashboard}"

@@ -17,7 +17,7 @@ from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.run import checks, ingest_workflow
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.solving.workers import address as address_kind
-from sssp_pipeline.pipeline.solving.workers import clusters, local, slurm
+from sssp_pipeline.pipeline.solving.workers import local, slurm
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.yaml_file import workflow_from_dict
 
@@ -87,8 +87,13 @@ def test_a_package_that_is_not_installed(refused, monkeypatch):
     assert refused(cluster=slurm).hint.endswith("'sssp-pipeline[slurm]'")
     kubernetes = {"kind": "kubernetes", "memory_limit": "1GB", "kubernetes": {"image": "i"}}
     assert refused(cluster=kubernetes).hint.endswith("'sssp-pipeline[kubernetes]'")
-    monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda name: None)
-    assert refused(cluster={"tls": True, "workers": 1}).hint == "pip install cryptography"
+    monkeypatch.setitem(__import__("sys").modules, "cryptography", None)
+    for cluster in ({"tls": True}, {"workers": 1}, {"memory_limit": "1GB"}):
+        told = refused(cluster=cluster)
+        assert told.message.startswith(
+            "`cluster.tls` makes certificates, and that needs a package that is missing: "
+        )
+        assert told.hint == "pip install 'sssp-pipeline[tls]'"
 
 
 def test_slurm_without_its_commands(refused, monkeypatch):

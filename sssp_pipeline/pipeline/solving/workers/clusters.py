@@ -10,13 +10,7 @@ from distributed import Client
 
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.pipeline.solving.workers import address, kubernetes, local_cluster, slurm
-from sssp_pipeline.pipeline.solving.workers.dask_start import (
-    LOOPBACK,
-    NAMES,
-    dask_configured,
-    no_certificates,
-    running,
-)
+from sssp_pipeline.pipeline.solving.workers.dask_start import LOOPBACK, NAMES, dask_configured, running
 from sssp_pipeline.pipeline.solving.workers.memory import all_paused, paused_workers
 from sssp_pipeline.workflow.cluster import Cluster, WorkerRange
 
@@ -34,9 +28,6 @@ def check_startable(spec: Cluster) -> None:
         kubernetes.cluster_class()
     elif spec.kind == "local-cuda":
         local_cluster.cluster_class(spec.kind)
-    makes_certificates = spec.is_secured and (spec.tls is True or spec.kind in NAMES)
-    if makes_certificates and importlib.util.find_spec("cryptography") is None:
-        raise no_certificates("No module named 'cryptography'")
 
 
 @contextmanager
@@ -88,8 +79,13 @@ def _started(spec: Cluster, resources: ExitStack) -> Client:
     return Client(cluster, set_as_default=False)
 
 
-def dashboard_link(client: Client, spec: Cluster) -> str:
-    """Return the URL of the dashboard; it may be valid on the scheduler's machine or in its pod only."""
+def dashboard_link(client: Client, spec: Cluster) -> str | None:
+    """Return the URL of the dashboard, which may be valid on the scheduler's machine or in its pod only.
+
+    None if the scheduler runs on this machine and bokeh is not installed. Dask then serves a page that says so.
+    """
+    if spec.kind not in ("address", "kubernetes") and importlib.util.find_spec("bokeh") is None:
+        return None
     link: str = client.dashboard_link
     if spec.kind != "slurm" or spec.dashboard_host is not None:
         return link

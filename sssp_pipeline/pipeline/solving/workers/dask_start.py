@@ -14,6 +14,7 @@ from distributed import Security
 
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.pipeline.planning.machine import profiler_may_deadlock
+from sssp_pipeline.pipeline.solving.workers.certificates import check_certificates
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.workflow.cluster import Cluster
 
@@ -58,18 +59,8 @@ def tls_options(spec: Cluster) -> dict[str, Any]:
     """Return the options of a cluster that communicates under TLS; none if `spec` wants no TLS."""
     if not spec.is_secured:
         return {}
-    try:
-        return {"security": Security.temporary(), "protocol": "tls://"}
-    except ImportError as error:
-        raise no_certificates(str(error)) from error
-
-
-def no_certificates(reason: str) -> InputError:
-    """Return the error of a machine that cannot make certificates."""
-    return InputError(
-        f"`cluster.tls` makes certificates, and that needs a package: {reason}",
-        hint="pip install cryptography",
-    )
+    check_certificates()
+    return {"security": Security.temporary(), "protocol": "tls://"}
 
 
 @contextmanager

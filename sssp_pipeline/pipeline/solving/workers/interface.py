@@ -16,7 +16,7 @@ from sssp_pipeline.workflow.cluster import Cluster
 class Workers(ABC):
     """Workers that take tasks: threads of this process, or processes of a Dask cluster."""
 
-    #: Address of Dask's scheduler, and URL of its dashboard; None without Dask.
+    #: Address of Dask's scheduler, and URL of its dashboard. Both are None without Dask, the URL also without bokeh.
     scheduler: str | None = None
     dashboard: str | None = None
 
