@@ -57,8 +57,8 @@ class GeneratedEdges:
         return self.src[first:end], self.dst[first:end]
 
     def some_weights(self, first: int, end: int) -> np.ndarray:
-        """Return the weights of the edges [first, end), as a view."""
-        return self.weights[first:end]
+        """Return a copy of the weights of the edges [first, end)."""
+        return self.weights[first:end].copy()
 
 
 @dataclass(frozen=True, eq=False)

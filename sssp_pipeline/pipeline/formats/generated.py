@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from urllib.parse import parse_qsl
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, Result
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.storage import files
+
+#: The graphs that are in use, by their URLs: ingest opens its input twice, and makes it once.
+_in_use: WeakValueDictionary[str, GeneratedEdges | EdgesInParts] = WeakValueDictionary()
 
 
 def open_generated(urls: list[str], options: ReadOptions) -> InputEdges:
@@ -50,8 +54,9 @@ def open_generated(urls: list[str], options: ReadOptions) -> InputEdges:
             f"`{urls[0]}`: unknown generator `{name}`",
             hint=did_you_mean(name, sorted(GENERATORS)) + "Generators: " + ", ".join(sorted(GENERATORS)),
         )
-    make: Callable[..., GeneratedEdges | EdgesInParts] = IN_PARTS.get(name, GENERATORS[name])
-    made = make(**_parameters(urls[0], GENERATORS[name], query))
+    if (made := _in_use.get(urls[0])) is None:
+        make: Callable[..., GeneratedEdges | EdgesInParts] = IN_PARTS.get(name, GENERATORS[name])
+        made = _in_use[urls[0]] = make(**_parameters(urls[0], GENERATORS[name], query))
     has_weights = options.weight_column != "none"
     rows = max(1, options.block_bytes // 16)
 
