@@ -1,8 +1,4 @@
-"""Generators: graphs made from a seed, with the same edges on every machine and with every release of NumPy.
-
-NumPy does not promise that its random generators give the same numbers in later releases. So the random numbers here
-are hashes of a counter (splitmix64), computed with integers.
-"""
+"""Generators: graphs made from a seed, with the same edges on every machine and with every release of NumPy."""
 
 from __future__ import annotations
 
@@ -10,11 +6,14 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from threading import Lock
 
 import numpy as np
 
 from sssp_pipeline.base.csr import MAX_VERTICES, CsrGraph, csr_from_edges
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.random_numbers import PART, between, check_seed, random_bits, uniform
 
 #: Metres between neighbouring crossings of the lattice in `road_like` and `mesh`.
 BLOCK_M = 100.0
@@ -26,8 +25,8 @@ DETOUR = 0.3
 EXTRA_STREETS = 0.25
 #: Rows, and columns, from one straight road of `road_like` to the next.
 MOTORWAY_SPACING = 32
-#: Edges of an R-MAT graph that a thread draws at a time. They are few enough to stay in the thread's cache.
-RMAT_PART = 2**16
+#: Edges that a thread makes at a time.
+_EDGES_AT_A_TIME = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +47,45 @@ class GeneratedEdges:
         """Return the graph with weights of `dtype`, which must hold them."""
         return csr_from_edges(self.src, self.dst, self.weights.astype(dtype), self.n_vertices)
 
+    @property
+    def n_edges(self) -> int:
+        """The number of edges."""
+        return len(self.src)
+
+    def some_ends(self, first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sources and the targets of the edges [first, end), as views."""
+        return self.src[first:end], self.dst[first:end]
+
+    def some_weights(self, first: int, end: int) -> np.ndarray:
+        """Return a copy of the weights of the edges [first, end)."""
+        return self.weights[first:end].copy()
+
+
+@dataclass(frozen=True, eq=False)
+class EdgesInParts:
+    """The edges of a generated graph without coordinates. Threads make any of them, in any order."""
+
+    n_vertices: int
+    n_edges: int
+    #: Returns the sources and the targets of the edges [first, end), uint32.
+    some_ends: Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+    #: Returns the weights of the edges [first, end), uint32.
+    some_weights: Callable[[int, int], np.ndarray]
+    coordinates: None = None
+
+    def all(self) -> GeneratedEdges:
+        """Return all edges."""
+        src, dst, weights = (np.empty(self.n_edges, np.uint32) for _ in range(3))
+
+        def make(first: int) -> None:
+            end = min(first + _EDGES_AT_A_TIME, self.n_edges)
+            src[first:end], dst[first:end] = self.some_ends(first, end)
+            weights[first:end] = self.some_weights(first, end)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(make, range(0, self.n_edges, _EDGES_AT_A_TIME)))
+        return GeneratedEdges(src, dst, weights, self.n_vertices)
+
 
 def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:
     """Return a connected network of two-way roads with lengths in metres, about 2.5 edges from each vertex.
@@ -67,8 +105,8 @@ def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:
     row, col = vertex // n_cols, vertex % n_cols
     crossings = _crossings(vertices, n_cols, seed)
 
-    goes_north = (row > 0) & ((col == 0) | (_uniform(vertices, seed, 2) < 0.5))
-    extra = _uniform(vertices, seed, 3) < EXTRA_STREETS
+    goes_north = (row > 0) & ((col == 0) | (uniform(vertices, seed, 2) < 0.5))
+    extra = uniform(vertices, seed, 3) < EXTRA_STREETS
     northward = vertex[(row > 0) & (goes_north | extra)]
     westward = vertex[(col > 0) & (~goes_north | extra)]
     crossing = (row % MOTORWAY_SPACING == 0) & (col % MOTORWAY_SPACING == 0)
@@ -79,7 +117,7 @@ def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:
         [northward - n_cols, westward - 1, far_north - MOTORWAY_SPACING * n_cols, far_west - MOTORWAY_SPACING]
     )
 
-    longer = 1 + DETOUR * _uniform(len(src), seed, 4)
+    longer = 1 + DETOUR * uniform(len(src), seed, 4)
     longer[len(northward) + len(westward) :] = 1
     lengths = np.maximum(1, np.rint(_straight(crossings, src, dst) * longer)).astype(np.uint32)
     return _both_ways(src, dst, lengths, vertices, crossings)
@@ -98,9 +136,9 @@ def grid(rows: int = 512, cols: int = 512, keep: float = 1.0, seed: int = 7) -> 
         raise InputError(f"generator `grid`: keep is {keep}", hint="keep is a probability, from 0 to 1")
     src = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
     dst = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
-    kept = _uniform(len(src), seed, 0) < keep
+    kept = uniform(len(src), seed, 0) < keep
     src, dst = src[kept], dst[kept]
-    return _both_ways(src, dst, _between(1, 1000, len(src), seed, 1), at.size)
+    return _both_ways(src, dst, between(1, 1000, len(src), seed, 1), at.size)
 
 
 def rmat(scale: int = 16, edge_factor: int = 16, seed: int = 7) -> GeneratedEdges:
@@ -118,27 +156,38 @@ def rmat(scale: int = 16, edge_factor: int = 16, seed: int = 7) -> GeneratedEdge
     ----------
     D. Chakrabarti, Y. Zhan, C. Faloutsos, "R-MAT: a recursive model for graph mining", 2004.
     """
+    return rmat_in_parts(scale, edge_factor, seed).all()
+
+
+def rmat_in_parts(scale: int = 16, edge_factor: int = 16, seed: int = 7) -> EdgesInParts:
+    """Return the edges of `rmat`, which raises the same, to be made in parts."""
     _check_whole("rmat", "scale", scale, 0, 31)
     _check_whole("rmat", "edge_factor", edge_factor, 0, 2**20)
-    n_edges = edge_factor << scale
-    src = np.zeros(n_edges, np.uint32)
-    dst = np.zeros(n_edges, np.uint32)
+    check_seed(seed)
+    one_by_one = Lock()
 
-    def draw(first: int) -> None:
-        part = slice(first, min(first + RMAT_PART, n_edges))
-        for level in range(scale):
-            drawn = _uniform(part.stop - first, seed, level, first)
-            goes_down, is_last = drawn >= 0.76, drawn >= 0.95
-            goes_right = (drawn >= 0.57) & ~goes_down | is_last
-            src[part] += goes_down.astype(np.uint32) << (scale - 1 - level)
-            dst[part] += goes_right.astype(np.uint32) << (scale - 1 - level)
+    @cache
+    def permuted() -> np.ndarray:
+        return np.argsort(random_bits(1 << scale, seed, scale), kind="stable").astype(np.uint32)
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(draw, range(0, n_edges, RMAT_PART)))
-    permuted = np.argsort(_random_bits(1 << scale, seed, scale), kind="stable").astype(np.uint32)
-    return GeneratedEdges(
-        permuted[src], permuted[dst], _between(1, 100, n_edges, seed, scale + 1), 1 << scale
-    )
+    def some_ends(first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        src, dst = (np.zeros(end - first, np.uint32) for _ in range(2))
+        for begin in range(0, end - first, PART):
+            of_src, of_dst = src[begin : begin + PART], dst[begin : begin + PART]
+            for level in range(scale):
+                drawn = uniform(len(of_src), seed, level, first + begin)
+                goes_down, is_last = drawn >= 0.76, drawn >= 0.95
+                goes_right = (drawn >= 0.57) & ~goes_down | is_last
+                of_src += goes_down.astype(np.uint32) << (scale - 1 - level)
+                of_dst += goes_right.astype(np.uint32) << (scale - 1 - level)
+        with one_by_one:
+            vertices = permuted()
+        return vertices[src], vertices[dst]
+
+    def some_weights(first: int, end: int) -> np.ndarray:
+        return between(1, 100, end - first, seed, scale + 1, first)
+
+    return EdgesInParts(1 << scale, edge_factor << scale, some_ends, some_weights)
 
 
 def random_edges(vertices: int = 65_536, edge_factor: int = 16, seed: int = 7) -> GeneratedEdges:
@@ -151,11 +200,23 @@ def random_edges(vertices: int = 65_536, edge_factor: int = 16, seed: int = 7) -
     InputError
         `vertices` or `edge_factor` is not a whole number in its range.
     """
+    return random_in_parts(vertices, edge_factor, seed).all()
+
+
+def random_in_parts(vertices: int = 65_536, edge_factor: int = 16, seed: int = 7) -> EdgesInParts:
+    """Return the edges of `random_edges`, which raises the same, to be made in parts."""
     _check_whole("random", "vertices", vertices, 1, MAX_VERTICES)
     _check_whole("random", "edge_factor", edge_factor, 0, 2**20)
-    n_edges = edge_factor * vertices
-    src, dst = (_between(0, vertices - 1, n_edges, seed, stream) for stream in (0, 1))
-    return GeneratedEdges(src, dst, _between(1, 1000, n_edges, seed, 2), vertices)
+    check_seed(seed)
+
+    def some_ends(first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        src, dst = (between(0, vertices - 1, end - first, seed, stream, first) for stream in (0, 1))
+        return src, dst
+
+    def some_weights(first: int, end: int) -> np.ndarray:
+        return between(1, 1000, end - first, seed, 2, first)
+
+    return EdgesInParts(vertices, edge_factor * vertices, some_ends, some_weights)
 
 
 def small_world(vertices: int = 65_536, near: int = 5, far: float = 0.05, seed: int = 7) -> GeneratedEdges:
@@ -178,9 +239,9 @@ def small_world(vertices: int = 65_536, near: int = 5, far: float = 0.05, seed: 
         raise InputError(f"generator `small-world`: far is {far}", hint="far is a share, from 0 to 1")
     src = np.repeat(np.arange(vertices, dtype=np.int64), near)
     dst = (src + np.tile(np.arange(1, near + 1), vertices)) % vertices
-    anywhere = _between(0, vertices - 1, len(dst), seed, 1)
-    dst = np.where(_uniform(len(dst), seed, 0) < far, anywhere, dst)
-    return _both_ways(src, dst, _between(1, 1000, len(dst), seed, 2), vertices)
+    anywhere = between(0, vertices - 1, len(dst), seed, 1)
+    dst = np.where(uniform(len(dst), seed, 0) < far, anywhere, dst)
+    return _both_ways(src, dst, between(1, 1000, len(dst), seed, 2), vertices)
 
 
 def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
@@ -215,7 +276,7 @@ def path(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
     """
     _check_whole("path", "vertices", vertices, 1, MAX_VERTICES)
     vertex = np.arange(vertices, dtype=np.int64)
-    return _both_ways(vertex[:-1], vertex[1:], _between(1, 1000, vertices - 1, seed, 0), vertices)
+    return _both_ways(vertex[:-1], vertex[1:], between(1, 1000, vertices - 1, seed, 0), vertices)
 
 
 def star(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
@@ -228,7 +289,7 @@ def star(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
     """
     _check_whole("star", "vertices", vertices, 1, MAX_VERTICES)
     leaf = np.arange(1, vertices, dtype=np.int64)
-    return _both_ways(leaf, np.zeros_like(leaf), _between(1, 1000, len(leaf), seed, 0), vertices)
+    return _both_ways(leaf, np.zeros_like(leaf), between(1, 1000, len(leaf), seed, 0), vertices)
 
 
 def dense(vertices: int = 512, seed: int = 7) -> GeneratedEdges:
@@ -242,7 +303,7 @@ def dense(vertices: int = 512, seed: int = 7) -> GeneratedEdges:
     _check_whole("dense", "vertices", vertices, 1, 2**16)
     src, dst = (ends.ravel().astype(np.uint32) for ends in np.indices((vertices, vertices)))
     src, dst = src[(others := src != dst)], dst[others]
-    return GeneratedEdges(src, dst, _between(1, 1000, len(src), seed, 0), vertices)
+    return GeneratedEdges(src, dst, between(1, 1000, len(src), seed, 0), vertices)
 
 
 #: What the URLs of generated graphs begin with.
@@ -266,6 +327,8 @@ GENERATORS: dict[str, Callable[..., GeneratedEdges]] = {
     "small-world": small_world,
     "star": star,
 }
+#: The generators whose edges can be made in parts.
+IN_PARTS: dict[str, Callable[..., EdgesInParts]] = {"random": random_in_parts, "rmat": rmat_in_parts}
 
 
 def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
@@ -297,8 +360,8 @@ def _lattice(generator: str, rows: int, cols: int) -> np.ndarray:
 def _crossings(n_vertices: int, n_cols: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the metres east and north (V,) of the vertices of a lattice, each moved a little at random."""
     vertex = np.arange(n_vertices, dtype=np.int64)
-    east = BLOCK_M * (vertex % n_cols + JITTER * (_uniform(n_vertices, seed, 0) - 0.5))
-    north = BLOCK_M * (JITTER * (_uniform(n_vertices, seed, 1) - 0.5) - vertex // n_cols)
+    east = BLOCK_M * (vertex % n_cols + JITTER * (uniform(n_vertices, seed, 0) - 0.5))
+    north = BLOCK_M * (JITTER * (uniform(n_vertices, seed, 1) - 0.5) - vertex // n_cols)
     return east, north
 
 
@@ -306,36 +369,6 @@ def _straight(crossings: tuple[np.ndarray, np.ndarray], src: np.ndarray, dst: np
     """Return the metres (E,) from each of `src` to its `dst` in a straight line."""
     east, north = crossings
     return np.sqrt((east[src] - east[dst]) ** 2 + (north[src] - north[dst]) ** 2)
-
-
-def _random_bits(count: int, seed: int, stream: int, first: int = 0) -> np.ndarray:
-    """Return the random uint64 [first, first + count) of a `stream`; every seed has many independent streams.
-
-    They are the numbers of splitmix64, started at a hash of seed and stream.
-    """
-    if not isinstance(seed, int):
-        raise InputError(f"seed is {seed}", hint="a seed is a whole number")
-    start = _splitmix64(np.array([seed % 2**64], np.uint64)) + np.uint64(stream)
-    steps = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return _splitmix64(_splitmix64(start) + steps)
-
-
-def _splitmix64(state: np.ndarray) -> np.ndarray:
-    """Apply the output function of splitmix64 (Steele, Lea, Flood, 2014) to every `state`."""
-    mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
-
-
-def _uniform(count: int, seed: int, stream: int, first: int = 0) -> np.ndarray:
-    """Return `count` random float64 in [0, 1), multiples of 2**-53."""
-    return (_random_bits(count, seed, stream, first) >> np.uint64(11)) * 2.0**-53
-
-
-def _between(low: int, high: int, count: int, seed: int, stream: int) -> np.ndarray:
-    """Return `count` random uint32 from `low` to `high`, both included."""
-    bits = _random_bits(count, seed, stream) >> np.uint64(32)
-    return (np.uint64(low) + (bits * np.uint64(high - low + 1) >> np.uint64(32))).astype(np.uint32)
 
 
 def _check_whole(generator: str, name: str, value: float, low: int, high: int) -> None:

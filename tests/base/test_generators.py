@@ -9,6 +9,7 @@ from sssp_pipeline.base.csr import csr_from_edges, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.generators import (
     GENERATORS,
+    IN_PARTS,
     dense,
     grid,
     hashed_weights,
@@ -50,6 +51,30 @@ def test_edges_depend_only_on_the_seed_and_are_the_same_everywhere(name):
     assert made.src.dtype == made.dst.dtype == made.weights.dtype == np.uint32
     assert max(made.src.max(), made.dst.max()) < made.n_vertices
     assert all(given.default is not given.empty for given in signature(GENERATORS[name]).parameters.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("random", {"vertices": 20_000, "edge_factor": 17, "seed": 5}, 1632842590),
+        ("rmat", {"scale": 14, "edge_factor": 17, "seed": 5}, 3135232960),
+    ],
+)
+def test_edges_that_are_made_in_parts_are_the_same(name, given, expected):
+    made, in_parts = GENERATORS[name](**given), IN_PARTS[name](**given)
+    assert digest(made) == expected
+    assert (in_parts.n_vertices, in_parts.n_edges) == (made.n_vertices, made.n_edges)
+    assert signature(IN_PARTS[name]) == signature(GENERATORS[name]).replace(return_annotation="EdgesInParts")
+    for first, end in (
+        (0, 1),
+        (250_000, 270_000),
+        (65_530, 140_000),
+        (7, 7),
+        (made.n_edges - 3, made.n_edges),
+    ):
+        for ours, whole in zip(in_parts.some_ends(first, end), made.some_ends(first, end), strict=True):
+            assert_array_equal(ours, whole, strict=True)
+        assert_array_equal(in_parts.some_weights(first, end), made.weights[first:end], strict=True)
 
 
 def pairs(made):
@@ -183,6 +208,8 @@ def test_road_lengths_are_metres_between_its_crossings():
         ("rmat", {"scale": 32}, "generator `rmat`: scale is 32"),
         ("rmat", {"edge_factor": -1}, "generator `rmat`: edge_factor is -1"),
         ("random", {"vertices": 0}, "generator `random`: vertices is 0"),
+        ("random", {"seed": 0.5}, "seed is 0.5"),
+        ("rmat", {"seed": 0.5}, "seed is 0.5"),
         ("random", {"edge_factor": -1}, "generator `random`: edge_factor is -1"),
         ("small-world", {"vertices": 0}, "generator `small-world`: vertices is 0"),
         ("small-world", {"vertices": 4, "near": 4}, "generator `small-world`: near is 4"),
@@ -195,5 +222,5 @@ def test_road_lengths_are_metres_between_its_crossings():
 )
 def test_impossible_parameters_are_named(name, given, message):
     with pytest.raises(InputError) as caught:
-        GENERATORS[name](**given)
+        IN_PARTS.get(name, GENERATORS[name])(**given)
     assert caught.value.message == message

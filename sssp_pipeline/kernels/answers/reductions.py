@@ -29,6 +29,8 @@ REACHED, LARGEST, MAGNITUDE, LOWER, UPPER, HARMONIC, WITHIN = range(7)
 SEGMENT = 1024
 #: Terms of the harmonic sum that are added lane by lane.
 _LANES = 32
+#: float64 holds all integers below it.
+_EXACT = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +159,16 @@ def words_of_sums(words: np.ndarray, dtype: np.dtype) -> list[tuple[int, int]]:
     return found
 
 
+def _small_sums(words: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """Return the sum of the distances of each row, (S,) uint64, if float64 holds all of them; else None.
+
+    A quotient of two integers that float64 holds is rounded once, as Python rounds the quotient of its integers.
+    """
+    lower = words[:, LOWER]
+    are_small = dtype.kind != "f" and not words[:, UPPER].any() and lower.max(initial=0) < _EXACT
+    return lower if are_small else None
+
+
 def reached(words: np.ndarray) -> np.ndarray:
     """Return how many vertices each row reaches, (S,) int64."""
     return words[:, REACHED].astype(np.int64)
@@ -169,6 +181,8 @@ def max_distances(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def means(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return the mean distance of each row, (S,) float64: `SourceMetrics.mean_distance`."""
+    if (sums := _small_sums(words, dtype)) is not None:
+        return sums / words[:, REACHED]
     counted = zip(words_of_sums(words, dtype), words[:, REACHED].tolist(), strict=True)
     return np.array([math.ldexp(total / count, exponent) for (total, exponent), count in counted])
 
@@ -182,6 +196,8 @@ def total_distances(words: np.ndarray, dtype: np.dtype, scale: int | None = None
         The type does not hold a sum.
     """
     kind = np.dtype("float64" if dtype.kind == "f" or scale is not None else f"{dtype.kind}8")
+    if (sums := _small_sums(words, dtype)) is not None:
+        return (sums if scale is None else sums / scale).astype(kind)
     totals = np.empty(len(words), kind)
     for place, (total, exponent) in enumerate(words_of_sums(words, dtype)):
         try:
@@ -199,6 +215,12 @@ def closeness(words: np.ndarray, dtype: np.dtype, n_vertices: int, scale: int | 
     Wasserman, Faust: Social Network Analysis, 1994, chapter 5, equation 5.23.
     """
     mantissas, exponents = np.zeros(len(words)), np.zeros(len(words), np.int32)
+    most_others, sums = int(words[:, REACHED].max(initial=1)) - 1, _small_sums(words, dtype)
+    if sums is not None and most_others**2 * (scale or 1) < _EXACT > (n_vertices - 1) * int(
+        sums.max(initial=0)
+    ):
+        others = words[:, REACHED].astype(np.int64) - 1
+        return np.divide(others**2 * (scale or 1), (n_vertices - 1) * sums, out=mantissas, where=sums > 0)
     for place, (total, exponent) in enumerate(words_of_sums(words, dtype)):
         others = int(words[place, REACHED]) - 1
         if total:

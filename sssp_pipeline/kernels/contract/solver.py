@@ -175,8 +175,12 @@ class MetricsColumns(Sequence[SourceMetrics]):
 
     def column(self, name: str) -> np.ndarray | list[Any]:
         """Return a field of all sources (n,)."""
-        values = self._columns[name]
+        values = self.column_or_value(name)
         return values if isinstance(values, np.ndarray) else [values] * len(self)
+
+    def column_or_value(self, name: str) -> Any:
+        """Return a field of all sources: an array (n,), or the value that all of them have."""
+        return self._columns[name]
 
     def __len__(self) -> int:
         return len(self._columns["source"])

@@ -8,15 +8,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from urllib.parse import parse_qsl
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError, did_you_mean
-from sssp_pipeline.base.generators import GENERATORS, SCHEME
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions
+from sssp_pipeline.base.generators import GENERATORS, IN_PARTS, SCHEME, EdgesInParts, GeneratedEdges
+from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, InputEdges, ReadOptions, Result
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.storage import files
+
+#: The graphs that are in use, by their URLs: ingest opens its input twice, and makes it once.
+_in_use: WeakValueDictionary[str, GeneratedEdges | EdgesInParts] = WeakValueDictionary()
 
 
 def open_generated(urls: list[str], options: ReadOptions) -> InputEdges:
@@ -48,25 +54,27 @@ def open_generated(urls: list[str], options: ReadOptions) -> InputEdges:
             f"`{urls[0]}`: unknown generator `{name}`",
             hint=did_you_mean(name, sorted(GENERATORS)) + "Generators: " + ", ".join(sorted(GENERATORS)),
         )
-    made = GENERATORS[name](**_parameters(urls[0], GENERATORS[name], query))
-    weights = None if options.weight_column == "none" else made.weights
+    if (made := _in_use.get(urls[0])) is None:
+        make: Callable[..., GeneratedEdges | EdgesInParts] = IN_PARTS.get(name, GENERATORS[name])
+        made = _in_use[urls[0]] = make(**_parameters(urls[0], GENERATORS[name], query))
+    has_weights = options.weight_column != "none"
     rows = max(1, options.block_bytes // 16)
 
-    def read(n_threads: int) -> Iterator[EdgeChunk]:
-        for start in range(0, len(made.src), rows):
-            part = slice(start, start + rows)
-            yield EdgeChunk(
-                made.src[part].astype(np.int64),
-                made.dst[part].astype(np.int64),
-                None if weights is None else weights[part],
-            )
+    def read_and_work(work: Callable[[EdgeChunk], Result], n_threads: int) -> Iterator[Result]:
+        def make_and_work(first: int) -> Result:
+            end = min(first + rows, made.n_edges)
+            src, dst = (each.astype(np.int64) for each in made.some_ends(first, end))
+            return work(EdgeChunk(src, dst, made.some_weights(first, end) if has_weights else None))
+
+        return map_in_order(make_and_work, iter(range(0, made.n_edges, rows)), n_threads)
 
     return InputEdges(
         declared_reading("generated", "the generator numbers its vertices from 0"),
-        weights is not None,
-        read,
+        has_weights,
+        partial(read_and_work, lambda chunk: chunk),
+        read_and_work,
         n_vertices=made.n_vertices,
-        weight_dtype=None if weights is None else weights.dtype,
+        weight_dtype=np.dtype(np.uint32) if has_weights else None,
         read_coordinates=lambda: made.coordinates,
     )
 

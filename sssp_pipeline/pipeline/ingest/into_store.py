@@ -64,11 +64,12 @@ def ingest(
     current = _stored_if_current(given, store)
     if current is not None and not remove_old_versions:
         return current, False
+    checked = None
     if current is None:
         # Not at the top: most runs find the graph in the store.
         from sssp_pipeline.pipeline.ingest.new_graph import check_inputs
 
-        check_inputs(given)  # raises for a wrong input before the folder of the store is created
+        checked = check_inputs(given)  # raises for a wrong input before the folder of the store is created
 
     def report_wait(holder: str) -> None:
         place = files.redacted(store)
@@ -82,6 +83,7 @@ def ingest(
             if before_reading is not None:
                 before_reading()
             manifest = ingest_into(given, store, check_held, progress, workers)
+            del checked  # held until here, so that a generated graph is made once
         if remove_old_versions:
             check_held()
             remove_older_versions(store)

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base.errors import DiskFullError, InputError
+from sssp_pipeline.base.generators import is_generated
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.parquet.arrow_arrays import arrow_array
-from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
+from sssp_pipeline.pipeline.formats.edge_list import InputEdges, SkippedRows
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.manifest import FORMAT, VERSION, Manifest, StoreManifest, WeightFacts
 from sssp_pipeline.pipeline.graph_store.store import SKIPPED
@@ -39,12 +40,18 @@ from sssp_pipeline.workflow.weights import naming_weight
 _MOST_CHECKED, _CHECKED_BYTES = 100, 1 << 18
 
 
-def check_inputs(given: dict[str | None, Given]) -> None:
-    """Raise `InputError` if the beginning of an input cannot be read, or two weights are the same column."""
+def check_inputs(given: dict[str | None, Given]) -> list[InputEdges]:
+    """Raise `InputError` if the beginning of an input cannot be read, or two weights are the same column.
+
+    Return the generated inputs. As long as the caller holds them, they are not made again.
+    """
     seen: dict[Any, str | None] = {}
+    generated: list[InputEdges] = []
     for name, one in given.items():
         with naming_weight(name):
-            read = open_input(one.spec, one.urls[:_MOST_CHECKED], _CHECKED_BYTES).reading.weight
+            opened = open_input(one.spec, one.urls[:_MOST_CHECKED], _CHECKED_BYTES)
+            generated += [opened] if is_generated(one.urls[0]) else []
+            read = opened.reading.weight
             if read is None or read.column is None:
                 continue
             other = seen.setdefault((*one.urls, read.column), name)
@@ -53,6 +60,7 @@ def check_inputs(given: dict[str | None, Given]) -> None:
                     f"its column `{read.column}` is also the column of the weight `{other}`",
                     hint="remove one of them, or name another column: `graph.weights.column`",
                 )
+    return generated
 
 
 def ingest_into(

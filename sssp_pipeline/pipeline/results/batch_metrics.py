@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -70,27 +70,26 @@ class BatchMetrics:
         shared: dict[str, Any] = {}
         columns = {"source": self.sources}
         for name in _MEASURED:
-            values = metrics_column(self.metrics, name)
+            values = _column_or_value(self.metrics, name)
             if isinstance(values, np.ndarray):
                 columns[name] = values
-            elif values.count(values[0]) == len(values):
-                shared[name] = values[0]
+            elif not isinstance(values, list):
+                shared[name] = values
             elif (array := np.asarray(values)).dtype.kind in "iuf":
                 columns[name] = array
             else:
-                shared[name] = list(values)
-        traces = list(metrics_column(self.metrics, "trace"))
-        recorded = [trace for trace in traces if trace is not None]
-        if recorded:
+                shared[name] = values
+        if (traces := _recorded_traces(self.metrics)) is not None:
             columns[_MOMENTS] = np.array([-1 if trace is None else len(trace) for trace in traces])
-        records = np.empty(len(traces), [(name, values.dtype) for name, values in columns.items()])
+        records = np.empty(len(self.metrics), [(name, values.dtype) for name, values in columns.items()])
         for name, values in columns.items():
             records[name] = values
         content = io.BytesIO()
         content.write(json.dumps([asdict(self.place), shared], default=np.generic.item).encode() + b"\n")
         np.save(content, records, allow_pickle=False)
-        if recorded:
-            np.save(content, np.concatenate(recorded), allow_pickle=False)
+        if traces is not None:
+            moments = np.concatenate([trace for trace in traces if trace is not None])
+            np.save(content, moments, allow_pickle=False)
         return content.getvalue()
 
     @property
@@ -116,42 +115,73 @@ class BatchMetrics:
         return BatchMetrics(Place(**place), MetricsColumns(columns))
 
 
+#: Returns an array (n,) with a value of a type n times.
+Repeat = Callable[[Any, pa.DataType, int], pa.Array]
+
+
+def repeated(value: Any, kind: pa.DataType, n: int) -> pa.Array:
+    """Return an array (n,) with `value` n times."""
+    return pa.repeat(pa.scalar(value, kind), n)
+
+
 def metrics_table(
-    metrics: Sequence[SourceMetrics], source_ids: pa.Array, batch: int, place: Place, scale: int | None = None
+    metrics: Sequence[SourceMetrics],
+    source_ids: pa.Array,
+    batch: int,
+    place: Place,
+    scale: int | None = None,
+    repeat: Repeat = repeated,
 ) -> pa.Table:
     """Return the metrics of a batch as a table: one row for each source, with the ids `source_ids` of the input.
 
-    Lengths are in the input's unit; those in `metrics` are `scale` times as large.
+    Lengths are in the input's unit; those in `metrics` are `scale` times as large. `repeat` makes the columns with one
+    value. It may return the same array for several tables.
     """
     n_rows = len(metrics)
     solved_at = None if place.solved_at is None else round(place.solved_at * 1000)
     columns = {
         "source": source_ids,
-        "batch": pa.repeat(pa.scalar(batch, pa.int64()), n_rows),
-        "worker": pa.repeat(place.worker, n_rows),
-        "device": pa.repeat(place.device, n_rows),
-        "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
-        "solved_at": pa.repeat(pa.scalar(solved_at, pa.timestamp("ms", "UTC")), n_rows),
+        "batch": repeat(batch, pa.int64(), n_rows),
+        "worker": repeat(place.worker, pa.string(), n_rows),
+        "device": repeat(place.device, pa.string(), n_rows),
+        "attempts": repeat(place.attempts, pa.int64(), n_rows),
+        "solved_at": repeat(solved_at, pa.timestamp("ms", "UTC"), n_rows),
     }
     for name, kind in _MEASURED.items():
-        values = metrics_column(metrics, name)
+        values = _column_or_value(metrics, name)
         if isinstance(values, np.ndarray):
-            values = values.astype(kind.to_pandas_dtype())
-        elif name == "max_distance":  # Arrow refuses integers that a float cannot hold
-            values = list(map(float, values))
-        columns[name] = pa.array(values, kind)
+            columns[name] = pa.array(values.astype(kind.to_pandas_dtype()), kind)
+        elif isinstance(values, list):
+            # Arrow refuses integers that a float cannot hold
+            columns[name] = pa.array(map(float, values) if name == "max_distance" else values, kind)
+        else:
+            columns[name] = repeat(float(values) if name == "max_distance" else values, kind, n_rows)
         if scale is not None and name in OF_LENGTHS:
             columns[name] = pc.divide(columns[name], float(scale))
-    columns["trace"] = _traces(list(metrics_column(metrics, "trace")), scale)
+    traces = _recorded_traces(metrics)
+    columns["trace"] = repeat(None, _TRACE, n_rows) if traces is None else _traces(traces, scale)
     return pa.table(columns)
+
+
+def _column_or_value(metrics: Sequence[SourceMetrics], name: str) -> Any:
+    """Return a field of all sources: an array or a list (n,), or the value that all of them have. Not for traces."""
+    if isinstance(metrics, MetricsColumns):
+        return metrics.column_or_value(name)
+    values = [getattr(one, name) for one in metrics]
+    return values[0] if values and values.count(values[0]) == len(values) else values
+
+
+def _recorded_traces(metrics: Sequence[SourceMetrics]) -> list[np.ndarray | None] | None:
+    """Return the trace of each source, None if it has no trace; None if no source has one."""
+    if isinstance(metrics, MetricsColumns) and metrics.column_or_value("trace") is None:
+        return None
+    traces = list(metrics_column(metrics, "trace"))
+    return None if all(trace is None for trace in traces) else traces
 
 
 def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
     """Return a list of moments for each trace, and NULL for each None."""
-    recorded = [trace for trace in traces if trace is not None]
-    if not recorded:
-        return pa.nulls(len(traces), _TRACE)
-    moments = np.concatenate(recorded)
+    moments = np.concatenate([trace for trace in traces if trace is not None])
     if scale is not None:
         moments["delta"] /= scale
     begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])

@@ -6,6 +6,7 @@ from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sssp_pipeline.base.errors import InputError
@@ -43,8 +44,10 @@ else:  # `inspect` needs neither
 
 #: Files that are requested from an object store at a time.
 _READERS = 16
-#: Tables of metrics that are joined into one before the next are read.
-_GATHERED = 1024
+#: Tables of metrics that are read before they are joined, and the mean rows of tables that are left as they are.
+_GATHERED, _LONG = 1024, 256
+#: Arrays that the tables of metrics may share.
+_SHARED = 32
 
 
 class BatchWriter(Protocol):
@@ -207,12 +210,14 @@ class RunBatches:
         column
             The name of the column with the ids from which was searched.
         """
+        # Batches share arrays: to touch new memory takes longer than all else here.
+        repeat = lru_cache(_SHARED)(batch_metrics.repeated)
 
         def read(batch: int) -> tuple[pa.Table, dict[str, FileSum]]:
             commit = self.commit(batch)
             stored = batch_metrics.BatchMetrics.of_bytes(commit.metrics)
             sources = pa.array(stored.sources)
-            table = batch_metrics.metrics_table(stored.metrics, sources, batch, stored.place, scale)
+            table = batch_metrics.metrics_table(stored.metrics, sources, batch, stored.place, scale, repeat)
             return table, commit.files
 
         # An object store takes some milliseconds for each request, so several are sent at once. A table takes 18 kB
@@ -222,7 +227,8 @@ class RunBatches:
             for first in range(0, n_batches, _GATHERED):
                 last = min(first + _GATHERED, n_batches)
                 group, sums = zip(*readers.map(read, range(first, last)), strict=True)
-                tables.append(pa.concat_tables(group).combine_chunks())
+                joined = pa.concat_tables(group)
+                tables.append(joined if len(joined) >= _LONG * len(group) else joined.combine_chunks())
                 for of_batch in sums:
                     self.sums |= {n: s for n, s in of_batch.items() if not n.startswith(f"{UNFINISHED}/")}
         table = pa.concat_tables(tables)

@@ -105,7 +105,9 @@ def _is_all_pairs(metrics: pa.Table, batches: Sequence[np.ndarray], n_vertices: 
     """Return whether every vertex is a source and reaches every vertex. Several points may be at one vertex."""
     if metrics.num_rows < n_vertices or pc.min(metrics["reached"]).as_py() < n_vertices:
         return False
-    return len(np.unique(np.concatenate(batches))) == n_vertices
+    is_source = np.zeros(n_vertices, bool)
+    is_source[np.concatenate(batches)] = True
+    return bool(is_source.all())
 
 
 def _extremes(folder: RunFolder, metrics: pa.Table, n_batches: int) -> tuple[Any, Any]:

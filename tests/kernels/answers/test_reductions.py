@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -112,6 +114,30 @@ def test_a_sum_is_exact_or_too_large(dtype):
     assert totals.dtype == kind
     assert totals.tolist() == [1, int(largest), 2 * int(largest)][: len(words)]
     assert reductions.means(words, dtype).tolist() == [0.5, float(largest) / 2, float(largest)][: len(words)]
+
+
+@pytest.mark.parametrize("scale", [None, 1000])
+@pytest.mark.parametrize("n_vertices", [2, 2**20, 2**31])
+def test_numbers_made_of_sums_are_rounded_once(scale, n_vertices):
+    random, dtype = np.random.default_rng(5), np.dtype("uint32")
+    words = np.zeros((200, reductions.WITHIN), np.uint64)
+    words[:, reductions.REACHED] = random.integers(1, n_vertices, 200, endpoint=True)
+    for most in (2**21, 2**33, 2**53, 2**62):  # of few and of many bits: two ways to compute
+        words[:, reductions.LOWER] = random.integers(0, most, 200)
+        words[:20, reductions.LOWER] = 0
+        words[180:, reductions.UPPER] = random.integers(0, 3) if most > 2**53 else 0
+        of_rows = words[:, [reductions.REACHED, reductions.LOWER, reductions.UPPER]].tolist()
+        sums = [(reached, lower + (upper << 32)) for reached, lower, upper in of_rows]
+        means = [float(Fraction(total, reached)) for reached, total in sums]
+        closeness = [
+            float(Fraction((reached - 1) ** 2 * (scale or 1), (n_vertices - 1) * total)) if total else 0.0
+            for reached, total in sums
+        ]
+        totals = [total if scale is None else float(Fraction(total, scale)) for _, total in sums]
+        assert reductions.means(words, dtype).tolist() == means
+        assert reductions.closeness(words, dtype, n_vertices, scale).tolist() == closeness
+        found = reductions.total_distances(words, dtype, scale)
+        assert (found.tolist(), found.dtype) == (totals, "uint64" if scale is None else "float64")
 
 
 def test_with_a_scale_values_are_in_the_unit_of_the_input():

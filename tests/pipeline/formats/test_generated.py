@@ -21,6 +21,15 @@ def test_the_edges_are_those_of_the_generator(read):
     assert_array_equal(np.stack([x, y]), np.stack(made.coordinates))
 
 
+def test_edges_made_in_parts_are_those_of_the_generator(read):
+    made = GENERATORS["rmat"](scale=8, edge_factor=5, seed=3)
+    found = read("generated:rmat?scale=8&edge_factor=5&seed=3", block_bytes=1600)
+    assert found.n_chunks == 13
+    assert_array_equal(found.src, made.src.astype(np.int64), strict=True)
+    assert_array_equal(found.dst, made.dst.astype(np.int64), strict=True)
+    assert_array_equal(found.weights, made.weights, strict=True)
+
+
 def test_without_weights_and_coordinates(read):
     found = read("generated:rmat?scale=5&edge_factor=4", weight_column="none")
     assert not found.edge_list.has_weights

@@ -1,4 +1,7 @@
+import gc
+import weakref
 from decimal import Decimal
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import DiskFullError, InputError
+from sssp_pipeline.base.generators import GENERATORS, grid
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
@@ -100,6 +104,23 @@ def test_a_large_graph_without_reverses_may_be_undirected(tmp_path):
             spec = Graph.model_validate({"input": str(file), "memory": memory})
             stored, _ = ingest(spec, str(tmp_path / f"{name}-{memory}"), Quiet())
             assert stored.first.reading.note == expected
+
+
+def test_a_generated_graph_is_made_once_and_not_kept(tmp_path, monkeypatch):
+    made = []
+
+    @wraps(grid)
+    def counted(**given):
+        edges = grid(**given)
+        made.append(weakref.ref(edges))
+        return edges
+
+    monkeypatch.setitem(GENERATORS, "grid", counted)
+    spec = Graph.model_validate({"input": "generated:grid?rows=20&cols=30"})
+    manifest, _ = ingest(spec, str(tmp_path / "graph"), Quiet())
+    gc.collect()
+    assert (len(made), made[0]()) == (1, None)
+    assert manifest.first.n_edges == len(grid(rows=20, cols=30).src)
 
 
 def test_loops_and_parallel_edges_can_be_kept(tmp_path):

@@ -120,6 +120,28 @@ def test_metrics_of_many_batches_come_in_order(tmp_path, monkeypatch):
     assert folder.read_metrics()["batch"].num_chunks == 1
 
 
+def test_metrics_by_column_give_the_same_rows_as_entries(tmp_path):
+    of_row = np.arange(300)
+    tables = []
+    for name, form in (("columns", lambda columns: columns), ("entries", list)):
+        folder = RunFolder(str(tmp_path / name))
+        folder.begin({})
+        for batch, (solver, delta) in enumerate((("dijkstra", None), ("dijkstra", None), ("adds", 0.5))):
+            shared = vars(a_metric(0)) | {"solver": solver, "delta_first": delta, "max_distance": 2**63 + 1}
+            own = {"source": (300 * batch + of_row).astype(np.uint32), "mean_distance": of_row / 7}
+            solution = Solution(np.empty((300, 0)), None, form(MetricsColumns(shared | own)))
+            folder.commit_batch(batch, own["source"], solution, PLACE, OFFSET, MetricsAlone(LONG))
+        tables.append(folder.finish_metrics(3, OFFSET, None))
+        assert folder.read_metrics().equals(tables[-1])
+    assert tables[0].equals(tables[1])
+    assert tables[0]["source"].to_pylist() == list(range(1, 901))
+    assert tables[0]["batch"].to_pylist() == [0] * 300 + [1] * 300 + [2] * 300
+    assert tables[0]["solver"].to_pylist() == ["dijkstra"] * 600 + ["adds"] * 300
+    assert tables[0]["delta_first"].to_pylist() == [None] * 600 + [0.5] * 300
+    assert tables[0]["max_distance"].to_pylist() == [2.0**63] * 900
+    assert tables[0]["mean_distance"].to_pylist() == (of_row / 7).tolist() * 3
+
+
 def test_a_distance_that_no_float_holds_is_rounded_in_the_metrics():
     metrics = [a_metric(0, max_distance=2**63 + 1)]
     assert metrics_table(metrics, pa.array([5]), 0, PLACE)["max_distance"].to_pylist() == [2.0**63]
