@@ -174,8 +174,8 @@ class Bits(WholeCalls):
             into = np.empty((n, call.distances.shape[1]), call.distances.dtype)
             options.kept.reduce_counts(depths.distances, depths.counts, into)
             call.distances[places] = into
-        for place, row in zip(places.tolist(), rows, strict=False):
-            options.kept.reduce(row, call.distances[place])
+        for place, source, row in zip(places.tolist(), sources.tolist(), rows, strict=False):
+            call.reduce(row, source, call.distances[place])
         edges = search.edges_of_reached()[:n]
         solve_s = time.perf_counter() - began
         if solve_s > options.deadline_s:

@@ -245,7 +245,7 @@ def _keep(call: WholeCall, copy: Callable[..., None]) -> None:
                 row = found
             else:
                 row[targets] = found
-            kept.reduce(row, into)
+            call.reduce(row, source, into)
             if accumulator is not None:
                 accumulator.add(row, source)
 

@@ -94,8 +94,8 @@ def batch_size(
     largest = min(most_bytes // max(per_source, 1), most)
     # Whatever is kept of a row, the solver computes the whole row.
     smallest = SMALL_BATCH_BYTES // max(row_bytes(traits), per_source, 1)
-    # Each batch also writes what it has of each vertex: a small share of the rows that it solves.
-    part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
+    # Each batch also writes what it has of each vertex and edge: a small share of the rows that it solves.
+    part_bytes = kept.stored_part_bytes(traits)
     smallest = max(smallest, ROWS_A_PART * part_bytes // max(row_bytes(traits), 1))
     return max(1, min(largest, max(smallest, -(-n_sources // wanted))))
 
@@ -197,7 +197,8 @@ class Work:
         if device == "gpu":
             gpus = max(1, min(self.n_batches, machine.n_gpus))
             return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
-        reduce_s = self.options.kept.reduce_s * self.traits.n_vertices
+        kept = self.options.kept
+        reduce_s = kept.reduce_s * self.traits.n_vertices + kept.sum_s(self.traits)
         return (source_s if is_shared else source_s / cores) + (write_s + reduce_s) / cores
 
     def at_pace(self, pace: float) -> Work:
