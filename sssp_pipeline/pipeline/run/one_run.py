@@ -137,7 +137,7 @@ class OneRun:
         self.progress.say(line, "solver", solver=plan.solver, total=total)
         if output.betweenness is not None and machine.gpu_free_bytes is not None:
             line = "the GPU stays idle: nothing is summed along the shortest paths on it yet"
-            self.progress.say(line, "no_gpu", solver=plan.solver)
+            self.progress.say(line)
         self.progress.say(
             f"{plan.solver}: {plan.solver_reason}; {plural(len(batches), 'batch')}",
             "solver_reason",

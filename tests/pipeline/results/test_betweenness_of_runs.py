@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
+from sssp_pipeline.pipeline.solving.workers import local
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 N_VERTICES = 40
@@ -286,7 +289,18 @@ def test_the_plan_has_the_memory_and_the_bytes_of_the_parts():
     assert plan["batch_bytes"] >= 3 * 8 * 8 + part + scratch + 4 * N_VERTICES
     estimated = describe_plan(load_workflow("w.yaml", [TEN]), 0, Quiet())
     assert estimated["written_bytes"] == 10 * 8 * 8 + 4 * 2 * part
-    assert plan["solver"] not in ("adds", "phast-gpu")
+    # Without a size in the workflow, a batch has at least 32 sources.
+    assert describe_plan(load_workflow("w.yaml", ["solve.batch=auto"]), 0, Quiet())["batches"] == 1
+
+
+def test_a_run_says_that_it_leaves_a_gpu_idle(monkeypatch, listener):
+    machine = replace(local.this_machine(), gpu_free_bytes=2**36)
+    monkeypatch.setattr(local, "this_machine", lambda: machine)
+    heard = listener()
+    run(load_workflow("w.yaml"), heard)
+    assert "the GPU stays idle: nothing is summed along the shortest paths on it yet" in heard.lines
+    (chosen,) = heard.named("solver")
+    assert chosen["solver"] in ("dijkstra", "delta-stepping", "parallel-delta-stepping")
 
 
 # ---- what is refused ----
