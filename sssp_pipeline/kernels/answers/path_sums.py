@@ -56,6 +56,13 @@ _UINT_ONE: Any = np.uint32(1)
 _AHEAD: Any = np.uint64(8)
 
 
+class PathWords(NamedTuple):
+    """Sums as integers of 128 bits: (V, W) and (E, W) uint64, without rows if they are not asked for."""
+
+    vertices: np.ndarray
+    edges: np.ndarray
+
+
 class _Scratch(NamedTuple):
     """Memory for the shortest paths from one source."""
 
@@ -81,15 +88,15 @@ class PathSums:
     graph: CsrGraph
     asked: PathSumsAsked
     #: (P, W) uint64: the two below in one array.
-    words: np.ndarray = field(init=False)
+    part_words: np.ndarray = field(init=False)
     #: (V, W) and (E, W) uint64; no rows if they are not asked for. An edge has its place in the graph.
     vertex_words: np.ndarray = field(init=False)
     edge_words: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         n_vertices, n_edges, asked = self.graph.n_vertices, self.graph.n_edges, self.asked
-        self.words = np.zeros((asked.n_places(n_vertices, n_edges), asked.n_words), np.uint64)
-        self.vertex_words, self.edge_words = np.split(self.words, [n_vertices * asked.vertices])
+        self.part_words = np.zeros((asked.n_places(n_vertices, n_edges), asked.n_words), np.uint64)
+        self.vertex_words, self.edge_words = np.split(self.part_words, [n_vertices * asked.vertices])
         self._searched = SearchGraph.of(self.graph)
         self._scratch = _Scratch(
             np.empty(n_vertices + 1, np.uint64),
@@ -127,9 +134,13 @@ class PathSums:
         found = sums_of(totals.reshape(-1, 2)).reshape(-1, 2)
         return found[:, [self.asked.vertices, self.asked.edges]]
 
+    @property
+    def words(self) -> PathWords:
+        return PathWords(self.vertex_words, self.edge_words)
+
     def merge(self, other: PathSums) -> None:
         """Add the sums over other rows."""
-        merge_words(self.words, other.words)
+        add_words(self.part_words, other.part_words)
 
 
 def sums_of(words: np.ndarray) -> np.ndarray:
@@ -265,12 +276,12 @@ def _add_dependencies(
         if with_vertices:
             passing = dependency + amount if endpoints else dependency
             _add(vertex_words, u, passing)
-            _add_wide(totals, 0, _SUM, passing)
+            add_wide(totals, 0, _SUM, passing)
     source = order[ZERO]
     _rate_behind(source, row_offsets, scratch, edge_words, totals)
     if with_vertices and endpoints:
         _add(vertex_words, source, n_targets)
-        _add_wide(totals, 0, _SUM, n_targets)
+        add_wide(totals, 0, _SUM, n_targets)
 
 
 @njit(nogil=True, inline="always")
@@ -287,20 +298,20 @@ def _rate_behind(
         if with_edges:
             passing = paths[u] * of_end
             _add(edge_words, row_offsets[u] + np.uint64(places[i]), passing)
-            _add_wide(totals, 1, _SUM, passing)
+            add_wide(totals, 1, _SUM, passing)
     return rate
 
 
 @njit(nogil=True, inline="always")
 def _add(words: np.ndarray, place: Any, value: Any) -> None:
     """Add `value`, and perhaps its square, to the sums at `place`."""
-    _add_wide(words, place, _SUM, value)
+    add_wide(words, place, _SUM, value)
     if words.shape[1] > _SQUARES:
-        _add_wide(words, place, _SQUARES, value * value / _SQUARE_UNIT)
+        add_wide(words, place, _SQUARES, value * value / _SQUARE_UNIT)
 
 
 @njit(nogil=True, inline="always")
-def _add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
+def add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
     """Add a float of zero or more to an integer of two words; bits below the last are cut."""
     whole = np.uint64(value)
     fraction = np.uint64((value - np.float64(whole)) * _FRACTION)
@@ -310,7 +321,7 @@ def _add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
 
 
 @njit(nogil=True)
-def merge_words(words: np.ndarray, more: np.ndarray) -> None:
+def add_words(words: np.ndarray, more: np.ndarray) -> None:
     """Add the integers `more` (n, W) to `words` (n, W)."""
     for place in range(len(words)):
         for first in range(0, words.shape[1], 2):

@@ -63,7 +63,7 @@ class RowSums(Protocol):
     """Sums over the rows that were added so far; one thread at a time adds to it."""
 
     #: (P, W) uint64: the words of the vertices, then those of the edges, as far as they are asked for.
-    words: np.ndarray
+    part_words: np.ndarray
 
     def add(self, rows: np.ndarray, sources: np.ndarray) -> np.ndarray:
         """Add the distances `rows` (S, V) from `sources` (S,) uint32; return the totals (S, T) float64 of each row."""

@@ -225,7 +225,7 @@ def _with_words(solution: Solution, accumulator: Accumulator | None, path_sums: 
     return replace(
         solution,
         over_sources=None if accumulator is None else accumulator.words,
-        path_words=None if path_sums is None else path_sums.words,
+        path_words=None if path_sums is None else path_sums.part_words,
     )
 
 

@@ -18,7 +18,7 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.kernels.answers.path_sums import merge_words, squares_of, sums_of
+from sssp_pipeline.kernels.answers.path_sums import add_words, squares_of, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
 from sssp_pipeline.pipeline.results.distance_files import opened
@@ -127,7 +127,7 @@ class Betweenness:
                 raise InputError(
                     f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=AGAIN
                 )
-            merge_words(words, part.reshape(words.shape))
+            add_words(words, part.reshape(words.shape))
             progress.advance(batch + 1, len(batches), "batches")
         of_vertices, of_edges = np.split(words, [traits.n_vertices * self.vertices])
         n_sources = sum(map(len, batches))
