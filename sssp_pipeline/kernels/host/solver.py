@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -182,12 +183,18 @@ class WholeCall:
     #: Makes the sums along paths; None if there are none.
     path_sums: RowSums | None
 
-    def reduce(self, row: np.ndarray, source: int, into: np.ndarray) -> None:
-        """Write what is kept of `row` (V,) from `source` to `into` (columns,), and add it to the sums along paths."""
+    def reduce(self, row: np.ndarray, source: int, into: np.ndarray) -> float:
+        """Write what is kept of `row` (V,) from `source` to `into` (columns,), and add it to the sums along paths.
+
+        Return the seconds that the sums took. They are no part of the search, so metrics leave them out.
+        """
         self.options.kept.reduce(row, into)
-        if self.path_sums is not None:
-            totals = self.path_sums.add(row[np.newaxis], np.array([source], np.uint32))[0]
-            into[len(into) - len(totals) :] = totals.view(np.uint64)
+        if self.path_sums is None:
+            return 0.0
+        began = time.perf_counter()
+        totals = self.path_sums.add(row[np.newaxis], np.array([source], np.uint32))[0]
+        into[len(into) - len(totals) :] = totals.view(np.uint64)
+        return time.perf_counter() - began
 
 
 class WholeCalls(Solver):
