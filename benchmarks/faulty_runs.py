@@ -50,6 +50,10 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "distances": "reduced",
         "reduce": {"values": ["closeness"], "per_vertex": {"values": ["reached_by", "sum_distance"]}},
     },
+    "betweenness": {
+        "distances": "reduced",
+        "reduce": {"per_vertex": {"values": ["betweenness"]}, "per_edge": {"values": ["betweenness"]}},
+    },
     "metrics": {"distances": "none"},
 }
 DAMAGES = ("remove", "cut", "zeros", "flip", "append")

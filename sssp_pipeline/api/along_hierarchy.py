@@ -10,7 +10,8 @@ import numpy as np
 from sssp_pipeline.api.calls import device_with_hierarchy, result_of
 from sssp_pipeline.base.csr import CsrGraph, largest_distance
 from sssp_pipeline.base.host_memory import free_memory_bytes
-from sssp_pipeline.kernels.answers.path_sums import PathSumsAsked, PathWords
+from sssp_pipeline.kernels.answers.path_sums import PathWords
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepOnDevice
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts

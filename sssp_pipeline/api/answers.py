@@ -26,7 +26,7 @@ from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.reduced import Reduced
 from sssp_pipeline.pipeline.results.table_output import NearestVertices, TableOutput
 from sssp_pipeline.pipeline.results.vertex_table import PerVertex
-from sssp_pipeline.workflow.reduce import ReducedValue, VertexValue, reduce_contradictions
+from sssp_pipeline.workflow.reduce import OverSourcesValue, ReducedValue, reduce_contradictions
 from sssp_pipeline.workflow.section import Direction
 
 #: What others call some of the values.
@@ -157,7 +157,11 @@ def reduce_per_vertex(
     asked = [values] if isinstance(values, str) else list(values)
     radii = _numbers(within)
     with naming_for(graph):
-        _check_names(asked, VertexValue)
+        if "betweenness" in asked:
+            raise InputError(
+                "`values` has `betweenness`", hint="call `betweenness`: it takes samples and edges too"
+            )
+        _check_names(asked, OverSourcesValue)
         _check_numbers("within", radii, math.inf, _RADIUS)
         _check_together({"per_vertex": {"values": asked, "within": radii}}, options.get("cutoff"))
         named = named_by(graph, options)

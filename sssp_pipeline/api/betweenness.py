@@ -9,19 +9,14 @@ import pyarrow as pa
 
 from sssp_pipeline.api.along_paths import sums_along_paths
 from sssp_pipeline.api.answers import Options, named_by
-from sssp_pipeline.api.graphs import NamedGraph, naming_for
+from sssp_pipeline.api.graphs import naming_for
 from sssp_pipeline.api.ids import sources_of, vertices_of
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import plural
-from sssp_pipeline.kernels.answers.path_sums import (
-    PathSumsAsked,
-    UncountablePathsError,
-    squares_of,
-    sums_of,
-)
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
+from sssp_pipeline.pipeline.results.betweenness import check_weights, ends_of_edges, estimates, n_pairs
 
 
 def betweenness(
@@ -84,7 +79,7 @@ def betweenness(
         _check_together(sources, targets, edges, sample, seed, endpoints, normalized)
         named = named_by(graph, options)
         csr, ids, n_vertices = named.graph, named.ids, named.graph.n_vertices
-        _check_weights(named)
+        check_weights(named.graph.traits, lambda: csr, ids, named.scale)
         if sample is None:
             of_sources = sources_of(sources, ids, n_vertices)
         else:
@@ -97,39 +92,11 @@ def betweenness(
         limit = scaled_limit(options.get("cutoff"), named.scale)
         solve_options = SolveOptions(cutoff=limit, metrics=False)
         solver = options.get("solver", "auto")
-        try:
-            sums = sums_along_paths(csr, of_sources, asked, solve_options, solver, named.solve, named.stored)
-        except UncountablePathsError as error:
-            raise _uncountable(error, named) from None
+        sums = sums_along_paths(csr, of_sources, asked, solve_options, solver, named.solve, named.stored)
         words = sums.edges if edges else sums.vertices
-        factor = 1.0
-        if normalized:
-            n_pairs = (
-                n_vertices * (n_vertices - 1) if edges or endpoints else (n_vertices - 1) * (n_vertices - 2)
-            )
-            factor = 1.0 / max(1, n_pairs)
-        if edges:
-            columns = {
-                "source": ids.originals(sources_of_edges(csr)),
-                "target": ids.originals(csr.col_indices),
-            }
-        else:
-            columns = {"vertex": ids.column()}
-        return pa.table(columns | _estimates(words, factor, sample, n_vertices))
-
-
-def _estimates(words: np.ndarray, factor: float, sample: int | None, n_vertices: int) -> dict[str, pa.Array]:
-    """Return the columns of values that `words` (n, W) have, each times `factor`."""
-    totals = sums_of(words)
-    if sample is None:
-        return {"betweenness": pa.array(totals * factor)}
-    scale = n_vertices / sample * factor
-    if sample == 1:
-        return {"betweenness": pa.array(totals * scale), "standard_error": pa.nulls(len(words), pa.float64())}
-    # The sources are drawn without replacement, so the error of a sample of all vertices is 0.
-    variance = np.maximum(squares_of(words) - totals * totals / sample, 0.0) / (sample - 1)
-    errors = scale * np.sqrt(variance * sample * (1 - sample / n_vertices))
-    return {"betweenness": pa.array(totals * scale), "standard_error": pa.array(errors)}
+        factor = 1.0 / n_pairs(n_vertices, edges or endpoints) if normalized else 1.0
+        columns = ends_of_edges(csr, ids) if edges else {"vertex": ids.column()}
+        return pa.table(columns | estimates(words, factor, sample, n_vertices))
 
 
 def _drawn(sample: int, seed: int, n_vertices: int) -> np.ndarray:
@@ -171,41 +138,3 @@ def _check_together(
         raise InputError(
             "`endpoints` is for vertices, and `edges` asks for edges", hint="leave out `endpoints`"
         )
-
-
-def _check_weights(named: NamedGraph) -> None:
-    """Raise `InputError` if the shortest paths of this graph are not those along its tight edges."""
-    graph = named.graph
-    if graph.n_edges and graph.traits.min_weight <= 0:
-        edge = int(np.argmin(graph.weights > 0))
-        start = named.ids.original(int(np.searchsorted(graph.row_offsets, edge, "right")) - 1)
-        end = named.ids.original(int(graph.col_indices[edge]))
-        raise InputError(
-            f"the edge from `{start}` to `{end}` has weight {_in_unit(graph.weights[edge], named.scale)}, "
-            "and shortest paths are counted only where all weights are above zero",
-            hint="give such edges a small weight, or make one vertex of their ends",
-        )
-    if graph.weight_dtype == np.float32:
-        raise InputError(
-            "the weights are float32, in which rounding makes some paths equally long",
-            hint='give `dtype="float64"`, or integers',
-        )
-
-
-def _in_unit(weight: np.generic, scale: int | None) -> Any:
-    return weight.item() if scale is None else weight.item() / scale
-
-
-def _uncountable(error: UncountablePathsError, named: NamedGraph) -> InputError:
-    """Return the error for the caller."""
-    source, vertex = named.ids.original(error.source), named.ids.original(error.vertex)
-    if error.is_absorbed:
-        return InputError(
-            f"an edge to `{vertex}` is too short for its distance from `{source}`: float64 loses it in the sum, "
-            "so shortest paths cannot be counted",
-            hint="give the weights as integers, in a smaller unit",
-        )
-    return InputError(
-        f"more than 2^1000 shortest paths lead from `{source}` to `{vertex}`, too many to count in float64",
-        hint="set a `cutoff`, or weights that differ more",
-    )

@@ -146,12 +146,13 @@ class StoredRun:
     def per_vertex(self) -> pa.Table:
         """Return `vertices.parquet`: what a run with `output.reduce.per_vertex` stored of each vertex over all sources.
 
-        Raises
-        ------
-        InputError
-            The run stored no such thing, or the file is damaged.
+        Raises `InputError` if there is none, or it is damaged.
         """
         return self._results.per_vertex()
+
+    def per_edge(self) -> pa.Table:
+        """Return `edges.parquet`: what a run with `output.reduce.per_edge` stored of each edge; raises likewise."""
+        return self._results.per_edge()
 
     @naming(str)
     def path(self, source: Any, target: Any, *, store: Store | None = None) -> Path:
@@ -236,10 +237,8 @@ class StoredRun:
             places = [pc.index_in(some.cast(names.type), value_set=names) for some in ends]
             if places[1].null_count:
                 unknown = ends[1].filter(places[1].is_null()).unique().to_pylist()
-                message, hint = (
-                    f"target {listed(unknown)} is not in the run `{self.url}`",
-                    "name vertices of its graph",
-                )
+                message = f"target {listed(unknown)} is not in the run `{self.url}`"
+                hint = "name vertices of its graph"
                 raise UnknownIdError(message, unknown=unknown[0], role="target", hint=hint)
             vertices = [some.to_numpy() for some in places]
             search = partial(

@@ -158,6 +158,33 @@ class NegativeCycleError(UnsolvableError):
         self.source, self.cycle, self.length = source, tuple(cycle), length
 
 
+class UncountablePathsError(UnsolvableError):
+    """The shortest paths from a source cannot be counted.
+
+    Parameters
+    ----------
+    source, vertex
+        Vertex numbers, or the input's own ids. At `vertex` the count ends.
+    is_absorbed
+        Whether an edge into `vertex` has a weight above zero that a float loses: its two ends are equally far away.
+        If not, there are too many paths to `vertex`.
+    """
+
+    def __init__(self, source: int | str, vertex: int | str, is_absorbed: bool) -> None:
+        if is_absorbed:
+            message = (
+                f"an edge to `{vertex}` is too short for its distance from `{source}`: float64 loses it in the sum, "
+                "so shortest paths cannot be counted"
+            )
+            hint = "give the weights as integers, in a smaller unit"
+        else:
+            ends = f"from `{source}` to `{vertex}`"
+            message = f"more than 2^1000 shortest paths lead {ends}, too many to count in float64"
+            hint = Text("set a ", Either("`solve.cutoff`", "`cutoff`"), ", or weights that differ more")
+        super().__init__(message, hint=hint)
+        self.source, self.vertex, self.is_absorbed = source, vertex, is_absorbed
+
+
 class DiskFullError(SsspError):
     """A disk or a quota is full; exit code 1. The same command goes on when there is room. No retry helps before."""
 

@@ -18,6 +18,7 @@ from sssp_pipeline.base.errors import (
     NegativeCycleError,
     PathTooLongError,
     SsspError,
+    UncountablePathsError,
     UnknownIdError,
 )
 from sssp_pipeline.base.lazy import LazyModule
@@ -252,6 +253,10 @@ def error_in_ids(error: SsspError, ids: Named, scale: int | None) -> SsspError:
     if isinstance(error, PathTooLongError):
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
         return type(error)(*ends, error.dtype, error.wider, scale)
+    if isinstance(error, UncountablePathsError):
+        return UncountablePathsError(
+            ids.original(int(error.source)), ids.original(int(error.vertex)), error.is_absorbed
+        )
     if isinstance(error, NegativeCycleError):
         cycle = [ids.original(int(vertex)) for vertex in error.cycle]
         return NegativeCycleError(ids.original(int(error.source)), cycle, error.length)

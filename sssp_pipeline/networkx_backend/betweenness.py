@@ -24,12 +24,9 @@ from sssp_pipeline.api.along_paths import sums_along_paths
 from sssp_pipeline.api.argument_names import naming, of_solve
 from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.base.csr import CsrGraph
-from sssp_pipeline.kernels.answers.path_sums import (
-    PathSumsAsked,
-    PathWords,
-    UncountablePathsError,
-    sums_of,
-)
+from sssp_pipeline.base.errors import UncountablePathsError
+from sssp_pipeline.kernels.answers.path_sums import PathWords, sums_of
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.networkx_backend.graphs import BackendGraph, Weight
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sssp_pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read_only, redacted
+from sssp_pipeline.workflow.betweenness import betweenness_contradictions
 from sssp_pipeline.workflow.cluster import cluster_contradictions
 from sssp_pipeline.workflow.graph import misplaced_keys
 from sssp_pipeline.workflow.output import output_contradictions
@@ -47,6 +48,7 @@ def contradictions(data: Plain) -> Iterator[Contradiction]:
         yield Contradiction(("solve", "options"), text, "name the solver, or remove the options")
     yield from chosen_contradictions(graph, solve.get("weights"))
     yield from output_contradictions(output, solve, data.get("verify"))
+    yield from betweenness_contradictions(data)
     yield from _standard_input_twice(data)
     yield from _unwritable_places(output, graph)
 

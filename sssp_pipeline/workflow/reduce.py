@@ -22,7 +22,9 @@ from sssp_pipeline.workflow.section import (
 from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
 
 ReducedValue = Literal["reached", "max_distance", "mean_distance", "sum_distance", "closeness", "harmonic"]
-VertexValue = Literal["reached_by", "nearest_source", "sum_distance", "mean_distance"]
+OverSourcesValue = Literal["reached_by", "nearest_source", "sum_distance", "mean_distance"]
+VertexValue = Literal[OverSourcesValue, "betweenness"]
+EdgeValue = Literal["betweenness"]
 Radius = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0)]
 Share = Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]
 
@@ -60,10 +62,31 @@ class PerVertex(Section):
 
     values: Annotated[tuple[VertexValue, ...], Field(strict=False)] = ()
     """Any of `reached_by` (how many sources reach the vertex), `nearest_source` (and its distance; of several, the
-    smallest id), `sum_distance` and `mean_distance` (of the sources that reach it)."""
+    smallest id), `sum_distance` and `mean_distance` (of the sources that reach it), and `betweenness` (how many
+    shortest paths from the sources pass it). With `sources.random`, `betweenness` is an estimate for all sources, and
+    there is a column `standard_error`."""
 
     within: Annotated[tuple[Radius, ...], Field(strict=False)] = ()
     """Radii in the unit of the weights. For each, the sources at most this far are counted."""
+
+    endpoints: bool = False
+    """Whether a path also passes its source and its target. It goes with `betweenness`."""
+
+    normalized: bool = False
+    """Whether `betweenness` is divided by the number of pairs: (V - 1)(V - 2), and V(V - 1) with `endpoints`. It needs
+    every vertex as a source, or `sources.random`."""
+
+
+class PerEdge(Section):
+    """What is kept of each edge over all sources, in `edges.parquet`."""
+
+    values: Annotated[tuple[EdgeValue, ...], Field(strict=False, min_length=1)]
+    """`betweenness`: how many shortest paths from the sources pass the edge. With `sources.random` it is an estimate
+    for all sources, and there is a column `standard_error`."""
+
+    normalized: bool = False
+    """Whether `betweenness` is divided by the number of pairs, V(V - 1). It needs every vertex as a source, or
+    `sources.random`."""
 
 
 class Reduce(Section):
@@ -90,7 +113,11 @@ class Reduce(Section):
 
     per_vertex: PerVertex | None = None
     """What is kept of each vertex over all sources. Every batch takes memory and a file of 8 bytes for each vertex and
-    number until the run is finished."""
+    number until the run is finished; of `betweenness` 16 bytes, and 32 with a standard error."""
+
+    per_edge: PerEdge | None = None
+    """What is kept of each edge over all sources. Every batch takes memory and a file of 16 bytes for each edge until
+    the run is finished, and 32 with a standard error."""
 
 
 class Nearest(Section):
@@ -133,11 +160,15 @@ def reduce_contradictions(reduce: Plain, cutoff: Any) -> Iterator[Contradiction]
     """Yield the contradictions of a section `output.reduce`."""
     path: Path = ("output", "reduce")
     within, amounts, over = (reduce.get(key) for key in ("within", "amounts", "per_vertex"))
+    of_edges = reduce.get("per_edge")
     bounds, shares = reduce.get("histogram"), reduce.get("quantiles")
     names = amounts.get("names") if isinstance(amounts, Mapping) else None
     if isinstance(over, Mapping):
         yield from _per_vertex_contradictions((*path, "per_vertex"), over, cutoff)
-    if bounds is None and shares is None and over is None and not (reduce.get("values") or within):
+    if isinstance(of_edges, Mapping):
+        yield from _named_twice((*path, "per_edge", "values"), of_edges.get("values"))
+    is_empty = bounds is None and shares is None and over is None and of_edges is None
+    if is_empty and not (reduce.get("values") or within):
         yield _asks_for_nothing(path, reduce, "closeness")
     elif amounts is not None and not within:
         text = "`output.reduce.amounts` are summed within radii, and `output.reduce.within` has none"
@@ -177,6 +208,11 @@ def _per_vertex_contradictions(path: Path, over: Plain, cutoff: Any) -> Iterator
         yield _asks_for_nothing(path, over, "nearest_source")
     yield from _named_twice((*path, "values"), values)
     yield from _named_twice((*path, "within"), within)
+    if values is None or (isinstance(values, list | tuple) and "betweenness" not in values):
+        for key in ("endpoints", "normalized"):
+            if over.get(key) is True:
+                text = f"`{dotted((*path, key))}` is about `betweenness`, which `values` does not name"
+                yield Contradiction((*path, key), text, f"add `betweenness` to `values`, or remove `{key}`")
     if isinstance(within, list | tuple):
         if len(within) > MOST_VERTEX_WITHIN:
             text = f"`{dotted((*path, 'within'))}` has {len(within)} radii"

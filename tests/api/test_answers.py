@@ -138,6 +138,7 @@ WRONG = {
     ],
     sp.reduce_per_vertex: [
         ({}, "`reduce_per_vertex` asks for no value and no radius", "such as [nearest_source]"),
+        ({"values": "betweenness"}, "`values` has `betweenness`", "call `betweenness`: it takes samples"),
         ({"values": "nearest"}, "`values` has `nearest`, which is unknown", "did you mean `nearest_source`?"),
         ({"within": [np.nan]}, "`within` has nan", "a radius is a distance"),
         ({"within": [2, 2]}, "`within` has `2` twice", "name it once"),

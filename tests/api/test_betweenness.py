@@ -12,7 +12,7 @@ import scipy.sparse as ss
 
 import sssp_pipeline as sp
 from sssp_pipeline.api import along_paths
-from sssp_pipeline.kernels.answers.path_sums import PathSumsAsked
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 
 ROADS = pd.DataFrame(
     {"from": ["Ayr", "Ayr", "Bude", "Cork"], "to": ["Bude", "Cork", "Cork", "Deal"], "minutes": [4, 7, 3, 5]}

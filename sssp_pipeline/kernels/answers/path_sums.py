@@ -35,8 +35,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
+from sssp_pipeline.base.csr import CsrGraph, unreached_distance
+from sssp_pipeline.base.errors import UncountablePathsError
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch, sum_of
 from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 
@@ -52,48 +54,6 @@ _SUM, _SQUARES = 0, 2
 _UINT_ONE: Any = np.uint32(1)
 #: How many vertices ahead the way back prefetches. Without it, the pass takes 1.1 times as long on New York.
 _AHEAD: Any = np.uint64(8)
-
-
-@dataclass(frozen=True, eq=False)
-class PathSumsAsked:
-    """What is summed along the shortest paths."""
-
-    vertices: bool = True
-    edges: bool = False
-    #: Whether the sums of squares are wanted, for the standard error of an estimate.
-    squares: bool = False
-    #: Whether a path counts for its source and its target too.
-    endpoints: bool = False
-    #: (V,) bool: the vertices whose paths count; None for all.
-    is_target: np.ndarray | None = None
-
-    def n_bytes(self, traits: GraphTraits) -> int:
-        """Return the memory of a `PathSums`."""
-        places = traits.n_vertices * self.vertices + traits.n_edges * self.edges
-        of_sums = 8 * self.n_words * places
-        return of_sums + 28 * traits.n_vertices + 4 * (1 + self.edges) * traits.n_edges
-
-    @property
-    def n_words(self) -> int:
-        """How many words a vertex or an edge has."""
-        return 4 if self.squares else 2
-
-
-class UncountablePathsError(Exception):
-    """The shortest paths from a source cannot be counted.
-
-    Attributes
-    ----------
-    source, vertex
-        Numbers of vertices. At `vertex` the count ends.
-    is_absorbed
-        Whether an edge into `vertex` has a weight above zero that a float loses: its two ends are equally far away.
-        If not, there are more than `MOST_PATHS` paths to `vertex`.
-    """
-
-    def __init__(self, source: int, vertex: int, is_absorbed: bool) -> None:
-        super().__init__(source, vertex, is_absorbed)
-        self.source, self.vertex, self.is_absorbed = source, vertex, is_absorbed
 
 
 class PathWords(NamedTuple):
@@ -127,14 +87,16 @@ class PathSums:
 
     graph: CsrGraph
     asked: PathSumsAsked
+    #: (P, W) uint64: the two below in one array.
+    part_words: np.ndarray = field(init=False)
     #: (V, W) and (E, W) uint64; no rows if they are not asked for. An edge has its place in the graph.
     vertex_words: np.ndarray = field(init=False)
     edge_words: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         n_vertices, n_edges, asked = self.graph.n_vertices, self.graph.n_edges, self.asked
-        self.vertex_words = np.zeros((n_vertices * asked.vertices, asked.n_words), np.uint64)
-        self.edge_words = np.zeros((n_edges * asked.edges, asked.n_words), np.uint64)
+        self.part_words = np.zeros((asked.n_places(n_vertices, n_edges), asked.n_words), np.uint64)
+        self.vertex_words, self.edge_words = np.split(self.part_words, [n_vertices * asked.vertices])
         self._searched = SearchGraph.of(self.graph)
         self._scratch = _Scratch(
             np.empty(n_vertices + 1, np.uint64),
@@ -147,23 +109,30 @@ class PathSums:
         )
         self._is_target = np.empty(0, np.bool_) if asked.is_target is None else asked.is_target
 
-    def add(self, rows: np.ndarray, sources: np.ndarray) -> None:
+    def add(self, rows: np.ndarray, sources: np.ndarray) -> np.ndarray:
         """Add the distances `rows` (S, V) from `sources` (S,) uint32.
+
+        Returns
+        -------
+        numpy.ndarray
+            (S, T) float64, the totals of each row: what it added to all vertices, then to all edges, as far as each is
+            asked for.
 
         Raises
         ------
         UncountablePathsError
             The paths from a source cannot be counted. The sums are of no use then.
         """
-        if not len(sources):
-            return
+        totals = np.zeros((len(sources), 2, 2), np.uint64)
         unreached = as_searched(self.graph, np.array([unreached_distance(rows.dtype)]))[0]
         failed, vertex, is_absorbed = _add_rows(
             *(self._searched, as_searched(self.graph, rows), sources, unreached, self._is_target),
-            *(self.asked.endpoints, self._scratch, self.vertex_words, self.edge_words),
+            *(self.asked.endpoints, self._scratch, self.vertex_words, self.edge_words, totals),
         )
         if failed < len(sources):
             raise UncountablePathsError(int(sources[failed]), int(vertex), bool(is_absorbed))
+        found = sums_of(totals.reshape(-1, 2)).reshape(-1, 2)
+        return found[:, [self.asked.vertices, self.asked.edges]]
 
     @property
     def words(self) -> PathWords:
@@ -171,8 +140,7 @@ class PathSums:
 
     def merge(self, other: PathSums) -> None:
         """Add the sums over other rows."""
-        for words, more in zip(self.words, other.words, strict=True):
-            add_words(words, more)
+        add_words(self.part_words, other.part_words)
 
 
 def sums_of(words: np.ndarray) -> np.ndarray:
@@ -200,6 +168,7 @@ def _add_rows(
     scratch: _Scratch,
     vertex_words: np.ndarray,
     edge_words: np.ndarray,
+    totals: np.ndarray,
 ) -> Any:
     """Add rows. Return the place of the first one that cannot be counted, else S; where, and why."""
     for row in range(len(sources)):
@@ -211,7 +180,7 @@ def _add_rows(
         if crowded >= 0:
             return row, crowded, False
         _add_dependencies(
-            graph.row_offsets, n_reached, is_target, endpoints, scratch, vertex_words, edge_words
+            graph.row_offsets, n_reached, is_target, endpoints, scratch, vertex_words, edge_words, totals[row]
         )
     return len(sources), 0, False
 
@@ -282,8 +251,12 @@ def _add_dependencies(
     scratch: _Scratch,
     vertex_words: np.ndarray,
     edge_words: np.ndarray,
+    totals: np.ndarray,
 ) -> None:
-    """Add what passes each vertex and each edge on the paths from the source, which is `order[0]`."""
+    """Add what passes each vertex and each edge on the paths from the source, which is `order[0]`.
+
+    `totals` (2, 2) uint64 gets the sum over all vertices, and the sum over all edges.
+    """
     offsets, paths, order = scratch.offsets, scratch.paths, scratch.order
     every, with_vertices = len(is_target) == 0, len(vertex_words) > 0
     n_targets = 0.0
@@ -295,21 +268,26 @@ def _add_dependencies(
             prefetch(paths, later)
             prefetch(vertex_words, later * np.uint64(vertex_words.shape[1]))
         to_u = paths[u]
-        rate = _rate_behind(u, row_offsets, scratch, edge_words)
+        rate = _rate_behind(u, row_offsets, scratch, edge_words, totals)
         amount = 1.0 if every or is_target[u] else 0.0
         n_targets += amount
         dependency = to_u * rate
         paths[u] = (amount + dependency) / to_u
         if with_vertices:
-            _add(vertex_words, u, dependency + amount if endpoints else dependency)
+            passing = dependency + amount if endpoints else dependency
+            _add(vertex_words, u, passing)
+            add_wide(totals, 0, _SUM, passing)
     source = order[ZERO]
-    _rate_behind(source, row_offsets, scratch, edge_words)
+    _rate_behind(source, row_offsets, scratch, edge_words, totals)
     if with_vertices and endpoints:
         _add(vertex_words, source, n_targets)
+        add_wide(totals, 0, _SUM, n_targets)
 
 
 @njit(nogil=True, inline="always")
-def _rate_behind(u: Any, row_offsets: np.ndarray, scratch: _Scratch, edge_words: np.ndarray) -> Any:
+def _rate_behind(
+    u: Any, row_offsets: np.ndarray, scratch: _Scratch, edge_words: np.ndarray, totals: np.ndarray
+) -> Any:
     """Return the sum of the rates behind the tight edges from `u`, and add what passes each of these edges."""
     offsets, ends, places, _, paths, _, _ = scratch
     with_edges = len(edge_words) > 0
@@ -318,7 +296,9 @@ def _rate_behind(u: Any, row_offsets: np.ndarray, scratch: _Scratch, edge_words:
         of_end = paths[ends[i]]
         rate += of_end
         if with_edges:
-            _add(edge_words, row_offsets[u] + np.uint64(places[i]), paths[u] * of_end)
+            passing = paths[u] * of_end
+            _add(edge_words, row_offsets[u] + np.uint64(places[i]), passing)
+            add_wide(totals, 1, _SUM, passing)
     return rate
 
 

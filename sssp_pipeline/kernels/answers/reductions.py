@@ -14,16 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.base.csr import distance_limit, unreached_distance
+from sssp_pipeline.base.csr import CsrGraph, distance_limit, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.answers import distribution
+from sssp_pipeline.kernels.answers.path_sums import PathSums
 from sssp_pipeline.kernels.contract.kept import KeptOfRow
 from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.host.mean import exact_sum, mantissa_bits, sums, sums_of_counts
 
 #: Words of a row. Counts within each radius follow, then the sums of the amounts within each radius, the counts of a
-#: histogram, and quantiles.
+#: histogram, quantiles, and the totals along paths.
 REACHED, LARGEST, MAGNITUDE, LOWER, UPPER, HARMONIC, WITHIN = range(7)
 #: Vertices of a segment of the harmonic sum; `kSegment` of the kernels.
 SEGMENT = 1024
@@ -35,7 +37,7 @@ _EXACT = 2**53
 
 @dataclass(frozen=True, eq=False)
 class Reductions(KeptOfRow):
-    """Counts and sums over a row, as (6 + R + R·A + B - 1 + Q,) words; B - 1 is 0 without bounds."""
+    """Counts and sums over a row, as (6 + R + R·A + B - 1 + Q + T,) words; B - 1 is 0 without bounds."""
 
     #: Counts and sums of NY and Email-Enron.
     reduce_s = 2.4e-9
@@ -52,13 +54,19 @@ class Reductions(KeptOfRow):
     #: Q shares, rising, from 0 to 1: quantiles that are wanted. A share has at most 18 decimals.
     shares: tuple[float, ...] = ()
     over_sources: OverSources | None = None
+    #: T totals of a row are its last words.
+    paths: PathSumsAsked | None = None
 
     @property
     def n_amounts(self) -> int:
         return 0 if self.amounts is None else len(self.amounts)
 
     def n_columns(self, n_vertices: int) -> int:
-        return self.n_sums + max(len(self.bounds) - 1, 0) + len(self.shares)
+        n_totals = 0 if self.paths is None else self.paths.n_totals
+        return self.n_sums + max(len(self.bounds) - 1, 0) + len(self.shares) + n_totals
+
+    def path_sums(self, graph: CsrGraph) -> PathSums | None:
+        return None if self.paths is None else PathSums(graph, self.paths)
 
     @property
     def n_sums(self) -> int:
@@ -101,11 +109,12 @@ class Reductions(KeptOfRow):
             finite = row[row != unreached] if self.shares else row[:0]
             found = distribution.quantiles_of(finite, distribution.numerators_of(self.shares))
             into[self.n_sums : self.n_sums + len(counts)] = counts
-            into[self.n_sums + len(counts) :] = found.view(bits.dtype)
+            first = self.n_sums + len(counts)
+            into[first : first + len(found)] = found.view(bits.dtype)
 
     @property
     def takes_counts(self) -> bool:
-        return not self.harmonic and self.amounts is None
+        return not self.harmonic and self.amounts is None and self.paths is None
 
     def reduce_counts(self, distances: np.ndarray, counts: np.ndarray, into: np.ndarray) -> None:
         bits, _, lower, upper = sums_of_counts(distances, counts)

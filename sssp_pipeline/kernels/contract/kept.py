@@ -13,8 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked, RowSums
+
+#: Seconds of a core for a vertex or an edge when sums of vertices are made along the paths of a row, on New York. Sums
+#: of edges take as long again.
+_SUM_S = 12e-9
 
 
 class KeptOfRow(ABC):
@@ -26,6 +32,14 @@ class KeptOfRow(ABC):
     reduce_s: ClassVar[float] = 0.0
     #: What is accumulated for each vertex over the sources of a part, in addition to the rows; None for nothing.
     over_sources: OverSources | None = None
+    #: What is summed along the shortest paths over the sources of a part; None for nothing. The totals of a row are
+    #: its last values, which `reduce` does not write.
+    paths: PathSumsAsked | None = None
+
+    @property
+    def is_of_parts(self) -> bool:
+        """Whether something is kept over the sources of a part, in addition to the rows."""
+        return self.over_sources is not None or self.paths is not None
 
     @property
     def read_vertices(self) -> np.ndarray | None:
@@ -75,6 +89,10 @@ class KeptOfRow(ABC):
         """
         raise NotImplementedError
 
+    def path_sums(self, graph: CsrGraph) -> RowSums | None:
+        """Return what makes the sums of `paths` over the rows of a part; None if there are none."""
+        return None
+
     def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         """Return the device memory that the reduction on a device takes for each row, in addition to the row."""
         return 0
@@ -87,6 +105,22 @@ class KeptOfRow(ABC):
         """Return the memory of what is kept of each vertex over the sources of a part."""
         over = self.over_sources
         return 0 if over is None else 8 * over.n_words(weight_dtype) * n_vertices
+
+    def stored_part_bytes(self, traits: GraphTraits) -> int:
+        """Return the bytes that a part stores of all vertices and edges."""
+        of_paths = 0 if self.paths is None else self.paths.word_bytes(traits)
+        return self.part_bytes(traits.n_vertices, traits.weight_dtype) + of_paths
+
+    def held_part_bytes(self, traits: GraphTraits) -> int:
+        """Return the host memory of a part while its rows are solved."""
+        of_paths = 0 if self.paths is None else self.paths.n_bytes(traits)
+        return self.part_bytes(traits.n_vertices, traits.weight_dtype) + of_paths
+
+    def sum_s(self, traits: GraphTraits) -> float:
+        """Return the seconds of a core to sum along the paths of a row."""
+        if self.paths is None:
+            return 0.0
+        return _SUM_S * (1 + self.paths.edges) * (traits.n_vertices + traits.n_edges)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class SolveOptions:
                 "predecessors cannot be given for some targets alone",
                 hint="a path leads through other vertices too: leave out the targets, or the predecessors",
             )
-        if self.into is not None and (self.predecessors or self.row_facts or self.kept.over_sources):
+        if self.into is not None and (self.predecessors or self.row_facts or self.kept.is_of_parts):
             raise InputError(
                 "only distances can stay on the GPU: predecessors, facts about rows and numbers of vertices cannot",
                 hint="leave out `into`, or the others",
@@ -229,6 +229,8 @@ class Solution:
     facts: RowFacts | None = None
     #: What `SolveOptions.kept` keeps of each vertex over these sources, (W, V) uint64 (`over_sources.py`); or None.
     over_sources: np.ndarray | None = None
+    #: What `SolveOptions.kept` sums along the paths from these sources, (P, W) uint64 (`path_sums_asked.py`); or None.
+    path_words: np.ndarray | None = None
     #: What the sources reach, if it takes the place of the rows: then `distances` has no columns. Else None.
     reached: Reached | None = None
 
@@ -237,13 +239,12 @@ class Solution:
 
         What is kept over sources cannot be divided, so there is one part then.
         """
-        assert self.over_sources is None or len(ends) == 1
+        assert (self.over_sources is None and self.path_words is None) or len(ends) == 1
         for first, end in pairwise((0, *ends)):
             predecessors = None if self.predecessors is None else self.predecessors[first:end]
             facts = None if self.facts is None else self.facts.part(slice(first, end))
-            yield Solution(
-                self.distances[first:end], predecessors, self.metrics[first:end], facts, self.over_sources
-            )
+            words = self.over_sources, self.path_words
+            yield Solution(self.distances[first:end], predecessors, self.metrics[first:end], facts, *words)
 
 
 #: Yields the solutions of some sources, one part after the other. If it is closed before, it frees what it holds.

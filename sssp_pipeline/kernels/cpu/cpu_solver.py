@@ -66,7 +66,7 @@ class CpuSolver(WholeCalls):
         metrics = []
         for source, into in zip(call.sources.tolist(), call.distances, strict=True):
             metrics.append(self.solve_source(graph, search, source, row, options))
-            options.kept.reduce(row, into)
+            call.reduce(row, source, into)
             if call.accumulator is not None:
                 call.accumulator.add(row, source)
         return metrics

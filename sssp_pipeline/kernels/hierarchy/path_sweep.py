@@ -29,14 +29,8 @@ import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.answers.path_sums import (
-    MOST_PATHS,
-    PathSumsAsked,
-    PathWords,
-    add_wide,
-    add_words,
-    sums_of,
-)
+from sssp_pipeline.kernels.answers.path_sums import MOST_PATHS, PathWords, add_wide, add_words, sums_of
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.hierarchy.arcs import Arcs
 from sssp_pipeline.kernels.hierarchy.customization import Both
 from sssp_pipeline.kernels.hierarchy.lanes import LANES, saturating_sum

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.contract.forecast import Forecast
 from sssp_pipeline.kernels.contract.kept import checked_vertices
+from sssp_pipeline.kernels.contract.path_sums_asked import RowSums
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.contract.tunable import Tunable, shown_value
 from sssp_pipeline.kernels.host import reweighting
@@ -79,6 +81,11 @@ class Solver(ABC):
             return "distances of negative weights are finished on the CPU, and they are to stay on the GPU"
         if self.no_delta is not None and options.delta is not None:
             return f"{self.no_delta}, and delta is {options.delta}"
+        if options.kept.paths is not None:
+            if (reason := options.kept.paths.refusal(graph)) is not None:
+                return reason
+            if self.device == "gpu":
+                return "nothing is summed along the shortest paths on a GPU yet"
         if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
             return reason
         return None if self.records_traces else options.no_trace
@@ -140,9 +147,11 @@ class Solver(ABC):
             for first, end in pairwise((0, *ends)) if accumulates else [(0, len(sources))]:
                 accumulator = accumulator_of(graph, options)
                 solution = reweighting.solve(self.solve, graph, sources[first:end], options, accumulator)
-                yield from _with_words(solution, accumulator).parts([end - first] if accumulates else ends)
+                yield from _with_words(solution, accumulator, None).parts(
+                    [end - first] if accumulates else ends
+                )
             return
-        if options.kept.over_sources is not None and not self.accumulates_parts and len(ends) > 1:
+        if options.kept.is_of_parts and not self.accumulates_parts and len(ends) > 1:
             for first, end in pairwise((0, *ends)):
                 yield from self._solved(graph, sources[first:end], options, [end - first])
             return
@@ -171,6 +180,21 @@ class WholeCall:
     options: SolveOptions
     #: Gets every row; None if `options.kept` accumulates nothing over sources.
     accumulator: Accumulator | None
+    #: Makes the sums along paths; None if there are none.
+    path_sums: RowSums | None
+
+    def reduce(self, row: np.ndarray, source: int, into: np.ndarray) -> float:
+        """Write what is kept of `row` (V,) from `source` to `into` (columns,), and add it to the sums along paths.
+
+        Return the seconds that the sums took. They are no part of the search, so metrics leave them out.
+        """
+        self.options.kept.reduce(row, into)
+        if self.path_sums is None:
+            return 0.0
+        began = time.perf_counter()
+        totals = self.path_sums.add(row[np.newaxis], np.array([source], np.uint32))[0]
+        into[len(into) - len(totals) :] = totals.view(np.uint64)
+        return time.perf_counter() - began
 
 
 class WholeCalls(Solver):
@@ -184,9 +208,10 @@ class WholeCalls(Solver):
         if distances is None:
             distances = self._rows(graph, shape, options.kept.dtype(graph.weight_dtype))
         accumulator = accumulator_of(graph, options)
-        call = WholeCall(graph, sources, distances, options, accumulator)
+        path_sums = options.kept.path_sums(graph)
+        call = WholeCall(graph, sources, distances, options, accumulator, path_sums)
         metrics = self._fill_rows(call) if len(sources) else []
-        yield from _with_words(Solution(distances, None, metrics), accumulator).parts(ends)
+        yield from _with_words(Solution(distances, None, metrics), accumulator, path_sums).parts(ends)
 
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
         """Return the rows of a call on `graph`, not filled yet."""
@@ -203,8 +228,12 @@ def accumulator_of(graph: CsrGraph, options: SolveOptions) -> Accumulator | None
     return None if over is None else Accumulator(over, graph.traits)
 
 
-def _with_words(solution: Solution, accumulator: Accumulator | None) -> Solution:
-    return solution if accumulator is None else replace(solution, over_sources=accumulator.words)
+def _with_words(solution: Solution, accumulator: Accumulator | None, path_sums: RowSums | None) -> Solution:
+    return replace(
+        solution,
+        over_sources=None if accumulator is None else accumulator.words,
+        path_words=None if path_sums is None else path_sums.part_words,
+    )
 
 
 def _with_predecessors(graph: CsrGraph, sources: np.ndarray, solution: Solution) -> Solution:

@@ -98,7 +98,6 @@ def make_plan(
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
     stored_bytes = output.value_bytes(n_sources, work.source_bytes, traits.weight_dtype)
     stored_bytes += output.id_bytes(traits.n_vertices, n_sources, len(batches))
-    part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
     return RunPlan(
         work=work,
         machine=machine,
@@ -112,10 +111,10 @@ def make_plan(
         batches_per_call=max(work.batches_per_call(name) for name in (solver.name, *others)),
         graph_bytes=graph_bytes,
         batch_bytes=work.batch_bytes
-        + part_bytes
+        + kept.held_part_bytes(traits)
         + (row_bytes(traits) if holds_a_row else 0)
         + of_a_call.call_bytes // work.batches_per_call(solver.name),
-        written_bytes=stored_bytes + len(batches) * part_bytes,
+        written_bytes=stored_bytes + len(batches) * kept.stored_part_bytes(traits),
         gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class _Chooser(VertexSelection):
 
     traits: GraphTraits = field(kw_only=True)
     is_symmetric: bool = field(kw_only=True)
+    is_sample: bool = field(kw_only=True)
 
     def pairs(self, spec: Pairs) -> ChosenPairs:
         """Return the pairs; as `chosen_pairs`."""
@@ -86,7 +87,13 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
         check_unreached(given.unreached, traits.weight_dtype)
     skipped, snapper = Skipped(), Snapper(stored)
     is_symmetric = bool(stored.manifest.symmetric)
-    chooser = _Chooser(stored.ids, stored.graph, skipped, snapper, traits=traits, is_symmetric=is_symmetric)
+    drawn = None if workflow.sources is None else workflow.sources.random
+    of_graph: dict[str, Any] = {
+        "traits": traits,
+        "is_symmetric": is_symmetric,
+        "is_sample": drawn is not None,
+    }
+    chooser = _Chooser(stored.ids, stored.graph, skipped, snapper, **of_graph)
     sources = None if workflow.sources is None else chooser.sources(workflow.sources)
     form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale)
     output = output_of(form, given, chooser)

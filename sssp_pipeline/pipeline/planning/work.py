@@ -33,6 +33,9 @@ WIDE_BATCH_SOURCES = 512
 SMALL_BATCH_BYTES = 2**20
 #: If a batch keeps something of each vertex, its rows take at least this multiple of these bytes.
 ROWS_A_PART = 8
+#: If a batch sums along paths, it has at least so many sources. Each of them adds to the sums of all vertices and
+#: edges. So to write and to merge the sums takes a small share of the time.
+SOURCES_A_PART = 32
 #: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
 #: solves at most this many sources together.
 BATCH_SOURCES = 4096
@@ -94,9 +97,11 @@ def batch_size(
     largest = min(most_bytes // max(per_source, 1), most)
     # Whatever is kept of a row, the solver computes the whole row.
     smallest = SMALL_BATCH_BYTES // max(row_bytes(traits), per_source, 1)
-    # Each batch also writes what it has of each vertex: a small share of the rows that it solves.
+    # Each batch also writes what it has of each vertex and edge: a small share of the work.
     part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
     smallest = max(smallest, ROWS_A_PART * part_bytes // max(row_bytes(traits), 1))
+    if kept.paths is not None:
+        smallest = max(smallest, SOURCES_A_PART)
     return max(1, min(largest, max(smallest, -(-n_sources // wanted))))
 
 
@@ -197,7 +202,8 @@ class Work:
         if device == "gpu":
             gpus = max(1, min(self.n_batches, machine.n_gpus))
             return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
-        reduce_s = self.options.kept.reduce_s * self.traits.n_vertices
+        kept = self.options.kept
+        reduce_s = kept.reduce_s * self.traits.n_vertices + kept.sum_s(self.traits)
         return (source_s if is_shared else source_s / cores) + (write_s + reduce_s) / cores
 
     def at_pace(self, pace: float) -> Work:

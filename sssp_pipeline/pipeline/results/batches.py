@@ -6,7 +6,7 @@ from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sssp_pipeline.base.errors import InputError
@@ -25,6 +25,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     batch_file,
     commit_file,
     part_file,
+    paths_part,
 )
 from sssp_pipeline.storage import file_sums, files
 from sssp_pipeline.storage.file_sums import FileSum, StoredFile
@@ -145,9 +146,14 @@ class RunBatches:
             first = batch * self.identity["batch"]
             of_batch = ids.of_places(np.arange(first, first + len(sources)))
         sums = {}
-        if (words := solution.over_sources) is not None:
-            part, of_part = words.astype("<u8", copy=False), part_file(batch)
-            sums[of_part] = file_sums.write_summed(self.path(of_part), lambda file: file.write(part))
+        for words, part in (
+            (solution.over_sources, part_file(batch)),
+            (solution.path_words, paths_part(batch)),
+        ):
+            if words is not None:
+                sums[part] = file_sums.write_summed(
+                    self.path(part), partial(_write_words, words.astype("<u8", copy=False))
+                )
         if (name := output.batch_file(batch)) is not None:
             path = self.path(name)
             sums[name] = file_sums.write_summed(
@@ -259,3 +265,7 @@ class RunBatches:
                     f"`distances/*.parquet` counts its rows too",
                     hint="move it to another folder",
                 )
+
+
+def _write_words(words: np.ndarray, file: Any) -> None:
+    file.write(words)

@@ -24,12 +24,13 @@ from sssp_pipeline.pipeline.results.layouts.layout import DistanceLayout, Files,
 from sssp_pipeline.workflow.registries import OUTPUTS, code_of
 
 if TYPE_CHECKING:
-    from sssp_pipeline.base.csr import GraphTraits
+    from sssp_pipeline.base.csr import CsrGraph, GraphTraits
     from sssp_pipeline.base.vertex_amounts import VertexAmounts
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.kernels.contract import kept
     from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+    from sssp_pipeline.pipeline.results.betweenness import Betweenness
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
     from sssp_pipeline.pipeline.results.vertex_table import PerVertex
     from sssp_pipeline.workflow.output import Output
@@ -58,6 +59,21 @@ class Chooser(Protocol):
     @property
     def is_symmetric(self) -> bool:
         """Whether every edge of the graph has its reverse, with the same weight."""
+        ...
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the sources are drawn from all vertices."""
+        ...
+
+    @property
+    def ids(self) -> VertexIds:
+        """The ids of the graph."""
+        ...
+
+    @property
+    def load(self) -> Callable[[], CsrGraph]:
+        """Returns the graph."""
         ...
 
     def vertices(self, spec: Vertices, key: str) -> np.ndarray:
@@ -126,6 +142,11 @@ class RowOutput(ABC):
     @property
     def per_vertex(self) -> PerVertex | None:
         """The numbers of each vertex over all sources; None if the run has no `vertices.parquet`."""
+        return None
+
+    @property
+    def betweenness(self) -> Betweenness | None:
+        """What the run stores of betweenness; None if it is nothing."""
         return None
 
     @property

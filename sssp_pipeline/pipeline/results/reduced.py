@@ -11,17 +11,19 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.base import vertex_ids
-from sssp_pipeline.base.errors import UnsolvableError
+from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.kernels.answers import reductions
 from sssp_pipeline.pipeline.graph_store import units
+from sssp_pipeline.pipeline.results.betweenness import ROWS_A_GROUP, Betweenness, check_weights
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts.layout import Files
 from sssp_pipeline.pipeline.results.outputs import Chooser, RowOutput
-from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
+from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE
 from sssp_pipeline.pipeline.results.table_output import TableOutput
 from sssp_pipeline.pipeline.results.vertex_table import Originals, PerVertex
+from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     from sssp_pipeline.base.vertex_ids import VertexIds
@@ -49,6 +51,7 @@ class Reduced(TableOutput):
     histogram: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
     per_vertex: PerVertex | None = None
+    betweenness: Betweenness | None = None
 
     @classmethod
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
@@ -56,10 +59,16 @@ class Reduced(TableOutput):
         assert asked is not None, "checked as a contradiction"
         output = cls(form, weights=choose.traits.weight_dtype.name, values=asked.values, within=asked.within)
         output = replace(output, histogram=asked.histogram or (), quantiles=asked.quantiles or ())
+        if (passed := Betweenness.asked_by(asked, choose.is_sample, form.compression)) is not None:
+            check_weights(choose.traits, choose.load, choose.ids, form.scale)
+            output = replace(output, betweenness=passed)
         if (over := asked.per_vertex) is not None:
+            values = tuple(value for value in over.values if value != "betweenness")
+            if values or over.within:
+                output = replace(output, per_vertex=PerVertex(form, values, over.within))
+        if len(output.names) == 1:
             # A source has a row in any case, and `verify` compares what is in it.
-            values = output.values if len(output.names) > 1 else ("reached",)
-            output = replace(output, values=values, per_vertex=PerVertex(form, over.values, over.within))
+            output = replace(output, values=("reached",))
         if asked.amounts is None:
             return output
         found = choose.amounts(asked.amounts)
@@ -74,7 +83,17 @@ class Reduced(TableOutput):
         lists = {key: tuple(asked.get(key, ())) for key in keys}
         over = asked.get("per_vertex")
         per_vertex = over and PerVertex(form, tuple(over["values"]), tuple(over["within"]))
-        return cls(form, asked["digest"], None, asked["weights"], **lists, per_vertex=per_vertex)
+        passed = asked.get("betweenness")
+        betweenness = passed and Betweenness(**passed, compression=form.compression)
+        return cls(
+            form,
+            asked["digest"],
+            None,
+            asked["weights"],
+            **lists,
+            per_vertex=per_vertex,
+            betweenness=betweenness,
+        )
 
     def identity(self) -> dict[str, Any]:
         reduce: dict[str, Any] = {"weights": self.weights, "digest": self.digest}
@@ -83,6 +102,8 @@ class Reduced(TableOutput):
         reduce |= {key: list(getattr(self, key)) for key in ("histogram", "quantiles") if getattr(self, key)}
         if (over := self.per_vertex) is not None:
             reduce["per_vertex"] = {"values": list(over.values), "within": list(over.within)}
+        if self.betweenness is not None:
+            reduce["betweenness"] = self.betweenness.identity()
         return {**super().identity(), "reduce": reduce}
 
     @property
@@ -96,7 +117,8 @@ class Reduced(TableOutput):
             bounds = units.scaled_least(self.histogram[0], self.form.scale), *bounds[1:]
         shares = tuple(sorted(self.quantiles))
         over = None if self.per_vertex is None else self.per_vertex.over
-        return reductions.Reductions(radii, amounts, "harmonic" in self.values, bounds, shares, over)
+        paths = None if self.betweenness is None else self.betweenness.asked
+        return reductions.Reductions(radii, amounts, "harmonic" in self.values, bounds, shares, over, paths)
 
     def for_verifying(self, stored: Files, ids: VertexIds, read_input: Callable[[str], np.ndarray]) -> Self:
         """Return this with its input and without `per_vertex`, which `verify` checks apart."""
@@ -105,13 +127,27 @@ class Reduced(TableOutput):
     def finish(
         self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
     ) -> None:
-        if self.per_vertex is not None:
-            progress.stage("merge")
-            self.per_vertex.write(folder, len(batches), stored, progress)
+        over, passed = self.per_vertex, self.betweenness
+        if over is None and passed is None:
+            return
+        progress.stage("merge")
+        table = pa.table({"vertex": stored.ids.column()})
+        if over is not None:
+            table = over.merged(folder, len(batches), stored, progress)
+        if passed is not None:
+            for name, column in passed.write(folder, batches, stored, progress).items():
+                table = table.append_column(name, column)
+        if table.num_columns > 1:
+            options = {"row_group_size": ROWS_A_GROUP, "compression": self.form.compression}
+            folder.write_table(VERTICES_FILE, table, **options)
+        n_sources = sum(map(len, batches))
+        if passed and (fault := passed.fault(folder, len(batches), table.num_rows, n_sources)) is not None:
+            raise InputError(f"`{files.redacted(folder.url)}`: {fault}", hint=AGAIN)
 
     def n_columns(self, n_vertices: int) -> int:
         n_others = max(len(self.histogram) - 1, 0) + len(self.quantiles)
-        return reductions.WITHIN + len(self.within) * (1 + len(self.amounts)) + n_others
+        n_totals = 0 if self.betweenness is None else self.betweenness.asked.n_totals
+        return reductions.WITHIN + len(self.within) * (1 + len(self.amounts)) + n_others + n_totals
 
     def held_bytes(self, n_vertices: int) -> int:
         return 8 * len(self.amounts) * n_vertices
@@ -125,13 +161,16 @@ class Reduced(TableOutput):
         counted = [f"within_{radius}" for radius in self.within]
         summed = [f"{a}_{c}" for a in self.amounts for c in counted]
         shares = [f"quantile_{share}" for share in self.quantiles]
-        return ["source", *self.values, *counted, *summed, *self.histogram_columns, *shares]
+        passed = [] if self.betweenness is None else self.betweenness.columns
+        return ["source", *self.values, *counted, *summed, *self.histogram_columns, *shares, *passed]
 
     @property
     def histogram_columns(self) -> dict[str, tuple[float, float]]:
         return {f"from_{low}_to_{high}": (low, high) for low, high in pairwise(self.histogram)}
 
     def table(self, sources: pa.Array, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
+        n_passed = 0 if self.betweenness is None else self.betweenness.asked.n_totals
+        words, passed = np.split(words, [words.shape[1] - n_passed], axis=1)
         try:
             columns = [
                 sources,
@@ -156,6 +195,7 @@ class Reduced(TableOutput):
         found_quantiles = reductions.quantiles(words, n_shares, self._dtype)
         rising = sorted(self.quantiles)
         columns += [self.form.column(found_quantiles[:, rising.index(share)]) for share in self.quantiles]
+        columns += map(pa.array, np.ascontiguousarray(passed.T).view(np.float64))
         return pa.table(columns, self.names)
 
     def _value(self, name: str, words: np.ndarray, n_vertices: int) -> pa.Array:
@@ -177,8 +217,13 @@ class Reduced(TableOutput):
         if (over := self.per_vertex) is not None:
             asked = [*over.values, *(f"within_{radius}" for radius in over.within)]
             yield "columns of vertices.parquet", ", ".join(asked)
+        if self.betweenness is not None:
+            yield from self.betweenness.facts()
 
     def query(self, url: str) -> str:
+        if self.betweenness is not None:
+            files_of = parquet_files(url, self.betweenness.tables[0])
+            return f"SELECT * FROM {files_of} ORDER BY betweenness DESC LIMIT 10"
         if self.per_vertex is not None:
             return f"SELECT * FROM {parquet_files(url, VERTICES_FILE)} LIMIT 10"
         return f"SELECT * FROM {parquet_files(url, 'distances/*.parquet')} ORDER BY {self.names[1]} DESC LIMIT 10"

@@ -9,11 +9,12 @@
 <run>/sources.parquet                one row for each source, of a run backward (`turned_output.py`)
 <run>/snapped.parquet                one row for each point that stands for a source or a target
 <run>/vertices.parquet               one row for each vertex, of a run that has numbers over all sources
+<run>/edges.parquet                  one row for each edge, of a run that has their betweenness
 <run>/report.html
 <run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
 <run>/_run/                          only while the run is unfinished: its identity, its starts, its targets, a
-                                     commit for each batch, and what the batches have of each vertex, of pairs, or of
-                                     a target
+                                     commit for each batch, and what the batches have of each vertex or edge, of pairs,
+                                     or of a target
 <run>/_lease/                        only in an object store: names the process that is writing to the folder
 ```
 
@@ -40,6 +41,7 @@ METRICS_FILE = "metrics.parquet"
 SOURCES_FILE = "sources.parquet"
 SNAPPED_FILE = "snapped.parquet"
 VERTICES_FILE = "vertices.parquet"
+EDGES_FILE = "edges.parquet"
 #: The folder of what only an unfinished run needs.
 UNFINISHED = "_run"
 IDENTITY = f"{UNFINISHED}/identity.json"
@@ -55,9 +57,9 @@ WIDE = re.compile(r"wide-\d{5,}\.parquet")
 OF_PAIRS = re.compile(r"distances/pairs-\d{5,}\.parquet")
 #: Every path below the folder that a run may write; earlier releases wrote `merged.json` and tiles.
 OURS = re.compile(
-    rf"run\.json|(metrics|sources|snapped|vertices)\.parquet|report\.html|{re.escape(OUTPUT_INPUT)}"
+    rf"run\.json|(metrics|sources|snapped|vertices|edges)\.parquet|report\.html|{re.escape(OUTPUT_INPUT)}"
     rf"|distances/({BATCH.pattern}|{WIDE.pattern})|{OF_PAIRS.pattern}|_run/(pairs|turned)-\d{{5,}}\.bin"
-    rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|batch-\d{{5,}}\.tiles|vertices-\d{{5,}}\.u64)"
+    rf"|_run/((identity|started|merged)\.json|targets\.u32|{COMMIT.pattern}|batch-\d{{5,}}\.tiles|(vertices|paths)-\d{{5,}}\.u64)"
     rf"|((distances|_run)/)?{re.escape(TEMP_PREFIX)}.*"
 )
 
@@ -70,6 +72,11 @@ def batch_file(batch: int) -> str:
 def part_file(batch: int) -> str:
     """Return the path, below the run folder, of what a batch has of each vertex until `VERTICES_FILE` is made of it."""
     return f"_run/vertices-{batch:05d}.u64"
+
+
+def paths_part(batch: int) -> str:
+    """Return the path, below the run folder, of what a batch sums along paths until the tables are made of it."""
+    return f"_run/paths-{batch:05d}.u64"
 
 
 def pairs_part(batch: int) -> str:

@@ -19,7 +19,7 @@ from sssp_pipeline.pipeline.results import snapped
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.layouts.layout import Block, FilesOfSources, StoredRow
 from sssp_pipeline.pipeline.results.outputs import recorded_output
-from sssp_pipeline.pipeline.results.run_files import REPAIR, SOURCES_FILE, VERTICES_FILE
+from sssp_pipeline.pipeline.results.run_files import EDGES_FILE, REPAIR, SOURCES_FILE, VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.storage import files
 
@@ -237,12 +237,19 @@ class StoredResults:
 
     def per_vertex(self) -> pa.Table:
         """Return `vertices.parquet`, as `StoredRun.per_vertex` describes it."""
-        if self.output.per_vertex is None:
+        return self._over_sources(VERTICES_FILE, "vertex")
+
+    def per_edge(self) -> pa.Table:
+        """Return `edges.parquet`, as `StoredRun.per_edge` describes it."""
+        return self._over_sources(EDGES_FILE, "edge")
+
+    def _over_sources(self, name: str, what: str) -> pa.Table:
+        if name not in self.folder.sums:
             raise InputError(
-                f"`{self.url}` holds nothing of each vertex over all sources",
-                hint="run it with `output.reduce.per_vertex`",
+                f"`{self.url}` holds nothing of each {what} over all sources",
+                hint=f"run it with `output.reduce.per_{what}`",
             )
-        with opened(self.folder.stored(VERTICES_FILE)) as file:
+        with opened(self.folder.stored(name)) as file:
             return file.read()
 
     def tables(

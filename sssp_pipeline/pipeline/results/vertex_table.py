@@ -21,16 +21,13 @@ from sssp_pipeline.base.vertex_ids import NamedPoints
 from sssp_pipeline.kernels.contract import over_sources
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
-from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE, part_file
+from sssp_pipeline.pipeline.results.run_files import AGAIN, part_file
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import StoredFile
 
 if TYPE_CHECKING:
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
-
-#: Rows of a row group.
-_GROUP = 2**20
 
 
 class Originals(Protocol):
@@ -57,7 +54,7 @@ class Originals(Protocol):
 
 @dataclass(frozen=True)
 class PerVertex:
-    """The columns of `vertices.parquet`."""
+    """The columns of `vertices.parquet`, without those of betweenness."""
 
     form: DistanceFormat
     values: tuple[str, ...]
@@ -71,8 +68,8 @@ class PerVertex:
         radii = self.form.in_weights(sorted(self.within))
         return over_sources.OverSources("nearest_source" in self.values, has_sums, radii)
 
-    def write(self, folder: RunFolder, n_batches: int, stored: StoredGraph, progress: Progress) -> None:
-        """Write `vertices.parquet` from the parts of all batches; `stored` is the graph.
+    def merged(self, folder: RunFolder, n_batches: int, stored: StoredGraph, progress: Progress) -> pa.Table:
+        """Return the table of all vertices, made of the parts of all batches; `stored` is the graph.
 
         Raises
         ------
@@ -104,9 +101,7 @@ class PerVertex:
                 f"the parts of `{files.redacted(folder.url)}` have {counted} reached pairs, and its metrics {reached}",
                 hint=AGAIN,
             )
-        table = self.table(words, np.arange(traits.n_vertices, dtype=np.uint32), ids, traits)
-        options = {"row_group_size": _GROUP, "compression": self.form.compression}
-        folder.write_table(VERTICES_FILE, table, **options)
+        return self.table(words, np.arange(traits.n_vertices, dtype=np.uint32), ids, traits)
 
     def table(self, words: np.ndarray, vertices: np.ndarray, ids: Originals, traits: GraphTraits) -> pa.Table:
         """Return a row for each of `vertices` (n,) uint32, made of their `words` (W, n) of all sources.

@@ -14,12 +14,15 @@ from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY, solver_named
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.store import MANIFEST
 from sssp_pipeline.pipeline.planning.choice import check_choice
 from sssp_pipeline.pipeline.planning.work import solve_options
+from sssp_pipeline.pipeline.results.betweenness import Betweenness
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
 from sssp_pipeline.pipeline.results.run_files import RUN_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -67,7 +70,7 @@ def check_before_ingest(
     if files.exists(folder.path(RUN_FILE)) and not overwrite:
         return
     refusal_of = _refusal_of(workflow)
-    check_choice(workflow.solve.solver, refusal_of, solve_options(workflow.solve))
+    check_choice(workflow.solve.solver, refusal_of, solve_options(workflow.solve, _kept(workflow)))
     _check_hierarchy(workflow.solve, refusal_of)
     if cluster:
         _check_cluster(workflow.cluster, progress)
@@ -83,7 +86,7 @@ def check_before_making_hierarchy(workflow: Workflow) -> None:
 
 def _refusal_of(workflow: Workflow) -> Callable[[str], str | None]:
     """Return a function that returns why the solver with a name cannot solve any graph with this workflow, or None."""
-    dtype, options = workflow.graph.weights.dtype, solve_options(workflow.solve)
+    dtype, options = workflow.graph.weights.dtype, solve_options(workflow.solve, _kept(workflow))
     dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
     no_gpu = gpu_missing() if workflow.cluster.kind in _LOCAL_KINDS else None
 
@@ -93,6 +96,13 @@ def _refusal_of(workflow: Workflow) -> Callable[[str], str | None]:
         return _refusal(SOLVERS[name], dtypes, options)
 
     return refusal_of
+
+
+def _kept(workflow: Workflow) -> KeptOfRow:
+    """Return what solvers keep of a row, as far as they may refuse it."""
+    reduce = workflow.output.own["reduce"]
+    passed = reduce and Betweenness.asked_by(reduce, is_sample=False, compression="none")
+    return Reductions(paths=passed.asked) if passed else EveryVertex()
 
 
 def _no_hierarchy(refusal_of: Callable[[str], str | None]) -> str | None:

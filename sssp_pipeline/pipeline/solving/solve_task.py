@@ -247,7 +247,7 @@ class _Commits:
                 )
             self._is_checked = True
         place = Place(self._worker, self._device(), self._attempt, solved_at=time.time())
-        held = (part.distances, part.over_sources, part.reached)
+        held = (part.distances, part.over_sources, part.path_words, part.reached)
         n_bytes = sum(array.nbytes for array in held if array is not None)
         if self._threads is None or n_bytes < _SMALL_BYTES:
             self._write(number, sources, part, place)

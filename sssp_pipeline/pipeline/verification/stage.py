@@ -108,6 +108,7 @@ class Verifying(TaskStage):
             of_vertices = CheckedVertices()
             if not failed and refuted is None and self.batches and self.output.per_vertex is not None:
                 of_vertices = self._verify_vertices(workers, self.output.per_vertex)
+        sums_fault = None if failed or refuted is not None else self._fault_of_sums()
         if failed:
             number, reason = min(failed.items())
             raise SsspError(
@@ -115,7 +116,7 @@ class Verifying(TaskStage):
                 f"batch {number}: {reason}",
                 hint="run the same command again",
             )
-        sentence = of_vertices.refuted if refuted is None else refuted[1]
+        sentence = (of_vertices.refuted or sums_fault) if refuted is None else refuted[1]
         n_vertices = of_vertices.n_checked
         facts: dict[str, Any] = {} if n_vertices is None else {"checked_vertices": n_vertices}
         if sentence is None:
@@ -147,6 +148,13 @@ class Verifying(TaskStage):
             raise SsspError(problem, hint="run the same command again")
         return found[0]
 
+    def _fault_of_sums(self) -> str | None:
+        """Return a sentence on sums over the sources that are not those of the sources, or None."""
+        if (betweenness := self.output.betweenness) is None:
+            return None
+        n_sources = sum(map(len, self.batches))
+        return betweenness.fault(self.folder, len(self.batches), self.stored.manifest.n_vertices, n_sources)
+
     @property
     def _row_bytes(self) -> int:
         traits = self.stored.manifest.traits
@@ -169,6 +177,8 @@ class Verifying(TaskStage):
         group_bytes = group_rows * 2 * (id_bytes + form.dtype(dtype).itemsize)
         # The oracle holds a row, a heap, keys and places; the certificate takes less.
         held_bytes = self.output.held_bytes(n_vertices)
+        if (betweenness := self.output.betweenness) is not None:
+            held_bytes += betweenness.asked.n_bytes(manifest.traits)
         return rows_bytes + group_bytes + held_bytes + n_vertices * (8 + 2 * dtype.itemsize)
 
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges, unreached_distance
-from sssp_pipeline.kernels.answers.path_sums import (
-    PathSums,
-    PathSumsAsked,
-    UncountablePathsError,
-    squares_of,
-    sums_of,
-)
+from sssp_pipeline.base.errors import InputError, UncountablePathsError
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.answers.path_sums import PathSums, squares_of, sums_of
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 
@@ -170,3 +168,74 @@ def test_a_weight_that_a_float_loses_is_refused():
     with pytest.raises(UncountablePathsError) as caught:
         PathSums(graph, PathSumsAsked()).add(solved(graph, source), source)
     assert (caught.value.source, caught.value.vertex, caught.value.is_absorbed) == (0, 2, True)
+
+
+@pytest.mark.parametrize("endpoints", [False, True])
+def test_the_totals_of_a_row_are_what_it_adds(endpoints):
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        graph = random_graph(rng, "uint32")
+        sources = np.arange(graph.n_vertices, dtype=np.uint32)
+        rows, asked = solved(graph, sources), PathSumsAsked(edges=True, endpoints=endpoints)
+        totals = PathSums(graph, asked).add(rows, sources)
+        for place in range(len(sources)):
+            one, own = PathSums(graph, asked), slice(place, place + 1)
+            np.testing.assert_array_equal(one.add(rows[own], sources[own]), totals[own])
+            each = [one.vertex_words, one.edge_words]
+            sums = [sum(Fraction(int(w[0]), 2**64) + int(w[1]) for w in words) for words in each]
+            np.testing.assert_allclose(totals[place], [float(total) for total in sums], rtol=2**-52)
+        only = PathSums(graph, PathSumsAsked(vertices=False, edges=True)).add(rows, sources)
+        np.testing.assert_array_equal(only, totals[:, 1:])
+
+
+def test_solvers_give_the_words_and_the_totals():
+    rng = np.random.default_rng(6)
+    graph = csr_from_edges(*rng.integers(0, 50, (2, 200)), np.full(200, 3, np.uint32), 50)
+    sources = np.array([7, 0, 7, 31], np.uint32)
+    asked = PathSumsAsked(edges=True)
+    expected = PathSums(graph, asked)
+    totals = expected.add(solved(graph, sources), sources)
+    options = SolveOptions(kept=Reductions(paths=asked, shares=(0.5,)))
+    for name in (
+        "dijkstra",
+        "delta-stepping",
+        "parallel-delta-stepping",
+        "queue-bellman-ford",
+        "bits",
+        "phast",
+    ):
+        solution = SOLVERS[name].solve(graph, sources, options)
+        np.testing.assert_array_equal(solution.path_words, expected.part_words)
+        np.testing.assert_array_equal(solution.distances[:, -2:].view(np.float64), totals)
+        parts = list(SOLVERS[name].solve_parts(graph, sources, options, [1, 4]))
+        words = [part.path_words for part in parts]
+        np.testing.assert_array_equal(parts[1].distances, solution.distances[1:])
+        assert not np.array_equal(words[0], words[1])
+
+
+@pytest.mark.parametrize(
+    ("weights", "reason"),
+    [
+        (
+            np.array([2, 0], np.int64),
+            "shortest paths are counted only where all weights are above zero, and one is 0",
+        ),
+        (
+            np.array([2, 1], np.float32),
+            "the weights are float32, in which rounding makes some paths equally long",
+        ),
+    ],
+)
+def test_solvers_refuse_what_cannot_be_counted(weights, reason):
+    graph = CsrGraph(np.array([0, 1, 2, 2]), np.array([1, 2], np.uint32), weights)
+    options = SolveOptions(kept=Reductions(paths=PathSumsAsked()))
+    assert {solver.supports(graph.traits, options) for solver in SOLVERS.values()} == {reason}
+
+
+def test_solvers_on_a_gpu_refuse_sums_along_paths():
+    graph = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.ones(1, np.uint32))
+    options = SolveOptions(kept=Reductions(paths=PathSumsAsked()))
+    able = {name for name, solver in SOLVERS.items() if solver.supports(graph.traits, options) is None}
+    assert able == {name for name in SOLVERS if SOLVERS.device_of(name) == "cpu"}
+    with pytest.raises(InputError, match="only distances can stay on the GPU"):
+        SolveOptions(kept=options.kept, into=np.empty((1, 7)))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.kernels.answers.path_sums import PathSums, PathSumsAsked, PathWords, sums_of
+from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, sums_of
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import THREADS, PathSweepOnDevice

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.kernels.answers.path_sums import MOST_PATHS, PathSumsAsked
+from sssp_pipeline.kernels.answers.path_sums import MOST_PATHS
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import free_bytes

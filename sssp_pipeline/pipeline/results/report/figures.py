@@ -157,6 +157,16 @@ def central_sources(run: dict[str, Any], metrics: pa.Table) -> tuple[Table, Tabl
     return _central(metrics, closeness, order[:_ENDS]), _central(metrics, closeness, order[: -_ENDS - 1 : -1])
 
 
+def passed_table(name: str, table: pa.Table) -> tuple[str, Table]:
+    """Return a caption and a table of the most passed vertices or edges, from `table` of the file `name`."""
+    rows = [
+        tuple(number(value) if isinstance(value, float) else value for value in row.values())
+        for row in table.to_pylist()
+    ]
+    header = tuple(column.replace("_", " ") for column in table.column_names)
+    return f"The largest values of {name}", Table(header, rows)
+
+
 def closeness_of(metrics: pa.Table, n_vertices: int) -> np.ndarray:
     """Return the closeness of each source (n,) float64; 0 for a source that reaches only itself."""
     reached, mean = _numbers(metrics, "reached"), _numbers(metrics, "mean_distance")

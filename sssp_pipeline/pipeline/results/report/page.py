@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -24,7 +25,12 @@ from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, METRIC
 _MOST_LINKS = 20
 
 
-def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistances) -> str:
+def render_report(
+    run: dict[str, Any],
+    metrics: pa.Table,
+    sample: SampledDistances,
+    passed: Mapping[str, pa.Table] = MappingProxyType({}),
+) -> str:
     """Return the report as HTML.
 
     Parameters
@@ -35,6 +41,8 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
         The content of `metrics.parquet`, a row a source.
     sample
         Distances of a few sources.
+    passed
+        The rows with the largest betweenness of each file that has it.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -78,6 +86,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: SampledDistanc
         distance_charts=figures.distance_charts(run, sample),
         distributions=figures.distributions(run, metrics, start) if has_rows else [],
         central=None if is_backward else figures.central_sources(run, metrics),
+        passed=[figures.passed_table(name, table) for name, table in passed.items()],
         traces=figures.trace_charts(run, metrics, start),
         input_facts=list(_input_facts(run)),
         graph_facts=list(_graph_facts(run["graph"])),

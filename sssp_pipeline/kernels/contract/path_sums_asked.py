@@ -1,0 +1,70 @@
+"""What is summed along the shortest paths from many sources; `answers/path_sums.py` makes the sums.
+
+A vertex or an edge has a sum of 128 bits over the sources, and perhaps a sum of squares. Words are integers, so parts
+may be merged in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from sssp_pipeline.base.csr import GraphTraits
+
+
+@dataclass(frozen=True, eq=False)
+class PathSumsAsked:
+    """What is summed along the shortest paths."""
+
+    vertices: bool = True
+    edges: bool = False
+    #: Whether the sums of squares are wanted, for the standard error of an estimate.
+    squares: bool = False
+    #: Whether a path counts for its source and its target too.
+    endpoints: bool = False
+    #: (V,) bool: the vertices whose paths count; None for all.
+    is_target: np.ndarray | None = None
+
+    def n_bytes(self, traits: GraphTraits) -> int:
+        """Return the memory of a `PathSums`."""
+        return self.word_bytes(traits) + 28 * traits.n_vertices + 4 * (1 + self.edges) * traits.n_edges
+
+    def word_bytes(self, traits: GraphTraits) -> int:
+        """Return the bytes of the words of all vertices and edges."""
+        return 8 * self.n_words * self.n_places(traits.n_vertices, traits.n_edges)
+
+    def n_places(self, n_vertices: int, n_edges: int) -> int:
+        """Return how many sums there are: of vertices first, then of edges."""
+        return n_vertices * self.vertices + n_edges * self.edges
+
+    @property
+    def n_words(self) -> int:
+        """How many words a vertex or an edge has."""
+        return 4 if self.squares else 2
+
+    @property
+    def n_totals(self) -> int:
+        """How many totals a row has: of the vertices that its paths pass, then of the edges."""
+        return int(self.vertices) + int(self.edges)
+
+    @staticmethod
+    def refusal(traits: GraphTraits) -> str | None:
+        """Return why the paths of such a graph cannot be counted, or None."""
+        if traits.n_edges and traits.min_weight <= 0:
+            return f"shortest paths are counted only where all weights are above zero, and one is {traits.min_weight}"
+        if traits.weight_dtype == np.float32:
+            return "the weights are float32, in which rounding makes some paths equally long"
+        return None
+
+
+class RowSums(Protocol):
+    """Sums over the rows that were added so far; one thread at a time adds to it."""
+
+    #: (P, W) uint64: the words of the vertices, then those of the edges, as far as they are asked for.
+    part_words: np.ndarray
+
+    def add(self, rows: np.ndarray, sources: np.ndarray) -> np.ndarray:
+        """Add the distances `rows` (S, V) from `sources` (S,) uint32; return the totals (S, T) float64 of each row."""
+        ...

@@ -1,0 +1,235 @@
+"""Betweenness of a run: its columns of `vertices.parquet`, and `edges.parquet`, merged from the parts of the batches.
+
+A part has the words of `kernels/contract/path_sums_asked.py`. They are integers, so the order of merging changes
+nothing. `docs/design/0035-along-the-paths.md` has the idea.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits
+from sssp_pipeline.base.error_text import Text, key
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import Progress
+from sssp_pipeline.kernels.answers.path_sums import add_words, squares_of, sums_of
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
+from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.run_files import AGAIN, EDGES_FILE, VERTICES_FILE, paths_part
+from sssp_pipeline.pipeline.results.vertex_table import Originals
+from sssp_pipeline.storage import files
+
+if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+    from sssp_pipeline.pipeline.results.run_folder import RunFolder
+    from sssp_pipeline.workflow.reduce import Reduce
+
+#: The column, and that of its standard error.
+BETWEENNESS, ERROR = "betweenness", "standard_error"
+#: Columns of a source: how many vertices, and how many edges, its shortest paths pass.
+OF_SOURCE = {VERTICES_FILE: "vertices_passed", EDGES_FILE: "edges_passed"}
+#: The sum of a table and that of all sources differ by rounding at most: every number is rounded a few times.
+_ROUNDING = 2.0**-48
+#: The rows of a ranking in the report.
+MOST_RANKED = 10
+#: Rows of a row group of `vertices.parquet` and `edges.parquet`.
+ROWS_A_GROUP = 2**20
+
+
+@dataclass(frozen=True)
+class Betweenness:
+    """What a run stores of betweenness."""
+
+    vertices: bool
+    edges: bool
+    endpoints: bool
+    #: Whether values of vertices, and of edges, are divided by the number of pairs.
+    normalized: bool
+    edges_normalized: bool
+    #: Whether the sources are drawn from all vertices, so that the values are estimates.
+    is_sample: bool
+    compression: str
+
+    @classmethod
+    def asked_by(cls, reduce: Reduce, is_sample: bool, compression: str) -> Betweenness | None:
+        """Return what `output.reduce` of a workflow asks for; None if it is no betweenness."""
+        over, of_edges = reduce.per_vertex, reduce.per_edge
+        with_vertices = over is not None and BETWEENNESS in over.values
+        if not with_vertices and of_edges is None:
+            return None
+        return cls(
+            with_vertices,
+            of_edges is not None,
+            over is not None and over.endpoints,
+            over is not None and over.normalized,
+            of_edges is not None and of_edges.normalized,
+            is_sample,
+            compression,
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Return its part of the identity of a run."""
+        return {key: value for key, value in asdict(self).items() if key != "compression"}
+
+    def facts(self) -> Iterator[tuple[str, Any]]:
+        """Yield lines of the report."""
+        for name, normalized in zip(self.tables, self._normalized, strict=True):
+            how = [
+                *["with endpoints"] * (self.endpoints and name == VERTICES_FILE),
+                *["normalized"] * normalized,
+                *["estimated from a sample"] * self.is_sample,
+            ]
+            yield f"betweenness in {name}", ", ".join(how) or "sum over the sources"
+
+    @property
+    def asked(self) -> PathSumsAsked:
+        """What solvers sum along the paths."""
+        return PathSumsAsked(self.vertices, self.edges, self.is_sample, self.endpoints)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of a source, in the order of `PathSumsAsked.n_totals`."""
+        return [OF_SOURCE[name] for name in self.tables]
+
+    @property
+    def tables(self) -> list[str]:
+        """The files that have a column `betweenness`."""
+        return [VERTICES_FILE] * self.vertices + [EDGES_FILE] * self.edges
+
+    @property
+    def _normalized(self) -> list[bool]:
+        """Whether the values of each of `tables` are divided."""
+        return [self.normalized] * self.vertices + [self.edges_normalized] * self.edges
+
+    def write(
+        self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
+    ) -> dict[str, pa.Array]:
+        """Write `edges.parquet` if it is asked for, and return the columns of the vertices.
+
+        Raises
+        ------
+        InputError
+            A part is damaged.
+        """
+        traits, asked = stored.manifest.traits, self.asked
+        words = np.zeros((asked.n_places(traits.n_vertices, traits.n_edges), asked.n_words), np.uint64)
+        for batch in range(len(batches)):
+            url = folder.path(paths_part(batch))
+            part = np.frombuffer(files.read_bytes(url), "<u8")
+            if part.size != words.size:
+                raise InputError(
+                    f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=AGAIN
+                )
+            add_words(words, part.reshape(words.shape))
+            progress.advance(batch + 1, len(batches), "batches")
+        of_vertices, of_edges = np.split(words, [traits.n_vertices * self.vertices])
+        n_sources = sum(map(len, batches))
+        if self.edges:
+            columns = estimates(of_edges, *self._scale(EDGES_FILE, traits.n_vertices, n_sources))
+            table = pa.table(ends_of_edges(stored.graph(), stored.ids) | columns)
+            folder.write_table(EDGES_FILE, table, row_group_size=ROWS_A_GROUP, compression=self.compression)
+        if not self.vertices:
+            return {}
+        return estimates(of_vertices, *self._scale(VERTICES_FILE, traits.n_vertices, n_sources))
+
+    def _scale(self, name: str, n_vertices: int, n_sources: int) -> tuple[float, int | None, int]:
+        """Return the last arguments of `estimates` for the table `name`."""
+        is_edges = name == EDGES_FILE
+        is_normalized = self.edges_normalized if is_edges else self.normalized
+        factor = 1.0 / n_pairs(n_vertices, is_edges or self.endpoints) if is_normalized else 1.0
+        return factor, n_sources if self.is_sample else None, n_vertices
+
+    def fault(self, folder: RunFolder, n_batches: int, n_vertices: int, n_sources: int) -> str | None:
+        """Return a sentence on the first table whose sum is not what the sources say, or None.
+
+        This finds a part that is lost or counted twice, and wrong values. The words of a source add up to its totals,
+        so both sums are equal up to rounding.
+        """
+        for name in self.tables:
+            factor, sample, _ = self._scale(name, n_vertices, n_sources)
+            scale = factor if sample is None else n_vertices / sample * factor
+            batches = [folder.stored_batch(batch) for batch in range(n_batches)]
+            of_sources = math.fsum(math.fsum(_numbers(each, OF_SOURCE[name])) for each in batches) * scale
+            of_table = math.fsum(_numbers([folder.stored(name)], BETWEENNESS))
+            # Not `>`: a number may be NaN.
+            if not abs(of_table - of_sources) <= _ROUNDING * min(of_table, of_sources):
+                return (
+                    f"`{name}`: the sum of {BETWEENNESS} is {of_table}, and the sources say {of_sources} "
+                    f"(`{OF_SOURCE[name]}`)"
+                )
+        return None
+
+
+def _numbers(stored: Sequence[Any], name: str) -> np.ndarray:
+    """Return the column `name` of a file as (n,) float64."""
+    with opened(*stored) as file:
+        if name not in file.schema_arrow.names:
+            raise ValueError(f"it has no column {name}")
+        found: np.ndarray = file.read(columns=[name], use_threads=False)[name].to_numpy()
+        return found
+
+
+def ends_of_edges(graph: CsrGraph, ids: Originals) -> dict[str, pa.Array]:
+    """Return the ids of the ends of all edges (E,), in the order of the graph."""
+    return {"source": ids.originals(sources_of_edges(graph)), "target": ids.originals(graph.col_indices)}
+
+
+def n_pairs(n_vertices: int, with_ends: bool) -> int:
+    """Return by how many pairs a normalized value is divided; `with_ends` if a path passes its ends too."""
+    return max(1, (n_vertices - 1) * (n_vertices if with_ends else n_vertices - 2))
+
+
+def estimates(words: np.ndarray, factor: float, sample: int | None, n_vertices: int) -> dict[str, pa.Array]:
+    """Return the columns of values that `words` (n, W) have, each times `factor`.
+
+    With a `sample` of so many of `n_vertices`, they are estimates for all, and there is a standard error.
+    """
+    totals = sums_of(words)
+    if sample is None:
+        return {BETWEENNESS: pa.array(totals * factor)}
+    scale = n_vertices / sample * factor
+    if sample == 1:
+        return {BETWEENNESS: pa.array(totals * scale), ERROR: pa.nulls(len(words), pa.float64())}
+    # The sources are drawn without replacement, so the error of a sample of all vertices is 0.
+    variance = np.maximum(squares_of(words) - totals * totals / sample, 0.0) / (sample - 1)
+    errors = scale * np.sqrt(variance * sample * (1 - sample / n_vertices))
+    return {BETWEENNESS: pa.array(totals * scale), ERROR: pa.array(errors)}
+
+
+def check_weights(
+    traits: GraphTraits, load: Callable[[], CsrGraph], ids: Originals, scale: int | None
+) -> None:
+    """Raise `InputError` if the shortest paths of a graph are not those along its tight edges.
+
+    `load` returns the graph, whose weights are `scale` times those of the input.
+    """
+    if traits.n_edges and traits.min_weight <= 0:
+        graph = load()
+        edge = int(np.argmin(graph.weights > 0))
+        start = ids.original(int(np.searchsorted(graph.row_offsets, edge, "right")) - 1)
+        end, weight = ids.original(int(graph.col_indices[edge])), graph.weights[edge].item()
+        raise InputError(
+            f"the edge from `{start}` to `{end}` has weight {weight if scale is None else weight / scale}, "
+            "and shortest paths are counted only where all weights are above zero",
+            hint="give such edges a small weight, or make one vertex of their ends",
+        )
+    if (reason := PathSumsAsked.refusal(traits)) is not None:
+        hint = Text("give ", key("graph.weights.dtype", "float64"), ", or integers")
+        raise InputError(reason, hint=hint)
+
+
+def most_passed(folder: RunFolder, name: str) -> pa.Table:
+    """Return the `MOST_RANKED` rows of a table with the largest betweenness, the largest first."""
+    with opened(folder.stored(name)) as file:
+        ids = ["vertex"] if name == VERTICES_FILE else ["source", "target"]
+        columns = [*ids, BETWEENNESS, *(c for c in file.schema_arrow.names if c == ERROR)]
+        table = file.read(columns=columns, use_threads=False)
+    values = table[BETWEENNESS].to_numpy()
+    return table.take(pa.array(np.argsort(-values, kind="stable")[:MOST_RANKED]))
