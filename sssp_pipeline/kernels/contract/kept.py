@@ -22,6 +22,9 @@ class KeptOfRow(ABC):
 
     #: Whether every distance is kept. Predecessors and the certificate need all of them.
     is_whole_row: ClassVar[bool] = False
+    #: Whether what is kept are distances to vertices that do not depend on the row. So `reduce` takes other numbers of
+    #: each vertex too.
+    takes_costs: ClassVar[bool] = False
     #: Seconds of a core to reduce a vertex of a row.
     reduce_s: ClassVar[float] = 0.0
     #: What is accumulated for each vertex over the sources of a part, in addition to the rows; None for nothing.
@@ -94,6 +97,7 @@ class EveryVertex(KeptOfRow):
     """The whole row."""
 
     is_whole_row: ClassVar[bool] = True
+    takes_costs: ClassVar[bool] = True
 
     def n_columns(self, n_vertices: int) -> int:
         return n_vertices
@@ -105,6 +109,8 @@ class EveryVertex(KeptOfRow):
 @dataclass(frozen=True, eq=False)
 class Targets(KeptOfRow):
     """The distances to some vertices."""
+
+    takes_costs: ClassVar[bool] = True
 
     #: (T,) integers, in the order of the distances.
     vertices: np.ndarray
