@@ -31,7 +31,7 @@ import numpy as np
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, GraphTraits, largest_distance, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
-from sssp_pipeline.kernels.contract.kept import EveryVertex
+from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, joined_metrics
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, fits, sum_of
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
@@ -47,9 +47,38 @@ def cost_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"{np.dtype(dtype).kind}8")
 
 
-def call_bytes(traits: GraphTraits) -> int:
-    """Return the memory of a `SecondCosts`, and of a row for which it sums up costs."""
-    return 4 * traits.n_edges + 24 * traits.n_vertices
+def call_bytes(traits: GraphTraits, kept: KeptOfRow, n_costs: int) -> int:
+    """Return the memory that a call of a solver takes for second costs, in addition to what is kept of each row."""
+    row_bytes = traits.n_vertices * (traits.weight_dtype.itemsize + 8 * n_costs)
+    rows_bytes = 0 if kept.is_whole_row else _n_rows(traits) * row_bytes
+    return 4 * traits.n_edges + 16 * traits.n_vertices + rows_bytes
+
+
+def row_s(traits: GraphTraits, n_costs: int) -> float:
+    """Return the seconds of a core to sum up the second costs of a row (benchmarks/second_costs.py)."""
+    return 5e-9 * traits.n_edges + 15e-9 * n_costs * traits.n_vertices
+
+
+def check_sums(
+    least: float, most: float, n_vertices: int, dtype: np.dtype, largest: float | None = None
+) -> None:
+    """Raise `InputError` if a path over `n_vertices` may cost more than the type of sums of `dtype` holds.
+
+    The costs are between `least` and `most`. `largest` is the largest sum if it is less.
+    """
+    held, farthest = cost_dtype(dtype), max(-least, most)
+    longest = farthest * max(0, n_vertices - 1)
+    if longest > (largest_distance(held) if largest is None else largest):
+        raise InputError(
+            f"a second cost is {farthest}, and the sum along a path of {n_vertices - 1:,} edges may be {longest}, "
+            f"which {held if largest is None else 'float64'} cannot hold",
+            hint="give the second cost in a larger unit",
+        )
+
+
+def _n_rows(traits: GraphTraits) -> int:
+    """Return how many whole rows are held at a time if they are not kept."""
+    return max(1, _ROWS_BYTES // max(1, traits.n_vertices * traits.weight_dtype.itemsize))
 
 
 class SecondCosts:
@@ -145,7 +174,7 @@ def solved_along(
                 first += len(some)
                 yield replace(part, along=costs.of_rows(some, part.distances, n_threads))
         return
-    at_once = max(1, _ROWS_BYTES // max(1, graph.n_vertices * graph.weight_dtype.itemsize))
+    at_once = _n_rows(graph.traits)
     for first, end in pairwise((0, *ends)):
         shape = end - first, kept.n_columns(graph.n_vertices)
         made = [np.empty(shape, dtype) for dtype in (graph.weight_dtype, *costs.dtypes)]
@@ -167,16 +196,8 @@ def _check(of_edges: np.ndarray, graph: CsrGraph) -> None:
             f"a second cost has {len(of_edges):,} values, and the graph has {graph.n_edges:,} edges",
             hint="give one value for each edge",
         )
-    if not len(of_edges):
-        return
-    most, dtype = max(-of_edges.min().item(), of_edges.max().item()), cost_dtype(of_edges.dtype)
-    longest = most * (graph.n_vertices - 1)
-    if longest > largest_distance(dtype):
-        raise InputError(
-            f"a second cost is {most}, and the sum along a path of {graph.n_vertices - 1:,} edges may be {longest}, "
-            f"which {dtype} cannot hold",
-            hint="give the second cost in a larger unit",
-        )
+    if len(of_edges):
+        check_sums(of_edges.min().item(), of_edges.max().item(), graph.n_vertices, of_edges.dtype)
 
 
 def _parallel_edges(graph: CsrGraph, weights: Sequence[np.ndarray]) -> np.ndarray:
