@@ -103,7 +103,8 @@ def solve_sources(
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
     machine = _machine()
-    work = Work(_traits_for(machine, graph), options, max(len(sources), n_expected, 1), batch)
+    n_sources, n_costs = max(len(sources), n_expected, 1), len(options.along)
+    work = Work(_traits_for(machine, graph), options, n_sources, batch, n_costs=n_costs)
     chosen, work = _choose(graph, stored, sources, solver, work, machine)
     searched = kept_reversed(graph, is_symmetric=_is_symmetric(stored)) if is_backward else graph
     forecast = work.of_a_call(chosen.name)

@@ -10,7 +10,7 @@ from sssp_pipeline.base.errors import SsspError, did_you_mean
 from sssp_pipeline.workflow.section import Contradiction, Path, Plain
 
 #: Columns of a table of distances.
-_COLUMNS = ("source", "vertex", "distance", "predecessor")
+COLUMNS = ("source", "vertex", "distance", "predecessor")
 #: Keys of the only weight of a graph, with their defaults. Each of several weights has its own.
 _KEYS_OF_ONE_WEIGHT = {"column": "auto", "dtype": "auto", "scale": "auto", "default": 1, "unit": None}
 
@@ -129,7 +129,7 @@ def along_contradictions(graph: Plain, solve: Plain) -> Iterator[Contradiction]:
             others = ", ".join(str(each) for each in solved if each not in along) or "the other ones"
             text = f"`{name}` is in `solve.along`, and it is also a weight to solve"
             yield Contradiction(path, text, f"name what to solve: `solve.weights: [{others}]`")
-        elif name in _COLUMNS:
+        elif name in COLUMNS:
             text = f"`{name}` in `solve.along` is also the name of another column of the results"
             yield Contradiction(path, text, "give the weight another name, and its `column`")
 

@@ -32,7 +32,7 @@ def second_costs(
         raise InputError(
             f"{plural(merged, 'parallel edge')} of the graph were merged, and each weight kept its own least value: "
             f"of an edge, `{names[0]}` may be that of another road than the shortest one",
-            hint="set `graph.duplicates: keep-all`, which keeps parallel edges",
+            hint="ingest the graph with `graph.duplicates: keep-all`, which keeps parallel edges",
         )
     found = []
     for name in names:
