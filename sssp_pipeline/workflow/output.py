@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from sssp_pipeline.workflow.registries import OUTPUTS, NameIn, code_of, misplaced, own_fields, with_own_keys
@@ -10,7 +10,7 @@ from sssp_pipeline.workflow.section import Auto, Contradiction, Plain, Positive,
 from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
 
 #: The kinds of output that have second costs.
-_WITH_COSTS = ("full", "reached")
+_WITH_COSTS = ("full", "reached", "pairs")
 #: What a user may do who asked for predecessors.
 _WITHOUT_PREDECESSORS = "set `solve.predecessors: false`: `sssp-pipeline path` needs none"
 
@@ -105,7 +105,7 @@ def _direction_contradictions(output: Plain, solve: Plain) -> Iterator[Contradic
 def _along_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:
     """Yield what has no place for the second costs of `solve.along`."""
     distances, path = output.get("distances", "full"), ("solve", "along")
-    with_costs = "`output.distances: full` or `reached` with `output.layout: long` has them"
+    with_costs = "`output.distances: full`, `reached` and `pairs` with `output.layout: long` have them"
     if distances not in _WITH_COSTS and distances in OUTPUTS:
         text = f"`output.distances: {distances}` has no place for second costs"
         yield Contradiction(path, text, f"remove `solve.along`: {with_costs}")
@@ -115,6 +115,10 @@ def _along_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction
     if solve.get("direction") == "backward":
         text = "`solve.direction: backward` searches from the targets, and `solve.along` needs paths from the sources"
         yield Contradiction(path, text, "remove `solve.direction`")
+    pairs = output.get("pairs")
+    if isinstance(pairs, Mapping) and pairs.get("direction") == "backward":
+        text = "`output.pairs.direction: backward` searches from the targets, and `solve.along` needs paths from the "
+        yield Contradiction(path, f"{text}sources", "remove `output.pairs.direction`")
 
 
 def _columns_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -177,7 +177,7 @@ class _Check:
     def _stored_costs(self, number: int, places: Sequence[int]) -> list[StoredRows]:
         """Return the second costs at `places` of a batch, the rows of each kind."""
         form, layouts = self.output.form, self.output.layout.of_costs
-        if not layouts:
+        if not layouts or not isinstance(self.output, VertexDistances):
             return []
         stored = self.task.folder().stored_batch(number)
         return [
@@ -208,6 +208,8 @@ class _Check:
 
     def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
         options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept)
+        if not isinstance(self.output, VertexDistances):
+            options = replace(options, along=self.along)
         true = oracle_for(self.graph).solve(self.graph, np.array([source], np.uint32), options)
         return self.output.difference(name, stored, true, self.ids)
 

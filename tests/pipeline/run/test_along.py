@@ -159,6 +159,38 @@ def test_batches_workers_and_resume_give_the_same_bytes(digests):
     assert tables[0].equals(tables[1])
 
 
+@pytest.mark.medium
+def test_pairs(walked, digests, monkeypatch):
+    rng = np.random.default_rng(2)
+    pairs = [(f"v{u:02}", f"v{v:02}") for u, v in rng.choice(40, (60, 2)).tolist()]
+    pa.csv.write_csv(pa.table(dict(zip(("from", "to"), zip(*pairs, strict=True), strict=True))), "pairs.csv")
+    output = {"distances": "pairs", "pairs": "pairs.csv"}
+    names, rows = expected(
+        run(sources={"ids": sorted({u for u, _ in pairs})}, output={"path": "whole"}), walked
+    )
+    wanted = []
+    for u, v in pairs:
+        distance, km, toll = (row[names.index(v)] for row in rows[u])
+        is_reached = distance != unreached_distance(distance.dtype)
+        wanted.append((u, v, *((distance, km / 100, toll) if is_reached else (None, None, None))))
+    found = run(output=output, sources=None)
+    table = found.answers()
+    assert table.column_names == ["source", "target", "distance", "km", "toll"]
+    assert list(zip(*(table[name].to_pylist() for name in table.column_names), strict=True)) == wanted
+    assert found.record["verify"]["refuted"] is None
+    calm = digests("out/minutes")
+    shutil.rmtree("out")
+    run(output=output, sources=None, solve={"batch": 1})
+    assert list(digests("out/minutes").values()) == list(calm.values())
+    right = SecondCosts.of_rows
+    shutil.rmtree("out")
+    with monkeypatch.context() as patch:
+        patch.setattr(SecondCosts, "of_rows", lambda *given: tuple(costs + 1 for costs in right(*given)))
+        run(output=output, sources=None, verify="off")
+    with pytest.raises(RefutedError, match=r"stored `km` \S+, true `km` \S+$"):
+        verify_run("out/minutes", None, "sample", Quiet())
+
+
 def test_a_run_with_other_costs_is_another_run():
     run(("km",))
     with pytest.raises(InputError, match=r"holds another run"):
@@ -215,12 +247,17 @@ def refused(**sections):
         (
             {"output": {"distances": "nearest", "nearest": {"k": 2}}},
             "workflow: `output.distances: nearest` has no place for second costs",
-            "`output.distances: full` or `reached` with `output.layout: long` has them",
+            "`output.distances: full`, `reached` and `pairs` with `output.layout: long` have them",
         ),
         (
             {"output": {"targets": {"ids": ["v01"]}}, "solve": {"direction": "backward"}},
             "workflow: `solve.direction: backward` searches from the targets",
             "remove `solve.direction`",
+        ),
+        (
+            {"output": {"distances": "pairs", "pairs": {"file": "p.csv", "direction": "backward"}}, "sources": None},
+            "workflow: `output.pairs.direction: backward` searches from the targets",
+            "remove `output.pairs.direction`",
         ),
         (
             {"graph": {"weights": {"column": "minutes"}}, "solve": {"weights": None}},
