@@ -10,7 +10,7 @@ from sssp_pipeline.workflow.section import Auto, Contradiction, Plain, Positive,
 from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
 
 #: The kinds of output that have second costs.
-_WITH_COSTS = ("full", "reached", "pairs")
+_WITH_COSTS = ("full", "reached", "nearest", "pairs")
 #: What a user may do who asked for predecessors.
 _WITHOUT_PREDECESSORS = "set `solve.predecessors: false`: `sssp-pipeline path` needs none"
 
@@ -105,7 +105,9 @@ def _direction_contradictions(output: Plain, solve: Plain) -> Iterator[Contradic
 def _along_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:
     """Yield what has no place for the second costs of `solve.along`."""
     distances, path = output.get("distances", "full"), ("solve", "along")
-    with_costs = "`output.distances: full`, `reached` and `pairs` with `output.layout: long` have them"
+    with_costs = (
+        "`output.distances: full`, `reached`, `nearest` and `pairs` with `output.layout: long` have them"
+    )
     if distances not in _WITH_COSTS and distances in OUTPUTS:
         text = f"`output.distances: {distances}` has no place for second costs"
         yield Contradiction(path, text, f"remove `solve.along`: {with_costs}")

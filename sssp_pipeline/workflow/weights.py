@@ -10,7 +10,7 @@ from sssp_pipeline.base.errors import SsspError, did_you_mean
 from sssp_pipeline.workflow.section import Contradiction, Path, Plain
 
 #: Columns of a table of distances.
-COLUMNS = ("source", "vertex", "target", "distance", "predecessor")
+COLUMNS = ("source", "vertex", "target", "rank", "distance", "predecessor")
 #: Keys of the only weight of a graph, with their defaults. Each of several weights has its own.
 _KEYS_OF_ONE_WEIGHT = {"column": "auto", "dtype": "auto", "scale": "auto", "default": 1, "unit": None}
 

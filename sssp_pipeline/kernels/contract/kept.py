@@ -22,8 +22,7 @@ class KeptOfRow(ABC):
 
     #: Whether every distance is kept. Predecessors and the certificate need all of them.
     is_whole_row: ClassVar[bool] = False
-    #: Whether what is kept are distances to vertices that do not depend on the row. So `reduce` takes other numbers of
-    #: each vertex too.
+    #: Whether what is kept are distances to vertices, which may have second costs.
     takes_costs: ClassVar[bool] = False
     #: Seconds of a core to reduce a vertex of a row.
     reduce_s: ClassVar[float] = 0.0
@@ -65,6 +64,22 @@ class KeptOfRow(ABC):
     @abstractmethod
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         """Write what is kept of `row` (V,) to `into` (columns,), both in host memory."""
+
+    def n_costs(self, n_vertices: int) -> int:
+        """Return how many distances are kept of a row; each may have second costs."""
+        return self.n_columns(n_vertices)
+
+    def take_costs(self, kept: np.ndarray, costs: np.ndarray, into: np.ndarray) -> None:
+        """Write the second costs of the vertices whose distances are kept to `into` (n_costs,).
+
+        Parameters
+        ----------
+        kept
+            What `reduce` wrote for the row.
+        costs
+            (V,) of any type.
+        """
+        self.reduce(costs, into)
 
     def reduce_counts(self, distances: np.ndarray, counts: np.ndarray, into: np.ndarray) -> None:
         """Write what is kept of S rows to `into` (S, columns). Only kinds with `takes_counts` have this method.

@@ -176,18 +176,21 @@ def solved_along(
         return
     at_once = _n_rows(graph.traits)
     for first, end in pairwise((0, *ends)):
-        shape = end - first, kept.n_columns(graph.n_vertices)
-        made = [np.empty(shape, dtype) for dtype in (graph.weight_dtype, *costs.dtypes)]
+        n = end - first
+        made = np.empty((n, kept.n_columns(graph.n_vertices)), kept.dtype(graph.weight_dtype))
+        along = tuple(np.empty((n, kept.n_costs(graph.n_vertices)), dtype) for dtype in costs.dtypes)
         metrics = []
         for begin in range(first, end, at_once):
             some = sources[begin : min(begin + at_once, end)]
             (part,) = solve_parts(graph, some, inner, [len(some)])
             metrics.append(part.metrics)
-            whole = part.distances, *costs.of_rows(some, part.distances, n_threads)
-            for rows, into in zip(whole, made, strict=True):
-                for row, of_row in zip(rows, into[begin - first :], strict=False):
-                    kept.reduce(row, of_row)
-        yield Solution(made[0], None, joined_metrics(metrics), along=tuple(made[1:]))
+            sums = costs.of_rows(some, part.distances, n_threads)
+            for i, row in enumerate(part.distances):
+                at = begin - first + i
+                kept.reduce(row, made[at])
+                for whole, into in zip(sums, along, strict=True):
+                    kept.take_costs(made[at], whole[i], into[at])
+        yield Solution(made, None, joined_metrics(metrics), along=along)
 
 
 def _check(of_edges: np.ndarray, graph: CsrGraph) -> None:

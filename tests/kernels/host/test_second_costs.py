@@ -7,8 +7,7 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.base.csr import csr_from_edges, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.answers.nearest import NearestOfRow
-from sssp_pipeline.kernels.contract.kept import Targets
+from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host import second_costs
 from sssp_pipeline.kernels.host.second_costs import SecondCosts, cost_dtype
@@ -151,7 +150,7 @@ def test_rows_out_of_order_are_refused():
 
 def test_only_distances_have_second_costs():
     with pytest.raises(InputError, match="second costs can be summed for distances only"):
-        SolveOptions(along=(np.ones(2),), kept=NearestOfRow(3))
+        SolveOptions(along=(np.ones(2),), kept=Nothing())
 
 
 def test_negative_weights_with_a_cutoff_are_refused():

@@ -191,6 +191,46 @@ def test_pairs(walked, digests, monkeypatch):
         verify_run("out/minutes", None, "sample", Quiet())
 
 
+@pytest.mark.medium
+@pytest.mark.parametrize("of", ["all", "some", "points"])
+def test_nearest(walked, monkeypatch, of):
+    names = [f"v{v:02}" for v in (4, 9, 33, 41, 50, 61)]
+    points = {"a": "v33", "b": "v09", "c": "v33"}  # two points at a vertex
+    graph, nearest = {}, {"k": 3}
+    if of == "some":
+        nearest["of"] = {"ids": names}
+    elif of == "points":
+        ids = sorted({*roads()["from"].to_pylist(), *roads()["to"].to_pylist()})
+        lon = np.arange(len(ids)) / 100
+        pa.csv.write_csv(pa.table({"id": ids, "lon": lon, "lat": np.zeros(len(ids))}), "positions.csv")
+        at = [lon[ids.index(name)] for name in points.values()]
+        pa.csv.write_csv(pa.table({"id": list(points), "lon": at, "lat": np.zeros(3)}), "points.csv")
+        graph, nearest["of"] = {"coordinates": "positions.csv"}, {"points": {"file": "points.csv"}}
+    output = {"distances": "nearest", "nearest": nearest}
+    found = run(output=output, graph=graph)
+    table = found.answers()
+    assert table.column_names == ["source", "rank", "vertex", "distance", "km", "toll"]
+    assert found.record["verify"]["refuted"] is None
+    all_names, rows = expected(found, walked)
+    n_reached = 0
+    for row in table.to_pylist():
+        if row["vertex"] is None:
+            assert (row["distance"], row["km"], row["toll"]) == (None, None, None)
+            continue
+        v = all_names.index(points[row["vertex"]] if of == "points" else row["vertex"])
+        distance, km, toll = (each[v] for each in rows[row["source"]])
+        assert (row["distance"], row["km"], row["toll"]) == (distance, km / 100, toll)
+        n_reached += 1
+    assert n_reached > 15
+    right = SecondCosts.of_rows
+    shutil.rmtree("out")
+    with monkeypatch.context() as patch:
+        patch.setattr(SecondCosts, "of_rows", lambda *given: tuple(costs + 1 for costs in right(*given)))
+        run(output=output, graph=graph, verify="off")
+    with pytest.raises(RefutedError, match=r"rank 1: stored km \S+, true km \S+$"):
+        verify_run("out/minutes", None, "sample", Quiet())
+
+
 def test_a_run_with_other_costs_is_another_run():
     run(("km",))
     with pytest.raises(InputError, match=r"holds another run"):
@@ -245,9 +285,9 @@ def refused(**sections):
             "set `output.layout: long`",
         ),
         (
-            {"output": {"distances": "nearest", "nearest": {"k": 2}}},
-            "workflow: `output.distances: nearest` has no place for second costs",
-            "`output.distances: full`, `reached` and `pairs` with `output.layout: long` have them",
+            {"output": {"distances": "none"}},
+            "workflow: `output.distances: none` has no place for second costs",
+            "`output.distances: full`, `reached`, `nearest` and `pairs` with `output.layout: long` have them",
         ),
         (
             {"output": {"targets": {"ids": ["v01"]}}, "solve": {"direction": "backward"}},
