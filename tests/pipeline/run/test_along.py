@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import sssp_pipeline as sp
@@ -15,6 +16,8 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.host.second_costs import SecondCosts
+from sssp_pipeline.pipeline.results.matrix_export import export_matrix
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run_each
 from sssp_pipeline.workflow.models import Workflow
@@ -229,6 +232,20 @@ def test_nearest(walked, monkeypatch, of):
         run(output=output, graph=graph, verify="off")
     with pytest.raises(RefutedError, match=r"rank 1: stored km \S+, true km \S+$"):
         verify_run("out/minutes", None, "sample", Quiet())
+
+
+@pytest.mark.medium
+def test_an_exported_table_has_the_costs():
+    folder = RunFolder(run().url)
+    export_matrix(folder, "all.parquet")
+    export_matrix(folder, "all.csv")
+    export_matrix(folder, "all.npy", unreached=2**32 - 1)
+    table = sp.open_run("out/minutes").distances()
+    assert pq.read_table("all.parquet").equals(table)
+    assert pa.csv.read_csv("all.csv")["km"].to_pylist() == table["km"].to_pylist()
+    assert np.load("all.npy").shape == (11, len(table) // 11)
+    with pytest.raises(InputError, match=r"go with distances only, and `out/minutes` has second costs too"):
+        export_matrix(folder, "sparse.csv", sparse=True)
 
 
 def test_a_run_with_other_costs_is_another_run():
