@@ -195,6 +195,12 @@ def numpy_answers():
 
 
 @pytest.fixture(scope="session")
+def walked():
+    """Give the function that returns second costs by walking each path in plain Python."""
+    return helper("walked_costs").walked
+
+
+@pytest.fixture(scope="session")
 def screen():
     """Give the function that returns what a terminal shows."""
     return helper("terminal").screen

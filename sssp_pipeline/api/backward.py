@@ -19,6 +19,7 @@ from sssp_pipeline.workflow.section import Direction
 #: Why only searches from the sources give what an argument of a call asks for.
 _FORWARD_ONLY = {
     "predecessors": "predecessors are found from the sources",
+    "along": "the sums belong to paths from the sources",
     "metrics": "metrics count what a source reaches",
     "on_device": "the host turns the distances",
 }

@@ -172,7 +172,8 @@ def _chosen(
     """Return the solver of a call, the work, and the machine. Parameters and errors are those of `solve_sources`."""
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
     machine = _machine()
-    work = Work(_traits_for(machine, graph), options, max(len(sources), n_expected, 1), batch)
+    n_sources, n_costs = max(len(sources), n_expected, 1), len(options.along)
+    work = Work(_traits_for(machine, graph), options, n_sources, batch, n_costs=n_costs)
     return *_choose(graph, stored, sources, solver, work, machine), machine
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
@@ -16,7 +16,7 @@ from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
 
 @dataclass(frozen=True, eq=False)
 class DistanceTable:
-    """Makes the columns `source`, `vertex` and `distance`, and `predecessor` if predecessors were asked for."""
+    """Makes the columns `source`, `vertex` and `distance`, sums along the paths, and `predecessor` if asked for."""
 
     #: (S,), and (V,) or (T,) ids.
     sources: pa.Array
@@ -25,6 +25,8 @@ class DistanceTable:
     all_ids: pa.Array | None
     #: The type of a distance.
     dtype: np.dtype
+    #: (S, V) or (S, T) sums of other weights, by their name.
+    along: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -33,6 +35,7 @@ class DistanceTable:
             ("vertex", self.vertices.type),
             ("distance", pa.from_numpy_dtype(self.dtype)),
         ]
+        fields += [(name, pa.from_numpy_dtype(sums.dtype)) for name, sums in self.along.items()]
         if self.all_ids is not None:
             fields.append(("predecessor", self.all_ids.type))
         return pa.schema(fields)
@@ -40,7 +43,7 @@ class DistanceTable:
     @property
     def row_bytes(self) -> int:
         """The memory that a row takes, without the columns that sources share."""
-        return self.dtype.itemsize + self.sources.nbytes // max(len(self.sources), 1)
+        return self.dtype.itemsize + 8 * len(self.along) + self.sources.nbytes // max(len(self.sources), 1)
 
     def of_all(self, distances: Any, predecessors: Any) -> pa.RecordBatchReader:
         """Return a batch for each source, from rows that are read one after the other; unreached vertices have NULL."""
@@ -59,11 +62,13 @@ class DistanceTable:
     def _batches_of_all(self, distances: Any, predecessors: Any) -> Iterator[list[pa.Array]]:
         unreached, kind = unreached_distance(self.dtype), self.vertices.type
         before = repeat(None) if predecessors is None else predecessors
-        for source, row, of_row in zip(self.sources, distances, before, strict=False):
+        for place, (source, row, of_row) in enumerate(zip(self.sources, distances, before, strict=False)):
+            missing = row == unreached
             yield [
                 pa.repeat(source, len(row)).cast(kind),
                 self.vertices,
-                pa.array(row, mask=row == unreached),
+                pa.array(row, mask=missing),
+                *(pa.array(sums[place], mask=missing) for sums in self.along.values()),
                 *self._ids_of(of_row),
             ]
 
@@ -75,6 +80,7 @@ class DistanceTable:
                 self.sources.take(pa.array(places)).cast(self.vertices.type),
                 self.vertices.take(pa.array(distances.columns[some])),
                 pa.array(distances.values[some]),
+                *(pa.array(sums[places, distances.columns[some]]) for sums in self.along.values()),
                 *self._ids_of(None if predecessors is None else predecessors.values[some]),
             ]
 

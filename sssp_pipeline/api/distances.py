@@ -19,7 +19,7 @@ from sssp_pipeline.api.ids import ObjectIds, vertices_of
 from sssp_pipeline.api.paths import Path, PathTree, without_coordinates
 from sssp_pipeline.api.reached import WITHOUT_ROWS, ReachedRows
 from sssp_pipeline.base.csr import unreached_distance
-from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.errors import InputError, did_you_mean
 from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
 from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
@@ -90,6 +90,8 @@ class Distances:
         #: An array of NumPy or CuPy or `ReachedRows`, (S, V) or (S, T).
         self._made = made
         self.unreached = unreached_distance(self._made.dtype)
+        sums = zip(named.along, solution.along, strict=True) if solution.along else ()
+        self._along = {each.name: each.in_unit(of_each) for each, of_each in sums}
 
     def __getstate__(self) -> dict[str, Any]:
         # A graph does not go to another process, nor does memory of a GPU.
@@ -191,6 +193,25 @@ class Distances:
         reached[is_missing] = unreached
         return reached
 
+    def along(self, name: str) -> np.ndarray:
+        """Return the sums (S, V) or (S, T) of another weight along the shortest paths; `along` of `solve` named it.
+
+        Sums of integers are uint64 or int64, and others float64. Where there is no path, they are the largest value of
+        their type, or infinity. The array belongs to this object.
+
+        Raises
+        ------
+        InputError
+            The call did not name this weight.
+        """
+        if name not in self._along:
+            known = list(self._along)
+            hint = 'give `along="…"` to `solve`'
+            if known:
+                hint = f"{did_you_mean(name, known)}It has: {', '.join(known)}"
+            raise InputError(f"`{name}` was not summed along the paths", hint=hint)
+        return self._along[name]
+
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """Return the array of `numpy()` for `np.asarray` and other functions of NumPy."""
         return np.array(self._rows, dtype, copy=copy)
@@ -282,7 +303,7 @@ class Distances:
         all_ids = None
         if self._solution.predecessors is not None:
             all_ids = self.vertices if self._targets is None else self._ids.column()
-        return DistanceTable(self.sources, self.vertices, all_ids, self._made.dtype)
+        return DistanceTable(self.sources, self.vertices, all_ids, self._made.dtype, self._along)
 
     @property
     def _columns(self) -> np.ndarray:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sssp_pipeline.api.along import Along, along_of_store, along_of_table, names_of
 from sssp_pipeline.api.argument_names import naming, of_solve, of_store
 from sssp_pipeline.api.calls import Take, make_hierarchy_of, solve_sources
 from sssp_pipeline.api.ids import Ids
@@ -28,7 +29,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import callers_graph
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
 from sssp_pipeline.kernels.hierarchy.shared import traits_of
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
-from sssp_pipeline.pipeline.formats.tables.parquet import table_of, to_chunk
+from sssp_pipeline.pipeline.formats.tables.parquet import TypedTable, table_of, to_chunk
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.ids.id_mapping import collector
@@ -49,6 +50,8 @@ class NamedGraph:
     scale: int | None = None
     #: Where it is stored; None if it is not.
     stored: StoredGraph | None = None
+    #: What is summed along the shortest paths.
+    along: tuple[Along, ...] = ()
 
     def solve(
         self,
@@ -126,6 +129,7 @@ def graph_of(
     columns: tuple[str, str] | None = None,
     directed: bool | None = None,
     dtype: npt.DTypeLike | None = None,
+    along: Any = (),
 ) -> NamedGraph:
     """Return `graph` for a call of `solve`, which describes the parameters.
 
@@ -141,10 +145,18 @@ def graph_of(
         if name := next((name for name in given if name in names), None):
             raise InputError(f"`{name}` cannot be set for {kind}", hint=f"leave out `{name}`")
 
+    wanted = names_of(along)
     if isinstance(graph, PreparedGraph):
         given += ["weight"] * (weight not in ("auto", None))
         refuse("a prepared graph, where `prepare` has set it", *given)
-        return graph._named
+        if not wanted:
+            return graph._named
+        if (stored := graph._named.stored) is None:
+            raise InputError(
+                "`along` cannot be set for a prepared graph that is not from a graph store",
+                hint="give the table itself, or a graph store",
+            )
+        return replace(graph._named, along=along_of_store(wanted, stored))
     if is_stored(graph):
         refuse("a graph store, where `ingest` has set it", *given)
         name = None if weight == "auto" else weight
@@ -152,19 +164,21 @@ def graph_of(
             stored = open_store(graph, weight=name)
         else:
             stored = graph if name in (None, graph.manifest.weight) else graph.with_weight(str(name))
-        return NamedGraph(stored.graph(), stored.ids, stored.manifest.weights.scale, stored)
+        found = along_of_store(wanted, stored)
+        return NamedGraph(stored.graph(), stored.ids, stored.manifest.weights.scale, stored, found)
     mirror, asked = directed is False, _weight_dtype(dtype)
     if hasattr(graph, "__arrow_c_stream__"):
-        return _of_table(graph, weight, _two_columns(columns), mirror, asked)
+        return _of_table(graph, weight, _two_columns(columns), mirror, asked, wanted)
+    given += ["along"] * bool(wanted)
     if hasattr(graph, "tocsr") or isinstance(graph, np.ndarray) or is_of_cupy(graph):
-        refuse("a matrix", "columns")
+        refuse("a matrix", "columns", "along")
         if weight not in ("auto", None):
             raise InputError(
                 f"`weight` is {weight!r}, and a matrix has one value for each edge", hint="leave out `weight`"
             )
         return _of_matrix(graph, weight is None, mirror, asked)
     if (library := library_of(graph)) is not None:
-        refuse(f"a graph of {library}", "columns", "directed")
+        refuse(f"a graph of {library}", "columns", "directed", "along")
         return _of_objects(edges_of(graph, library, weight), asked)
     raise InputError(
         f"`{type(graph).__name__}` is not a graph that `solve` takes",
@@ -258,18 +272,15 @@ def _as_arrow(table: Any) -> pa.Table:
 
 
 def _of_table(
-    table: Any, weight: str | None, columns: tuple[str, str], mirror: bool, dtype: Dtype | None
+    table: Any,
+    weight: str | None,
+    columns: tuple[str, str],
+    mirror: bool,
+    dtype: Dtype | None,
+    along: tuple[str, ...],
 ) -> NamedGraph:
     edges = _as_arrow(table)
-    how = table_of(
-        "table",
-        edges.schema,
-        ReadOptions(source_column=columns[0], target_column=columns[1], weight_column=weight or "none"),
-    )
-    used = edges.select(how.used)
-    batches = used.to_batches() or [pa.RecordBatch.from_pylist([], schema=used.schema)]
-    starts = accumulate((len(batch) for batch in batches), initial=0)
-    chunks = [to_chunk((how, start, batch))[0] for start, batch in zip(starts, batches, strict=False)]
+    how, chunks = _chunks_of(edges, weight, columns)
     with Spill(sys.maxsize) as in_memory:
         found = collector(how.id_kind, None, 0, in_memory, sys.maxsize)
         kept = []
@@ -281,7 +292,29 @@ def _of_table(
         src = np.concatenate([none, *(found.vertices(codes, chunk) for codes, _, chunk in kept)])
         dst = np.concatenate([none, *(found.vertices(codes, chunk) for _, codes, chunk in kept)])
     weights = _ones(len(src), dtype) if how.columns.weight is None else _typed(chunks, dtype, "`table`")
-    return NamedGraph(csr_of_edges(src, dst, weights, ids.n_vertices, mirror=mirror), ids)
+    if not along:
+        return NamedGraph(csr_of_edges(src, dst, weights, ids.n_vertices, mirror=mirror), ids)
+
+    def column(name: str) -> np.ndarray:
+        return _typed(_chunks_of(edges, name, columns)[1], None, "`table`")
+
+    graph, summed = along_of_table(along, (src, dst), weights, ids.n_vertices, mirror, column)
+    return NamedGraph(graph, ids, along=summed)
+
+
+def _chunks_of(
+    edges: pa.Table, weight: str | None, columns: tuple[str, str]
+) -> tuple[TypedTable, list[EdgeChunk]]:
+    """Return how a table is read with the column `weight` as its weight, and its edges."""
+    how = table_of(
+        "table",
+        edges.schema,
+        ReadOptions(source_column=columns[0], target_column=columns[1], weight_column=weight or "none"),
+    )
+    used = edges.select(how.used)
+    batches = used.to_batches() or [pa.RecordBatch.from_pylist([], schema=used.schema)]
+    starts = accumulate((len(batch) for batch in batches), initial=0)
+    return how, [to_chunk((how, start, batch))[0] for start, batch in zip(starts, batches, strict=False)]
 
 
 def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None) -> NamedGraph:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import rows_on_device
+from sssp_pipeline.kernels.host.second_costs import cost_dtype
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.workflow.section import Direction
 
@@ -45,6 +48,7 @@ def solve(
     on_device: bool | None = None,
     metrics: bool | None = None,
     direction: Direction = "auto",
+    along: str | Sequence[str] = (),
 ) -> Distances:
     """Return exact distances from `sources`, in the type of the weights and added in that type.
 
@@ -102,6 +106,10 @@ def solve(
         targets and integer weights, and gives neither predecessors nor metrics. "auto" goes backward if that is
         expected to take at most half of the time. The distances are the same, and `Distances.direction` says which way
         they were found.
+    along
+        Names of other weights to sum along the shortest path to each vertex, for `Distances.along` and for tables:
+        columns of a table of edges, or weights of a graph store with several. The path is that of `predecessors`; of
+        parallel edges, the one with the smallest first of these weights. The searches go forward, in host memory.
 
     Returns
     -------
@@ -119,7 +127,7 @@ def solve(
         The memory of the GPU is too small; or there is no GPU, and the distances are to stay on it.
     """
     with naming_for(graph):
-        named = graph_of(graph, weight, columns, directed, dtype)
+        named = graph_of(graph, weight, columns, directed, dtype, along)
         csr, ids = named.graph, named.ids
         of_sources = sources_of(sources, ids, csr.n_vertices)
         of_targets = None if targets is None else vertices_of(targets, ids, "target")
@@ -129,8 +137,10 @@ def solve(
         limit = scaled_limit(cutoff, named.scale)
         stays = on_device or (on_device is None and direction == "auto" and stays_on_device(graph))
         asked = {"predecessors": predecessors, "metrics": bool(metrics), "on_device": bool(stays)}
+        asked["along"] = bool(named.along)
         metrics = of_targets is None if metrics is None else metrics
         options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
+        options = replace(options, along=tuple(each.weights for each in named.along))
         shape = len(of_sources), wanted.n_columns(csr.n_vertices)
         if is_backward(named, of_sources, of_targets, options, solver, direction, asked):
             assert of_targets is not None, "there is no way backward without targets"
@@ -142,7 +152,8 @@ def solve(
         elif _stays_on_device(on_device, graph, named, solver, predecessors):
             options = replace(options, into=rows_on_device(csr, shape, csr.weight_dtype))
         trees: list[PathTree] = []
-        if options.into is None and of_targets is None and cutoff is not None and cutoff < np.inf:
+        is_bounded = of_targets is None and cutoff is not None and cutoff < np.inf
+        if is_bounded and options.into is None and not named.along:
             solution = _reached(named, of_sources, options, solver)
         else:
             solution, trees = _whole_rows(named, of_sources, of_targets, options, solver, shape)
@@ -169,9 +180,10 @@ def _whole_rows(
     predecessors, into = options.predecessors, options.into
     dtype = named.graph.weight_dtype
     if into is None:
-        check_memory(*shape, dtype.itemsize + 4 * predecessors, _FEWER)
+        check_memory(*shape, dtype.itemsize + 4 * predecessors + 8 * len(options.along), _FEWER)
     rows = np.empty(shape, dtype) if into is None else into
     before = np.empty(shape, np.uint32) if predecessors else None
+    sums = [np.empty(shape, cost_dtype(weights.dtype)) for weights in options.along]
     cuts = predecessors and targets is not None
     trees: Any = [None] * len(sources) if cuts else []
     cut: Any = targets if cuts else slice(None)
@@ -179,9 +191,15 @@ def _whole_rows(
         (rows if into is None else None, lambda part: part.distances[:, cut]),
         (before, lambda part: part.predecessors[:, cut]),
         (trees if cuts else None, lambda part: [PathTree.to_targets(row, cut) for row in part.predecessors]),
+        *((whole, partial(_sums_of, place, cut)) for place, whole in enumerate(sums)),
     )
     of_each = named.solve(sources, options, solver, take)
-    return Solution(rows, before, of_each if options.metrics else []), trees
+    return Solution(rows, before, of_each if options.metrics else [], along=tuple(sums)), trees
+
+
+def _sums_of(place: int, cut: Any, part: Solution) -> np.ndarray:
+    """Return the sums of the weight at `place` of `SolveOptions.along`, in the columns that are kept."""
+    return part.along[place][:, cut]
 
 
 def _stays_on_device(
@@ -193,6 +211,8 @@ def _stays_on_device(
     reason = None
     if predecessors:
         reason = "predecessors are found in host memory"
+    elif named.along:
+        reason = "sums along the paths are made in host memory"
     elif named.scale is not None:
         reason = "a store with a scale gives distances in the unit of the input, and the host makes these"
     elif named.graph.traits.min_weight < 0:

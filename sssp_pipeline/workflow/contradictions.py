@@ -19,7 +19,12 @@ from sssp_pipeline.workflow.pairs import pairs_contradictions
 from sssp_pipeline.workflow.registries import FORMATS
 from sssp_pipeline.workflow.section import Contradiction, Path, Plain, dotted
 from sssp_pipeline.workflow.vertices import Sources, vertices_contradictions
-from sssp_pipeline.workflow.weights import chosen_contradictions, several_weights, weight_contradictions
+from sssp_pipeline.workflow.weights import (
+    along_contradictions,
+    chosen_contradictions,
+    several_weights,
+    weight_contradictions,
+)
 
 #: What `graph.coordinates` may name.
 _POSITIONS = "a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file"
@@ -47,6 +52,7 @@ def contradictions(data: Plain) -> Iterator[Contradiction]:
         text = "`solve.options` belong to one solver, and `solve.solver` is `auto`"
         yield Contradiction(("solve", "options"), text, "name the solver, or remove the options")
     yield from chosen_contradictions(graph, solve.get("weights"))
+    yield from along_contradictions(graph, solve)
     yield from output_contradictions(output, solve, data.get("verify"))
     yield from betweenness_contradictions(data)
     yield from _standard_input_twice(data)

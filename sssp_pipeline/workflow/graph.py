@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, PrivateAttr
 
 from sssp_pipeline.storage.filesystems import parts_of, path_from
 from sssp_pipeline.storage.redaction import without_password
@@ -216,6 +216,9 @@ class Graph(Section):
         given = self.coordinates
         return Coordinates(file=given) if isinstance(given, str) else given
 
+    # Whether `by_weight` made it of a section with several weights.
+    _is_one_of_several: bool = PrivateAttr(default=False)
+
     @property
     def all_inputs(self) -> list[str]:
         """The `inputs` of all weights, each once."""
@@ -233,7 +236,14 @@ class Graph(Section):
         shared = weight.model_dump(include={"dtype", "scale", "default", "unit"})
         column = weight.name if weight.column is None else weight.column
         given = {"weights": Weights(**shared, column=column), "input": weight.input or self.input}
-        return self.model_copy(update=given)
+        one = self.model_copy(update=given)
+        one._is_one_of_several = True
+        return one
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether parallel edges stay in the order of the input, so that they are the same ones with each weight."""
+        return self.duplicates == "keep-all" and self._is_one_of_several
 
 
 def seen_from(folder: str, options: Any, key: str = "") -> Any:

@@ -60,6 +60,11 @@ class Solve(Section):
     """Whether to write the predecessor of each vertex: the vertex before it on a shortest path, the smallest id of
     several."""
 
+    along: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    """Names of other weights, of `graph.weights.several`. The run writes the sum of each along the shortest path as a
+    column next to `distance`: kilometres next to minutes. The path is the one that `predecessors` names; of parallel
+    edges, the one with the smallest sum of the first of these weights."""
+
     trace_every_us: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Record the state of each search in the metrics at this interval, in microseconds. Only some solvers can."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from sssp_pipeline.workflow.registries import OUTPUTS, NameIn, code_of, misplaced, own_fields, with_own_keys
 from sssp_pipeline.workflow.section import Auto, Contradiction, Plain, Positive, Section, Text, listed
 from sssp_pipeline.workflow.vertices import Vertices, vertices_contradictions
 
+#: The kinds of output that have second costs.
+_WITH_COSTS = ("full", "reached", "nearest", "pairs")
 #: What a user may do who asked for predecessors.
 _WITHOUT_PREDECESSORS = "set `solve.predecessors: false`: `sssp-pipeline path` needs none"
 
@@ -60,6 +62,8 @@ def output_contradictions(output: Plain, solve: Plain, verify: Any) -> Iterator[
     if isinstance(distances, str) and distances in OUTPUTS:
         yield from _keys_of_kind(output, distances)
     yield from _direction_contradictions(output, solve)
+    if solve.get("along"):
+        yield from _along_contradictions(output, solve)
     if output.get("layout") == "wide" and solve.get("predecessors") is True:
         hint = f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}"
         yield Contradiction(("output", "layout"), "layout `wide` has no place for predecessors", hint)
@@ -96,6 +100,27 @@ def _direction_contradictions(output: Plain, solve: Plain) -> Iterator[Contradic
     if solve.get("predecessors") is True:
         text = "`solve.direction: backward` finds no predecessors"
         yield Contradiction(path, text, f"remove `solve.direction`, or {_WITHOUT_PREDECESSORS}")
+
+
+def _along_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:
+    """Yield what has no place for the second costs of `solve.along`."""
+    distances, path = output.get("distances", "full"), ("solve", "along")
+    with_costs = (
+        "`output.distances: full`, `reached`, `nearest` and `pairs` with `output.layout: long` have them"
+    )
+    if distances not in _WITH_COSTS and distances in OUTPUTS:
+        text = f"`output.distances: {distances}` has no place for second costs"
+        yield Contradiction(path, text, f"remove `solve.along`: {with_costs}")
+    if output.get("layout") == "wide":
+        text = "layout `wide` has no place for second costs"
+        yield Contradiction(("output", "layout"), text, f"set `output.layout: long`: {with_costs}")
+    if solve.get("direction") == "backward":
+        text = "`solve.direction: backward` searches from the targets, and `solve.along` needs paths from the sources"
+        yield Contradiction(path, text, "remove `solve.direction`")
+    pairs = output.get("pairs")
+    if isinstance(pairs, Mapping) and pairs.get("direction") == "backward":
+        text = "`output.pairs.direction: backward` searches from the targets, and `solve.along` needs paths from the "
+        yield Contradiction(path, f"{text}sources", "remove `output.pairs.direction`")
 
 
 def _columns_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:

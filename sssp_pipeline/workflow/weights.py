@@ -9,6 +9,8 @@ from typing import Any
 from sssp_pipeline.base.errors import SsspError, did_you_mean
 from sssp_pipeline.workflow.section import Contradiction, Path, Plain
 
+#: Columns of a table of distances.
+COLUMNS = ("source", "vertex", "target", "rank", "distance", "predecessor")
 #: Keys of the only weight of a graph, with their defaults. Each of several weights has its own.
 _KEYS_OF_ONE_WEIGHT = {"column": "auto", "dtype": "auto", "scale": "auto", "default": 1, "unit": None}
 
@@ -75,9 +77,16 @@ def _contradictions_of_several(graph: Plain, weights: Plain) -> Iterator[Contrad
             yield Contradiction(path, text, "remove one of them, or name another column")
         names.append(name)
         columns.append(column)
-    if graph.get("duplicates") == "keep-all":
-        text = "`keep-all` keeps parallel edges, and of several weights each has its own lightest edge"
-        hint = "set `keep-min`, which keeps the least of each weight, or `error`"
+    if graph.get("duplicates") != "keep-all":
+        return
+    if graph.get("unreadable") == "skip":
+        text = (
+            "`unreadable: skip` may leave out other rows for each weight, and `keep-all` needs the same rows"
+        )
+        yield Contradiction(("graph", "unreadable"), text, "remove one of them")
+    if any(weight.get("input") for _, weight in several):
+        text = "`keep-all` keeps parallel edges in the order of the input, and a weight has an `input` of its own"
+        hint = "put all weights in one input, or set `keep-min`, which keeps the least of each weight, or `error`"
         yield Contradiction(("graph", "duplicates"), text, hint)
 
 
@@ -96,6 +105,33 @@ def chosen_contradictions(graph: Plain, chosen: Any) -> Iterator[Contradiction]:
             yield Contradiction(path, f"`solve.weights` has `{name}`, which the graph lacks", hint)
         elif name in chosen[:i]:
             yield Contradiction(path, f"`solve.weights` has `{name}` twice", "name it once")
+
+
+def along_contradictions(graph: Plain, solve: Plain) -> Iterator[Contradiction]:
+    """Yield what is wrong with the names in `solve.along`."""
+    given = solve.get("along")
+    along = given if isinstance(given, list | tuple) else ()
+    names = [weight.get("name") for _, weight in several_weights(graph)]
+    solved = solve.get("weights") or names
+    for i, name in enumerate(along):
+        path: Path = ("solve", "along", i)
+        if not names:
+            text = "`solve.along` names other weights of the graph, and it has one"
+            yield Contradiction(("solve", "along"), text, "list the weights in `graph.weights.several`")
+            return
+        if name not in names:
+            known = [str(each) for each in names]
+            hint = f"{did_you_mean(str(name), known)}Weights: {', '.join(known)}"
+            yield Contradiction(path, f"`solve.along` has `{name}`, which the graph lacks", hint)
+        elif name in along[:i]:
+            yield Contradiction(path, f"`solve.along` has `{name}` twice", "name it once")
+        elif name in solved:
+            others = ", ".join(str(each) for each in solved if each not in along) or "the other ones"
+            text = f"`{name}` is in `solve.along`, and it is also a weight to solve"
+            yield Contradiction(path, text, f"name what to solve: `solve.weights: [{others}]`")
+        elif name in COLUMNS:
+            text = f"`{name}` in `solve.along` is also the name of another column of the results"
+            yield Contradiction(path, text, "give the weight another name, and its `column`")
 
 
 def _fits(value: int | float, dtype: Any) -> bool:

@@ -107,7 +107,7 @@ verify: of
     assert "line 12: did you mean `address`?" in hints
     assert hints[0] == (
         "`--set solve.detla`: did you mean `delta`? Keys: weights, solver, hierarchy, options, direction, "
-        "delta, batch, cutoff, predecessors, trace_every_us, deadline_s, retries"
+        "delta, batch, cutoff, predecessors, along, trace_every_us, deadline_s, retries"
     )
 
 

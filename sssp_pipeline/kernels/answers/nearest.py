@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ class NearestOfRow(KeptOfRow):
     k: int
     #: (T,) integers: the vertices to choose from. None means every vertex.
     targets: np.ndarray | None = None
+
+    takes_costs: ClassVar[bool] = True
 
     @property
     def read_vertices(self) -> np.ndarray | None:
@@ -59,6 +61,15 @@ class NearestOfRow(KeptOfRow):
         _collect(row, targets, self.targets is None, unreached, nearest, vertices)
         into[: self.k] = nearest.view(f"u{row.itemsize}")
         into[self.k :] = vertices
+
+    def n_costs(self, n_vertices: int) -> int:
+        return self.k
+
+    def take_costs(self, kept: np.ndarray, costs: np.ndarray, into: np.ndarray) -> None:
+        vertices = kept[self.k :]
+        into[:] = unreached_distance(costs.dtype)
+        is_there = vertices != NO_VERTEX
+        into[is_there] = costs[vertices[is_there]]
 
     def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         return self.n_columns(n_vertices) * np.dtype(np.uint64).itemsize

@@ -28,6 +28,8 @@ class KeptOfRow(ABC):
 
     #: Whether every distance is kept. Predecessors and the certificate need all of them.
     is_whole_row: ClassVar[bool] = False
+    #: Whether what is kept are distances to vertices, which may have second costs.
+    takes_costs: ClassVar[bool] = False
     #: Seconds of a core to reduce a vertex of a row.
     reduce_s: ClassVar[float] = 0.0
     #: What is accumulated for each vertex over the sources of a part, in addition to the rows; None for nothing.
@@ -76,6 +78,22 @@ class KeptOfRow(ABC):
     @abstractmethod
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         """Write what is kept of `row` (V,) to `into` (columns,), both in host memory."""
+
+    def n_costs(self, n_vertices: int) -> int:
+        """Return how many distances are kept of a row; each may have second costs."""
+        return self.n_columns(n_vertices)
+
+    def take_costs(self, kept: np.ndarray, costs: np.ndarray, into: np.ndarray) -> None:
+        """Write the second costs of the vertices whose distances are kept to `into` (n_costs,).
+
+        Parameters
+        ----------
+        kept
+            What `reduce` wrote for the row.
+        costs
+            (V,) of any type.
+        """
+        self.reduce(costs, into)
 
     def reduce_counts(self, distances: np.ndarray, counts: np.ndarray, into: np.ndarray) -> None:
         """Write what is kept of S rows to `into` (S, columns). Only kinds with `takes_counts` have this method.
@@ -128,6 +146,7 @@ class EveryVertex(KeptOfRow):
     """The whole row."""
 
     is_whole_row: ClassVar[bool] = True
+    takes_costs: ClassVar[bool] = True
 
     def n_columns(self, n_vertices: int) -> int:
         return n_vertices
@@ -139,6 +158,8 @@ class EveryVertex(KeptOfRow):
 @dataclass(frozen=True, eq=False)
 class Targets(KeptOfRow):
     """The distances to some vertices."""
+
+    takes_costs: ClassVar[bool] = True
 
     #: (T,) integers, in the order of the distances.
     vertices: np.ndarray

@@ -39,8 +39,8 @@ class SolveOptions:
     ------
     InputError
         `delta` is not a positive finite number, `cutoff` is negative or not a number, `trace_every_us` is out of
-        range, `deadline_s` is not positive, predecessors are wanted of rows that are not kept whole, or something is
-        wanted that needs host memory in addition to `into`.
+        range, `deadline_s` is not positive, predecessors are wanted of rows that are not kept whole, second costs are
+        wanted of what holds no distances, or something is wanted that needs host memory in addition to `into`.
     """
 
     #: Bucket width in the weights' unit; None lets the solver pick it from the graph.
@@ -68,6 +68,9 @@ class SolveOptions:
     #: Whether metrics count all vertices. If not, a solver may leave out vertices that `kept` does not need. Then
     #: `reached`, `max_distance`, `mean_distance` and `teps` count the others.
     metrics: bool = True
+    #: Second costs of the edges, (E,) each of a type of weights, to sum along the shortest path of each distance. What
+    #: `kept` keeps are distances then.
+    along: tuple[np.ndarray, ...] = ()
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:
@@ -93,9 +96,16 @@ class SolveOptions:
                 "predecessors cannot be given for some targets alone",
                 hint="a path leads through other vertices too: leave out the targets, or the predecessors",
             )
-        if self.into is not None and (self.predecessors or self.row_facts or self.kept.is_of_parts):
+        if self.along and not self.kept.takes_costs:
             raise InputError(
-                "only distances can stay on the GPU: predecessors, facts about rows and numbers of vertices cannot",
+                "second costs can be summed for distances only",
+                hint="leave out what is made of the distances",
+            )
+        beside = self.predecessors or self.row_facts or self.kept.is_of_parts or self.along
+        if self.into is not None and beside:
+            raise InputError(
+                "only distances can stay on the GPU: predecessors, second costs, facts about rows and numbers of "
+                "vertices cannot",
                 hint="leave out `into`, or the others",
             )
 
@@ -233,6 +243,9 @@ class Solution:
     path_words: np.ndarray | None = None
     #: What the sources reach, if it takes the place of the rows: then `distances` has no columns. Else None.
     reached: Reached | None = None
+    #: For each of `SolveOptions.along`, what `kept` keeps of its sums (S, columns) in the type `cost_dtype`, with
+    #: `csr.unreached_distance` where there is no path.
+    along: tuple[np.ndarray, ...] = ()
 
     def parts(self, ends: Sequence[int]) -> Parts:
         """Yield the solution of the sources up to each of `ends`, from the end before, as views.
@@ -243,8 +256,15 @@ class Solution:
         for first, end in pairwise((0, *ends)):
             predecessors = None if self.predecessors is None else self.predecessors[first:end]
             facts = None if self.facts is None else self.facts.part(slice(first, end))
-            words = self.over_sources, self.path_words
-            yield Solution(self.distances[first:end], predecessors, self.metrics[first:end], facts, *words)
+            yield Solution(
+                self.distances[first:end],
+                predecessors,
+                self.metrics[first:end],
+                facts,
+                self.over_sources,
+                self.path_words,
+                along=tuple(costs[first:end] for costs in self.along),
+            )
 
 
 #: Yields the solutions of some sources, one part after the other. If it is closed before, it frees what it holds.

@@ -37,7 +37,9 @@ class CpuSolver(WholeCalls):
         """Return a search over `graph` with its own scratch memory."""
 
     def yields_reached(self, graph: GraphTraits, options: SolveOptions) -> bool:
-        is_asked = options.reached_only and options.kept.is_whole_row and not options.predecessors
+        is_asked = (
+            options.reached_only and options.kept.is_whole_row and not (options.predecessors or options.along)
+        )
         return is_asked and self.lists_vertices and graph.min_weight >= 0
 
     def _solved(

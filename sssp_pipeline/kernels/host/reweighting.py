@@ -48,10 +48,11 @@ def refusal(graph: GraphTraits, options: SolveOptions, takes_negative: bool) -> 
     """
     if graph.min_weight >= 0:
         return None
-    if options.predecessors and options.cutoff is not None:
+    if (options.predecessors or options.along) and options.cutoff is not None:
+        wanted = "predecessors" if options.predecessors else "second costs"
         return (
             f"paths of negative weights (the smallest is {graph.min_weight}) may leave the cutoff and come back, "
-            "so there are predecessors only without a cutoff"
+            f"so there are {wanted} only without a cutoff"
         )
     if takes_negative or graph.weight_dtype.kind != "f":
         return None

@@ -21,7 +21,9 @@ from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions,
 from sssp_pipeline.kernels.contract.tunable import Tunable, shown_value
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.accumulator import Accumulator
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
+from sssp_pipeline.kernels.host.second_costs import solved_along
 
 #: The hint when a solver refuses a graph or options.
 ANOTHER_SOLVER = Text(
@@ -142,6 +144,9 @@ class Solver(ABC):
             raise InputError(Text(f"solver `{self.name}` cannot solve this: ", reason), hint=ANOTHER_SOLVER)
         sources = checked_vertices(sources, graph.n_vertices, "source")
         options = replace(options, kept=options.kept.checked(graph.n_vertices))
+        if options.along:
+            yield from solved_along(self.solve_parts, graph, sources, options, ends, self._row_threads)
+            return
         if graph.traits.min_weight < 0 and not self.takes_negative:
             accumulates = options.kept.over_sources is not None
             for first, end in pairwise((0, *ends)) if accumulates else [(0, len(sources))]:
@@ -160,6 +165,11 @@ class Solver(ABC):
             end = first + len(part.distances)
             yield _with_predecessors(graph, sources[first:end], part) if options.predecessors else part
             first = end
+
+    @property
+    def _row_threads(self) -> int:
+        """How many threads make what the host makes of whole rows. On a CPU, other calls have the other cores."""
+        return usable_cores() if self.device == "gpu" else 1
 
     @abstractmethod
     def _solved(

@@ -38,6 +38,8 @@ class StoredGraph:
         self._graph: CsrGraph | None = None
         #: The loaded graph of another weight.
         self._like: CsrGraph | None = None
+        #: Other weights of its edges, by the content id of the graph with them.
+        self._others: dict[str, np.ndarray] = {}
         self._is_proven = False
 
     def __repr__(self) -> str:
@@ -155,6 +157,24 @@ class StoredGraph:
             columns=columns,
             progress=progress,
         )
+
+    def other_weights(self, content_id: str) -> np.ndarray:
+        """Return the weights (E,) of the graph with this content id, one of the same version of the store.
+
+        They are loaded on first use. Raises `InputError` if the store has no such graph, or is damaged.
+        """
+        graph = self.graph()
+        with self._lock:
+            if content_id not in self._others:
+                graphs = self.manifest.by_weight.values()
+                found = next((each for each in graphs if each.content_id == content_id), None)
+                if found is None:
+                    raise InputError(
+                        f"`{files.redacted(self.store)}` has no weights with the content id `{content_id}`",
+                        hint=INGEST_AGAIN,
+                    )
+                self._others[content_id] = load_graph(self.store, found, like=graph).weights
+            return self._others[content_id]
 
     def with_weight(self, name: str) -> StoredGraph:
         """Return the same graph with another of its weights. What is loaded of this graph is not loaded again.

@@ -227,8 +227,9 @@ class ReadEdges:
         if not job.ids.has_chunks:
             src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
         lightest = job.spec.duplicates == "keep-min"
+        ways = {"lightest": lightest, "in_order": job.spec.keeps_order}
         arrays = sorted_rows.rows_between(
-            *vertices, src, dst, weights, bounds=bounds, lightest=lightest, scratch=scratch
+            *vertices, src, dst, weights, bounds=bounds, scratch=scratch, **ways
         )
         rows = Rows(vertices[0], *arrays, 0)
         if job.spec.duplicates == "error":

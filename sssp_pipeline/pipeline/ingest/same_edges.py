@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.progress import plural
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.graph_store.manifest import Counts
 from sssp_pipeline.pipeline.ingest.edges import Rows
@@ -47,14 +48,27 @@ class SharedEdges:
         for row in range(len(bounds) - 1):
             first = own[slice(*(bounds[row : row + 2] - bounds[0]))]
             other = rows.col_indices[slice(*rows.row_offsets[row : row + 2])]
+            if np.array_equal(first, other):
+                continue
             lacking, found = np.setdiff1d(first, other), np.setdiff1d(other, first)
             if not len(lacking) and not len(found):
-                continue
+                self._refuse_parallel(rows.first + row, first, other)
             ids = (rows.first + row, (lacking if len(lacking) else found)[0])
             u, v = (self._vertex_ids.original(int(end)) for end in ids)
             verb, has = ("has no edge", "has one") if len(lacking) else ("has an edge", "has none")
             raise InputError(f"it {verb} from `{u}` to `{v}`, and the weight `{self.name}` {has}", hint=_HINT)
-        raise AssertionError("rows without parallel edges differ in an edge")
+        raise AssertionError("the rows differ")
+
+    def _refuse_parallel(self, source: int, first: np.ndarray, other: np.ndarray) -> None:
+        """Raise `InputError` for rows of `source` with other numbers of parallel edges to the same targets."""
+        (targets, counts), (_, here) = (np.unique(row, return_counts=True) for row in (first, other))
+        place = np.flatnonzero(counts != here)[0]
+        u, v = (self._vertex_ids.original(int(end)) for end in (source, targets[place]))
+        raise InputError(
+            f"it has {plural(int(here[place]), 'edge')} from `{u}` to `{v}`, and the weight `{self.name}` has "
+            f"{counts[place]}",
+            hint=_HINT,
+        )
 
     def check_counts(self, other: Counts) -> None:
         """Raise `InputError` unless another weight was read from equally many rows."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
-from sssp_pipeline.kernels.host import reweighting
+from sssp_pipeline.kernels.host import reweighting, second_costs
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, is_reweighted
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work, row_bytes, work_of
@@ -66,8 +66,9 @@ class RunPlan:
     batches_per_call: int
     #: Host memory of each worker for the graph, and for other data that a worker holds once.
     graph_bytes: int
-    #: Host memory of the distances (and predecessors) of one batch on each thread, of the one whole row that a CPU
-    #: solver holds if it does not keep whole rows, and the batch's share of what a call of the solver takes.
+    #: Host memory of the distances (and predecessors and second costs) of one batch on each thread, of the one whole
+    #: row that a CPU solver holds if it does not keep whole rows, and the batch's share of what a call of the solver
+    #: takes.
     batch_bytes: int
     #: Estimated bytes of the distances in storage, before compression.
     written_bytes: int
@@ -98,6 +99,11 @@ def make_plan(
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
     stored_bytes = output.value_bytes(n_sources, work.source_bytes, traits.weight_dtype)
     stored_bytes += output.id_bytes(traits.n_vertices, n_sources, len(batches))
+    along_bytes = 0
+    if along := output.form.along:
+        # Each worker loads these weights, in up to 64 bits.
+        graph_bytes += 8 * len(along) * traits.n_edges
+        along_bytes = second_costs.call_bytes(traits, kept, len(along))
     return RunPlan(
         work=work,
         machine=machine,
@@ -112,6 +118,7 @@ def make_plan(
         graph_bytes=graph_bytes,
         batch_bytes=work.batch_bytes
         + kept.held_part_bytes(traits)
+        + along_bytes
         + (row_bytes(traits) if holds_a_row else 0)
         + of_a_call.call_bytes // work.batches_per_call(solver.name),
         written_bytes=stored_bytes + len(batches) * kept.stored_part_bytes(traits),

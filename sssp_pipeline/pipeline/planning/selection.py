@@ -11,6 +11,7 @@ from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning.along import second_costs
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.pipeline.planning.work import cut
@@ -95,7 +96,8 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
     }
     chooser = _Chooser(stored.ids, stored.graph, skipped, snapper, **of_graph)
     sources = None if workflow.sources is None else chooser.sources(workflow.sources)
-    form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale)
+    along = second_costs(solve.along, stored, given.unreached)
+    form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale, along)
     output = output_of(form, given, chooser)
     if sources is None:
         sources = output.searches

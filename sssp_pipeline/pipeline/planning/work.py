@@ -16,6 +16,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, CORES_EXPONENT, Forecast
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.host.second_costs import row_s
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.workflow.models import Solve
@@ -86,7 +87,7 @@ def batch_size(
     """
     if isinstance(columns, int):
         return columns
-    per_source = source_bytes(traits, kept, solve.predecessors)
+    per_source = source_bytes(traits, kept, solve.predecessors, len(solve.along))
     if solve.batch != "auto":
         n_given = -(-n_sources // solve.batch)
         n_joined = min(-(-n_given // SMALL_BATCHES), SMALL_BATCH_BYTES // max(per_source * solve.batch, 1))
@@ -122,10 +123,10 @@ def row_bytes(traits: GraphTraits) -> int:
     return traits.n_vertices * traits.weight_dtype.itemsize
 
 
-def source_bytes(traits: GraphTraits, kept: KeptOfRow, predecessors: bool) -> int:
-    """Return the bytes that are kept of each source."""
+def source_bytes(traits: GraphTraits, kept: KeptOfRow, predecessors: bool, n_costs: int) -> int:
+    """Return the bytes that are kept of each source, with `n_costs` second costs."""
     n_columns = kept.n_columns(traits.n_vertices)
-    return n_columns * (kept.dtype(traits.weight_dtype).itemsize + 4 * predecessors)
+    return n_columns * (kept.dtype(traits.weight_dtype).itemsize + 4 * predecessors + 8 * n_costs)
 
 
 @dataclass(frozen=True)
@@ -141,11 +142,13 @@ class Work:
     batch: int
     #: Why no hierarchy will be made for the run; None if one will be.
     no_hierarchy: str | None = "no hierarchy of the graph is stored"
+    #: How many second costs are summed along each path.
+    n_costs: int = 0
 
     @property
     def source_bytes(self) -> int:
-        """Host memory of the values that a run keeps of each source, and of their predecessors."""
-        return source_bytes(self.traits, self.options.kept, self.options.predecessors)
+        """Host memory of the values that a run keeps of each source, with their predecessors and second costs."""
+        return source_bytes(self.traits, self.options.kept, self.options.predecessors, self.n_costs)
 
     @property
     def kept_device_bytes(self) -> int:
@@ -169,10 +172,10 @@ class Work:
     def batches_per_call(self, solver: str) -> int:
         """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
 
-        With predecessors it is one. The thread of a call makes them on one core, which takes far longer than solving.
-        Small calls let all cores work.
+        With predecessors or second costs it is one. The thread of a call makes them on one core, which takes far longer
+        than solving. Small calls let all cores work.
         """
-        if self.options.predecessors:
+        if self.options.predecessors or self.n_costs:
             return 1
         wanted = -(-SOLVERS[solver].forecast(self.traits, self.n_sources).at_once // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), self.n_batches // CALLS))
@@ -198,6 +201,8 @@ class Work:
             Whether all cores work on one source. Otherwise each core has a source of its own.
         """
         write_s = WRITE_S_PER_BYTE * self.source_bytes
+        if self.n_costs:
+            write_s += row_s(self.traits, self.n_costs)
         cores = max(1, min(self.n_batches, machine.cores)) ** CORES_EXPONENT
         if device == "gpu":
             gpus = max(1, min(self.n_batches, machine.n_gpus))
@@ -230,4 +235,5 @@ class Work:
 
 def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, kept: KeptOfRow) -> Work:
     """Return the work of `batches`, as `cut` returns them."""
-    return Work(traits, solve_options(solve, kept), sum(map(len, batches)), len(batches[0]) if batches else 1)
+    n_sources, batch = sum(map(len, batches)), len(batches[0]) if batches else 1
+    return Work(traits, solve_options(solve, kept), n_sources, batch, n_costs=len(solve.along))

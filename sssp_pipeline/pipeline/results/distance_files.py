@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,23 @@ from sssp_pipeline.storage.file_sums import StoredFile, checked_footer
 
 
 @dataclass(frozen=True)
+class SecondCost:
+    """Another weight of the graph, whose sum along the shortest path is a column next to the distances."""
+
+    #: The name of the weight and of the column.
+    name: str
+    #: The content id of the graph with this weight.
+    weights: str
+    #: The type of the sums, and the scale of the weight.
+    dtype: str
+    scale: int | None
+
+    def form(self, of: DistanceFormat) -> DistanceFormat:
+        """Return how the sums are written: as distances are, in the unit of this weight."""
+        return replace(of, scale=self.scale, along=())
+
+
+@dataclass(frozen=True)
 class DistanceFormat:
     """How distances are written; part of the identity of a run.
 
@@ -35,6 +53,20 @@ class DistanceFormat:
     compression: str
     predecessors: bool
     scale: int | None = None
+    along: tuple[SecondCost, ...] = ()
+
+    @classmethod
+    def recorded(cls, identity: dict[str, Any]) -> DistanceFormat:
+        """Return the format from the identity of a run."""
+        given = {field.name: identity[field.name] for field in fields(cls) if field.name in identity}
+        return cls(**{**given, "along": tuple(SecondCost(**cost) for cost in given.get("along", ()))})
+
+    def identity(self) -> dict[str, Any]:
+        """Return its part of the identity of a run."""
+        plain = {**asdict(self), "along": [asdict(cost) for cost in self.along]}
+        if not self.along:
+            del plain["along"]  # as in older runs
+        return plain
 
     def dtype(self, solved: np.dtype) -> np.dtype:
         """Return the type of written distances, if they are solved in the type `solved`."""

@@ -59,7 +59,27 @@ class VertexDistances(RowOutput):
         return self.layout.read(stored, places, ids, dtype)
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
-        exact = true.distances[0]
+        return self._first_difference(source, stored, true.distances[0], self.form.scale, ids)
+
+    def difference_of_costs(
+        self, source: int | str, stored: Sequence[Any], true: Sequence[np.ndarray], ids: VertexIds
+    ) -> str | None:
+        """Do what `difference` does for the second costs: a row `stored` of each, and the `true` one."""
+        for cost, found, exact in zip(self.form.along, stored, true, strict=True):
+            sentence = self._first_difference(source, found, exact, cost.scale, ids, f"`{cost.name}`")
+            if sentence is not None:
+                return sentence
+        return None
+
+    def _first_difference(
+        self,
+        source: int | str,
+        stored: np.ndarray,
+        exact: np.ndarray,
+        scale: int | None,
+        ids: VertexIds,
+        what: str = "distance",
+    ) -> str | None:
         wrong = np.flatnonzero(exact != stored)
         if not len(wrong):
             return None
@@ -67,7 +87,7 @@ class VertexDistances(RowOutput):
         vertex = ids.original(first) if self.words is None else ids.of_targets(self.words)[first]
         unreached = csr.unreached_distance(exact.dtype)
         found, wanted = (None if d == unreached else d.item() for d in (stored[first], exact[first]))
-        return distance_fault(source, vertex, found, wanted, self.form.scale)
+        return distance_fault(source, vertex, found, wanted, scale, what)
 
     def query(self, url: str) -> str:
         return self.layout.query.format(parquet_files(url, self.layout.files))
@@ -168,8 +188,13 @@ class TargetDistances(VertexDistances):
 
 
 def distance_fault(
-    source: int | str, vertex: int | str, stored: float | None, true: float | None, scale: int | None
+    source: int | str,
+    vertex: int | str,
+    stored: float | None,
+    true: float | None,
+    scale: int | None,
+    what: str = "distance",
 ) -> str:
     """Return the sentence on a wrong distance between two ids; None stands for an unreached vertex."""
     first, second = ("unreached" if d is None else str(units.in_input_unit(d, scale)) for d in (stored, true))
-    return f"source `{source}`, vertex `{vertex}`: stored distance {first}, true distance {second}"
+    return f"source `{source}`, vertex `{vertex}`: stored {what} {first}, true {what} {second}"

@@ -2,7 +2,8 @@
 
 The matrix is read and written in blocks of some sources, so it may be larger than memory. Its columns are the vertices,
 or the targets in the order in which the workflow names them. Answers, and distances to reached vertices only, are no
-matrix: they become a table with the rows that the run has.
+matrix: they become a table with the rows that the run has. So does a table of distances with second costs; an array has
+the distances only.
 """
 
 from __future__ import annotations
@@ -84,6 +85,14 @@ def export_matrix(
         return
     chosen = format_of(url, (*TABLE_FORMATS, *ARRAY_FORMATS))
     is_array = chosen in ARRAY_FORMATS
+    if stored.output.form.along and not is_array:
+        if sparse or unreached is not None or tuple(columns) != COLUMNS:
+            raise InputError(
+                f"`columns`, `sparse` and `unreached` go with distances only, and `{stored.url}` has second costs too",
+                hint="leave them out: the file has the columns and rows of the run",
+            )
+        _export_rows(stored, url)
+        return
     if is_array and (sparse or tuple(columns) != COLUMNS):
         raise InputError(
             f"an array ({chosen.suffixes[0]}) has no {'sparse form' if sparse else 'names of columns'}",
@@ -112,7 +121,7 @@ def export_matrix(
 
 
 def _export_rows(stored: StoredResults, url: str) -> None:
-    """Write the rows of a run without a matrix."""
+    """Write the rows as the run has them."""
     if not stored.output.has_files:
         raise InputError(
             f"`{stored.url}` holds metrics only, in `metrics.parquet`",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -334,6 +334,6 @@ def _kind(name: str) -> type[RowOutput]:
 def recorded_output(record: dict[str, Any]) -> RowOutput:
     """Return the output of a finished run; `record` is the content of its run.json."""
     identity = record["identity"]
-    form = DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat) if f.name in identity})
+    form = DistanceFormat.recorded(identity)
     kind = next(kind for kind in map(_kind, OUTPUTS) if kind.wrote(identity))
     return kind.recorded(form, identity, record.get("targets"))

@@ -74,7 +74,8 @@ class PairDistances(RowOutput):
         spec_of_pairs = section_of(given)
         ends, (sources, targets) = choose.pairs(spec_of_pairs)
         n_vertices = choose.traits.n_vertices
-        is_backward = _is_backward(spec_of_pairs.direction, sources, targets, choose)
+        # Second costs belong to paths from the sources.
+        is_backward = not form.along and _is_backward(spec_of_pairs.direction, sources, targets, choose)
         n_reversed = choose.traits.n_edges if is_backward and not choose.is_symmetric else 0
         groups = GroupedPairs.of(sources, targets, n_vertices, is_backward=is_backward)
         del sources, targets  # with points, they are not `ends`
@@ -151,7 +152,10 @@ class PairDistances(RowOutput):
     def value_bytes(self, n_sources: int, row_bytes: int, weight_dtype: np.dtype) -> int:
         # The distances of the batches wait until the files have them, too.
         del n_sources, row_bytes
-        return self.n_pairs * (weight_dtype.itemsize + self.form.dtype(weight_dtype).itemsize)
+        of_pair = sum(
+            dtype.itemsize + form.dtype(dtype).itemsize for _, form, dtype in self._values(weight_dtype)
+        )
+        return self.n_pairs * of_pair
 
     def id_bytes(self, n_vertices: int, n_sources: int, n_files: int) -> int:
         return self.n_pairs * 2 * 8
@@ -167,7 +171,13 @@ class PairDistances(RowOutput):
         return pairs_part(batch)
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        handle.write(self._groups.gather(self._groups.place(sources[0]), solution.distances))
+        for rows in (solution.distances, *solution.along):
+            handle.write(self._groups.gather(self._groups.place(sources[0]), rows))
+
+    def _values(self, weight_dtype: np.dtype) -> list[tuple[str, DistanceFormat, np.dtype]]:
+        """Return the columns of numbers: the name, how it is written, and the type in which it was solved."""
+        costs = [(cost.name, cost.form(self.form), np.dtype(cost.dtype)) for cost in self.form.along]
+        return [(DISTANCE, self.form, weight_dtype), *costs]
 
     # ---- when all batches are committed ----
 
@@ -177,14 +187,12 @@ class PairDistances(RowOutput):
         assert self.groups is not None, "the run was planned in this process"
         assert self.ends is not None, "as the groups"
         progress.stage("merge")
-        distances = np.empty(self.n_pairs, stored.manifest.traits.weight_dtype)
+        values = self._values(stored.manifest.traits.weight_dtype)
+        solved = [np.empty(self.n_pairs, dtype) for _, _, dtype in values]
         for batch, searched in enumerate(batches):
-            self.groups.scatter(
-                self.groups.place(searched[0]),
-                _read_part(folder, batch, distances.dtype),
-                len(searched),
-                distances,
-            )
+            place = self.groups.place(searched[0])
+            for into, part in zip(solved, _read_part(folder, batch, values), strict=True):
+                self.groups.scatter(place, part, len(searched), into)
             progress.advance(batch + 1, len(batches), "batches")
         ids = folder.named_ids(stored.ids, folder.identity)
         for number, first in enumerate(range(0, self.n_pairs, FILE_ROWS)):
@@ -192,8 +200,9 @@ class PairDistances(RowOutput):
             columns = {
                 SOURCE: _names(self.ends[0][some], SOURCE, ids),
                 TARGET: _names(self.ends[1][some], TARGET, ids),
-                DISTANCE: self.form.column(distances[some]),
             }
+            for (name, form, _), of_pairs in zip(values, solved, strict=True):
+                columns[name] = form.column(of_pairs[some])
             options = {"row_group_size": GROUP_ROWS, "compression": self.form.compression}
             folder.write_table(pairs_file(number), pa.table(columns), **options)
 
@@ -214,7 +223,9 @@ class PairDistances(RowOutput):
         if (points := _points_of(start, ids)) is not None:
             there = np.flatnonzero(np.isin(points.vertices, searched))
             names, which = points.ids.take(pa.array(there)), np.searchsorted(searched, points.vertices[there])
-        found, n_found = [_PairsOfVertex([], {SOURCE: [], TARGET: []}) for _ in places], np.zeros_like(places)
+        values = self._values(dtype)
+        found = [_PairsOfVertex([[] for _ in values], {SOURCE: [], TARGET: []}) for _ in places]
+        n_found = np.zeros_like(places)
         for rows in _row_groups(stored):
             at = pc.index_in(rows[start].cast(names.type), value_set=names)
             rows, numbers = rows.filter(at.is_valid()), which[at.drop_null().to_numpy()]
@@ -227,7 +238,8 @@ class PairDistances(RowOutput):
                 }
                 for end, parts in found[number].ends.items():
                     parts.append(_checked(of_vertex[end], end, vertices[end], ids))
-                found[number].distances.append(self.form.as_solved(of_vertex[DISTANCE], dtype))
+                for (column, form, kind), parts in zip(values, found[number].values, strict=True):
+                    parts.append(form.as_solved(of_vertex[column], kind))
         for number, name in enumerate(ids.originals(searched).to_pylist()):
             is_there = n_found[number] == len(wanted[number])
             if not is_there or any(part is None for parts in found[number].ends.values() for part in parts):
@@ -240,19 +252,26 @@ class PairDistances(RowOutput):
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
         place = self._groups.place(ids.vertices([source], "source")[0])
-        exact, distances = self._groups.gather(place, true.distances), np.concatenate(stored.distances)
-        wrong = np.flatnonzero(exact != distances)
-        if not len(wrong):
-            return None
-        first = wrong[:1]
-        source, target = (
-            _names(np.concatenate(parts)[first], end, ids)[0].as_py() for end, parts in stored.ends.items()
-        )
-        unreached = csr.unreached_distance(exact.dtype)
-        found, wanted = (
-            None if d == unreached else d for d in (distances[first].item(), exact[first].item())
-        )
-        return distance_fault(source, target, found, wanted, self.form.scale)
+        solved = true.distances, *true.along
+        for (name, form, _), rows, parts in zip(
+            self._values(true.distances.dtype), solved, stored.values, strict=True
+        ):
+            exact, there = self._groups.gather(place, rows), np.concatenate(parts)
+            wrong = np.flatnonzero(exact != there)
+            if not len(wrong):
+                continue
+            first = wrong[:1]
+            source, target = (
+                _names(np.concatenate(parts)[first], end, ids)[0].as_py()
+                for end, parts in stored.ends.items()
+            )
+            unreached = csr.unreached_distance(exact.dtype)
+            found, wanted = (
+                None if d == unreached else d for d in (there[first].item(), exact[first].item())
+            )
+            what = name if name == DISTANCE else f"`{name}`"
+            return distance_fault(source, target, found, wanted, form.scale, what)
+        return None
 
     # ---- words ----
 
@@ -267,8 +286,8 @@ class PairDistances(RowOutput):
 class _PairsOfVertex(NamedTuple):
     """What is stored of the pairs of a searched vertex, in their order, in parts."""
 
-    #: As they were solved.
-    distances: list[np.ndarray]
+    #: The parts of each column of numbers, as they were solved.
+    values: list[list[np.ndarray]]
     #: As `ChosenPairs.ends`; None for a part that has other vertices than the run was asked for.
     ends: dict[str, list[np.ndarray | None]]
 
@@ -320,11 +339,18 @@ def _is_backward(direction: str, sources: np.ndarray, targets: np.ndarray, choos
     return n_targets < n_sources if choose.is_symmetric else 2 * n_targets <= n_sources
 
 
-def _read_part(folder: RunFolder, batch: int, dtype: np.dtype) -> np.ndarray:
-    """Return what a batch wrote; raise `InputError` if the file is missing or damaged."""
+def _read_part(
+    folder: RunFolder, batch: int, values: Sequence[tuple[str, DistanceFormat, np.dtype]]
+) -> list[np.ndarray]:
+    """Return the columns `values` that a batch wrote; raise `InputError` if the file is missing or damaged."""
     name = pairs_part(batch)
     content = files.read_bytes(folder.path(name))
     found = file_sums.FileSum(len(content), file_sums.crc32_of([content]))
     if (fault := file_sums.fault_of(found, folder.commit(batch).files[name])) is not None:
         raise InputError(f"`{files.redacted(folder.path(name))}` {fault}", hint=AGAIN)
-    return np.frombuffer(content, dtype.newbyteorder("<"))
+    dtypes = [dtype.newbyteorder("<") for _, _, dtype in values]
+    n_pairs = len(content) // sum(dtype.itemsize for dtype in dtypes)
+    begins = np.cumsum([0, *(n_pairs * dtype.itemsize for dtype in dtypes)]).tolist()
+    return [
+        np.frombuffer(content, dtype, n_pairs, begin) for dtype, begin in zip(dtypes, begins, strict=False)
+    ]

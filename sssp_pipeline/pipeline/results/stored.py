@@ -197,7 +197,10 @@ class StoredResults:
             ("vertex", kind),
             ("distance", pa.from_numpy_dtype(self.dtype)),
         ]
-        return pa.schema([*columns, ("predecessor", kind)] if self.output.form.predecessors else columns)
+        form = self.output.form
+        for cost in form.along:
+            columns.append((cost.name, pa.from_numpy_dtype(cost.form(form).dtype(np.dtype(cost.dtype)))))
+        return pa.schema([*columns, ("predecessor", kind)] if form.predecessors else columns)
 
     def answers(self, sources: Any) -> pa.Table:
         """Return the answers of some sources, as `StoredRun.answers` describes them."""

@@ -64,8 +64,12 @@ class TableOutput(RowOutput):
     def row_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         return 8 * self.n_columns(n_vertices)
 
+    def table_of(self, sources: pa.Array, solution: Solution, ids: VertexIds) -> pa.Table:
+        """Return what is stored of the rows of a solution, as `table`."""
+        return self.table(sources, solution.distances, ids, ids.n_vertices)
+
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        table = self.table(ids.of_sources(sources), solution.distances, ids, ids.n_vertices)
+        table = self.table_of(ids.of_sources(sources), solution, ids)
         write_parquet(table, handle, compression=self.form.compression)
 
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
@@ -78,7 +82,7 @@ class TableOutput(RowOutput):
                 yield rows[0]["source"], rows
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
-        exact = self.table(pa.array([source]), true.distances, ids, ids.n_vertices).to_pylist()
+        exact = self.table_of(pa.array([source]), true, ids).to_pylist()
         for found, wanted in zip(stored, exact, strict=True):
             for name in self.names[1:]:
                 if found[name] != wanted[name]:
@@ -133,23 +137,40 @@ class NearestVertices(TableOutput):
 
     @property
     def names(self) -> list[str]:
-        return ["source", "rank", "vertex", "distance"]
+        return ["source", "rank", "vertex", "distance", *(cost.name for cost in self.form.along)]
 
-    def table(self, sources: pa.Array, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
+    def row_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
+        return 8 * self.k * (2 + len(self.form.along))
+
+    def table_of(self, sources: pa.Array, solution: Solution, ids: VertexIds) -> pa.Table:
+        return self.table(sources, solution.distances, ids, ids.n_vertices, solution.along)
+
+    def table(
+        self,
+        sources: pa.Array,
+        words: np.ndarray,
+        ids: Originals,
+        n_vertices: int,
+        along: Sequence[np.ndarray] = (),
+    ) -> pa.Table:
+        """Return the nearest vertices, as `TableOutput.table`; `along` has second costs, (S, k) each."""
         distances, vertices = nearest.nearest_of(words, self._dtype)
         if (points := ids.target_points) is None:
             missing = vertices == csr.NO_VERTEX
             named = ids.originals(np.where(missing, 0, vertices).ravel())
         else:
-            places, distances = _nearest_points(points.vertices, vertices, distances)
+            places, ranks = _nearest_points(points.vertices, vertices)
             missing = places < 0
             named = points.ids.take(pa.array(np.maximum(places, 0).ravel()))
+            distances, *along = (_at_ranks(values, ranks, missing) for values in (distances, *along))
         columns = [
             sources.take(pa.array(np.repeat(np.arange(len(sources)), self.k))),
             pa.array(np.tile(np.arange(1, self.k + 1, dtype=np.int32), len(sources))),
             pc.if_else(pa.array(missing.ravel()), None, named),
             self.form.column(distances.ravel()),
         ]
+        for cost, sums in zip(self.form.along if along else (), along, strict=True):
+            columns.append(cost.form(self.form).column(sums.ravel()))
         return pa.table(columns, self.names)
 
     def facts(self) -> Iterator[tuple[str, Any]]:
@@ -159,22 +180,27 @@ class NearestVertices(TableOutput):
         return f"SELECT * FROM {parquet_files(url, 'distances/*.parquet')} WHERE rank = 1 LIMIT 10"
 
 
-def _nearest_points(
-    points: np.ndarray, vertices: np.ndarray, distances: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _at_ranks(values: np.ndarray, ranks: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Return those of `values` (S, k) at `ranks` (S, k) of each row; "unreached" where a value is `missing`."""
+    taken = np.take_along_axis(values, ranks, axis=1)
+    return np.where(missing, csr.unreached_distance(values.dtype), taken)
+
+
+def _nearest_points(points: np.ndarray, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the nearest points of each source, made of its nearest vertices.
 
     Parameters
     ----------
     points
         (P,) uint32, the vertex of each point.
-    vertices, distances
+    vertices
         (S, k), each row from near to far; `NO_VERTEX` where fewer are reached.
 
     Returns
     -------
     tuple of numpy.ndarray
-        The places of k points in `points`, (S, k) int64, -1 where fewer are reached; and the distances to them.
+        The places of k points in `points`, (S, k) int64, -1 where fewer are reached; and where in their row of
+        `vertices` they are, (S, k) int64.
     """
     n_sources, k = vertices.shape
     order = np.argsort(points, kind="stable")  # points at one vertex keep their order
@@ -186,8 +212,7 @@ def _nearest_points(
     place = np.repeat(firsts - (np.cumsum(counts) - counts), counts) + np.arange(len(row))
     is_near = rank < k
     places = np.full((n_sources, k), -1, np.int64)
-    far = csr.unreached_distance(distances.dtype)
-    of_places = np.full((n_sources, k), far, distances.dtype)
+    ranks = np.zeros((n_sources, k), np.int64)
     places[row[is_near], rank[is_near]] = order[place[is_near]]
-    of_places[row[is_near], rank[is_near]] = np.repeat(distances.ravel(), counts)[is_near]
-    return places, of_places
+    ranks[row[is_near], rank[is_near]] = np.repeat(np.tile(np.arange(k), n_sources), counts)[is_near]
+    return places, ranks

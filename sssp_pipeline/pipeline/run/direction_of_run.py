@@ -79,8 +79,8 @@ def in_direction(
         or of another release; or as `choose_solver`.
     """
     output, wanted = selected.output, workflow.solve.direction
-    if wanted == FORWARD or not isinstance(output, TargetDistances):
-        return selected
+    if wanted == FORWARD or not isinstance(output, TargetDistances) or output.form.along:
+        return selected  # second costs belong to paths from the sources
     traits = stored.manifest.traits
     if not may_go_backward(traits):
         if wanted == BACKWARD:

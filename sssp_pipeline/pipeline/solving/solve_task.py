@@ -123,6 +123,7 @@ def _solved(task: SolveTask) -> TaskDone:
     if (snapped := task.identity.get("snapped")) is not None and task.output.counts_sources:
         with _READING:
             ids = _named_ids(task.run, snapped, ids)
+    along = tuple(stored.other_weights(cost.weights) for cost in task.output.form.along)
     loaded = time.perf_counter()
     read_input = partial(_read_input, task.run, str(task.identity), task.output.input_stays)
     with _READING:
@@ -133,7 +134,7 @@ def _solved(task: SolveTask) -> TaskDone:
     done = partial(TaskDone, task.solver, task.numbers, worker, task.attempt, loaded - began)
     source_s, reached = list[np.ndarray](), list[np.ndarray]()
     try:
-        with commits, closing(_parts(task, solver, graph, output)) as parts:
+        with commits, closing(_parts(task, solver, graph, output, along)) as parts:
             for (number, sources), part in zip(task.batches, parts, strict=True):
                 source_s.append(np.asarray(metrics_column(part.metrics, "solve_s"), np.float64))
                 reached.append(np.asarray(metrics_column(part.metrics, "reached"), np.float64))
@@ -175,11 +176,13 @@ def _device(kind: str) -> Callable[[], str]:
     return name
 
 
-def _parts(task: SolveTask, solver: Solver, graph: CsrGraph, output: RowOutput) -> Parts:
-    """Yield the solution of each batch of a task."""
+def _parts(
+    task: SolveTask, solver: Solver, graph: CsrGraph, output: RowOutput, along: tuple[np.ndarray, ...]
+) -> Parts:
+    """Yield the solution of each batch of a task, with the second costs `along`."""
     sources = np.concatenate([sources for _, sources in task.batches])
     made = {"row_facts": output.reads_facts, "reached_only": output.reached_only}
-    options = replace(task.options, kept=output.kept, **made)
+    options = replace(task.options, kept=output.kept, along=along, **made)
     if task.limit_s is not None:
         options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
     ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
@@ -247,7 +250,7 @@ class _Commits:
                 )
             self._is_checked = True
         place = Place(self._worker, self._device(), self._attempt, solved_at=time.time())
-        held = (part.distances, part.over_sources, part.path_words, part.reached)
+        held = (part.distances, part.over_sources, part.path_words, part.reached, *part.along)
         n_bytes = sum(array.nbytes for array in held if array is not None)
         if self._threads is None or n_bytes < _SMALL_BYTES:
             self._write(number, sources, part, place)

@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.progress import plural, shortened
+from sssp_pipeline.kernels.contract.kept import EveryVertex
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+from sssp_pipeline.kernels.host.second_costs import call_bytes
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.layouts.long import GROUP_ROWS
@@ -96,7 +98,7 @@ class Verifying(TaskStage):
                 *self.for_tasks[:3],
                 Dijkstra.name,
                 len(chosen),
-                manifest.graph_bytes,
+                manifest.graph_bytes + 8 * len(self.output.form.along) * manifest.traits.n_edges,
                 batch_bytes,
                 least_bytes=self.task_bytes,
             )
@@ -179,6 +181,9 @@ class Verifying(TaskStage):
         held_bytes = self.output.held_bytes(n_vertices)
         if (betweenness := self.output.betweenness) is not None:
             held_bytes += betweenness.asked.n_bytes(manifest.traits)
+        if n_costs := len(form.along):
+            rows_bytes += n_costs * 8 * (at_once + 2) * n_columns
+            held_bytes += call_bytes(manifest.traits, EveryVertex(), n_costs) + 8 * n_costs * n_vertices
         return rows_bytes + group_bytes + held_bytes + n_vertices * (8 + 2 * dtype.itemsize)
 
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,11 +25,12 @@ from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
+from sssp_pipeline.kernels.host.second_costs import SecondCosts
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
-from sssp_pipeline.pipeline.results.distance_outputs import distance_fault
-from sssp_pipeline.pipeline.results.layouts.layout import StoredRow
+from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances, distance_fault
+from sssp_pipeline.pipeline.results.layouts.layout import StoredRow, StoredRows
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -87,8 +88,10 @@ def verify_task(task: VerifyTask) -> Checked:
     stored = resident_graph(task.store, task.content_id)
     graph = searched_graph(stored.proven(), stored, task.output)
     ids = task.folder().named_ids(stored.ids, task.identity)
-    with ROOM.held(task.n_bytes, memory_limit() - stored.manifest.graph_bytes):
-        check = _Check(task, graph, ids, _output_of(task, ids))
+    along = tuple(stored.other_weights(cost.weights) for cost in task.output.form.along)
+    loaded_bytes = stored.manifest.graph_bytes + sum(weights.nbytes for weights in along)
+    with ROOM.held(task.n_bytes, memory_limit() - loaded_bytes):
+        check = _Check(task, graph, ids, _output_of(task, ids), along)
         batches = zip(task.batches, task.places, strict=True)
         sentences = [(number, check.batch(number, sources, places)) for (number, sources), places in batches]
     refuted = next(((number, sentence) for number, sentence in sentences if sentence is not None), None)
@@ -147,10 +150,13 @@ class _Check:
     graph: CsrGraph
     ids: VertexIds
     output: RowOutput
+    #: The weights of each of `output.form.along`.
+    along: tuple[np.ndarray, ...] = ()
 
     def batch(self, number: int, sources: np.ndarray, places: Sequence[int]) -> str | None:
         """Return the sentence on the first of `sources` (n,) whose stored row is wrong, None if all are right."""
         url, rows = self._stored_rows(number, places)
+        costs = self._stored_costs(number, places)
         of_run = number * self.task.identity["batch"] + np.array(places)
         wanted = self.ids.of_places(of_run).of_sources(sources).to_pylist()
         for place, source, its_id in zip(places, sources.tolist(), wanted, strict=True):
@@ -161,9 +167,34 @@ class _Check:
                     hint=REPAIR,
                 )
             by_mode = self._by_oracle if self.task.mode == "sample" else self._by_certificate
-            if (sentence := by_mode(source, name, stored)) is not None:
+            sentence = by_mode(source, name, stored)
+            if sentence is None and costs:
+                sentence = self._wrong_cost(source, name, stored, [next(rows)[1] for rows in costs])
+            if sentence is not None:
                 return sentence
         return None
+
+    def _stored_costs(self, number: int, places: Sequence[int]) -> list[StoredRows]:
+        """Return the second costs at `places` of a batch, the rows of each kind."""
+        form, layouts = self.output.form, self.output.layout.of_costs
+        if not layouts or not isinstance(self.output, VertexDistances):
+            return []
+        stored = self.task.folder().stored_batch(number)
+        return [
+            layout.read(stored, places, self.ids, np.dtype(cost.dtype))
+            for cost, layout in zip(form.along, layouts, strict=True)
+        ]
+
+    def _wrong_cost(self, source: int, name: Any, distances: Any, stored: Sequence[Any]) -> str | None:
+        """Return a sentence on a wrong second cost in rows of each kind, if the `distances` next to them are true."""
+        assert isinstance(self.output, VertexDistances), "no other output has second costs"
+        sources = np.array([source], np.uint32)
+        if self.output.kept.is_whole_row:
+            true = SecondCosts(self.graph, self.along).of_rows(sources, distances[None])
+        else:
+            options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept, along=self.along)
+            true = oracle_for(self.graph).solve(self.graph, sources, options).along
+        return self.output.difference_of_costs(name, stored, [costs[0] for costs in true], self.ids)
 
     def _stored_rows(self, number: int, places: Sequence[int]) -> tuple[str, Iterator[StoredRow]]:
         """Return the URL of the file, or of the first file, with the rows at `places` of a batch, and these rows."""
@@ -177,6 +208,8 @@ class _Check:
 
     def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
         options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept)
+        if not isinstance(self.output, VertexDistances):
+            options = replace(options, along=self.along)
         true = oracle_for(self.graph).solve(self.graph, np.array([source], np.uint32), options)
         return self.output.difference(name, stored, true, self.ids)
 

@@ -21,7 +21,7 @@ from sssp_pipeline.pipeline.planning.work import (
     batch_size,
     cut,
 )
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, SecondCost
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
 from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.workflow.models import Solve
@@ -95,6 +95,24 @@ def test_few_distances_are_few_bytes_and_batches_hold_many_sources():
         plan_to(2**18, n_sources=64_000).batches[0].nbytes == plan(64_000, n_vertices=2**18).batches[0].nbytes
     )
     assert len(plan_to(1, n_sources=64).batches) == 64  # a source takes as long as with all its distances
+
+
+def test_second_costs_take_memory_and_time():
+    costs = tuple(SecondCost(name, name, "uint64", None) for name in ("km", "toll"))
+    solve = Solve(solver="dijkstra", batch=10, along=("km", "toll"))
+    plain = planned(traits(2**18), 100, Solve(solver="dijkstra", batch=10))
+    form = replace(FORM, along=costs)
+    whole = planned(traits(2**18), 100, solve, output=AllDistances(form))
+    assert whole.written_bytes == (4 + 2 * 8) / 4 * plain.written_bytes
+    # The weights of the edges; the costs of a batch, and the starts of the edges and what is held of a row.
+    assert whole.graph_bytes == plain.graph_bytes + 2 * 8 * 3 * 2**18
+    assert whole.batch_bytes == plain.batch_bytes + 10 * 2 * 8 * 2**18 + 4 * 3 * 2**18 + 16 * 2**18
+    assert whole.expected_s > plain.expected_s
+    targets = TargetDistances.of(form, np.arange(7, dtype=np.uint32))
+    few = planned(traits(2**18), 100, solve, output=targets)
+    # Whole rows of 32 MiB at a time, and their costs.
+    assert few.batch_bytes == 10 * 7 * 20 + 4 * 2**18 + (4 * 3 + 16) * 2**18 + 2**25 * (4 + 16) // 4
+    assert whole.batches_per_call == few.batches_per_call == 1
 
 
 def test_without_distances_a_batch_is_bounded_by_its_sources():

@@ -224,6 +224,36 @@ def test_the_store_has_the_edges_once():
     assert pq.read_schema(next(Path("single/edges").iterdir())).names == ["col_index", "weight"]
 
 
+@pytest.mark.parametrize("directed", [True, False, "reversed"])
+def test_parallel_edges_that_are_kept_are_the_same_ones_with_each_weight(directed):
+    rows = [
+        ("b", "a", 3, 1),
+        ("a", "b", 5, 9),
+        ("b", "a", 1, 7),
+        ("a", "c", 4, 4),
+        ("a", "b", 2, 8),
+        ("a", "b", 5, 0),
+    ]
+    src, dst, am, evening = map(list, zip(*rows, strict=True))
+    pa.csv.write_csv(pa.table({"from": src, "to": dst, "am": am, "evening": evening}), "roads.csv")
+    weights = {"am": {}, "pm": {"column": "evening", "dtype": "float64"}}
+    graph = several(weights, directed=directed, duplicates="keep-all")
+    sp.ingest(graph.pop("input"), graph.pop("store"), weight="am", **graph)
+    graphs = [sp.open_store("graph", weight=name).graph() for name in weights]
+    wanted = {end: [] for end in "abc"}
+    for u, v, *values in rows:
+        for start, end in {True: [(u, v)], False: [(u, v), (v, u)], "reversed": [(v, u)]}[directed]:
+            wanted[start].append((end, *values))
+    found = {}
+    for v, end in enumerate("abc"):
+        row = slice(*graphs[0].row_offsets[v : v + 2].tolist())
+        ends = ["abc"[target] for target in graphs[0].col_indices[row]]
+        found[end] = list(zip(ends, *(graph.weights[row].tolist() for graph in graphs), strict=True))
+    assert found == {end: sorted(row, key=lambda edge: edge[0]) for end, row in wanted.items()}
+    for graph in graphs:
+        np.testing.assert_array_equal(graph.row_offsets, graphs[0].row_offsets)
+
+
 def test_the_least_of_parallel_edges_is_that_of_each_weight():
     Path("roads.csv").write_text("from,to,am,evening\na,b,5,1\na,b,2,9\n")
     weights = {"am": {}, "pm": {"column": "evening"}}
@@ -575,7 +605,8 @@ AM, PM = {"name": "am"}, {"name": "pm", "column": "evening"}
         ([AM, {"name": ".."}], {}, "workflow: `graph.weights.several[1].name` is `..`, wanted text such as `time`"),
         ([], {}, "workflow: `graph.weights.several` is an empty list, wanted a list that is not empty or `null`"),
         ([AM, PM], {"unit": "s"}, "workflow: `graph.weights.unit` belongs to a single weight"),
-        ([AM, PM], {"duplicates": "keep-all"}, "workflow: `keep-all` keeps parallel edges, and of several weights"),
+        ([AM, {**PM, "input": "roads.csv"}], {"duplicates": "keep-all"}, "workflow: `keep-all` keeps parallel edges"),
+        ([AM, PM], {"duplicates": "keep-all", "unreadable": "skip"}, "workflow: `unreadable: skip` may leave out"),
         ([AM, {**PM, "scale": 10, "dtype": "float32"}], {}, "workflow: `scale` computes with integers"),
         ([AM, PM], {"solve": {"weights": ["om"]}}, "workflow: `solve.weights` has `om`, which the graph lacks"),
         ([AM, PM], {"solve": {"weights": ["am", "am"]}}, "workflow: `solve.weights` has `am` twice"),
@@ -617,8 +648,9 @@ def test_rows_without_a_value_for_each_weight(rows, options, message):
         ("v01", "v0", "weight `hops`: it has the vertex `v0` where the weight `am` has `v01`"),
         ("v03,1", "v02,1", "weight `hops`: it has no edge from `v02` to `v03`, and the weight `am` has one"),
         ("5", "6", "weight `am`: `roads.csv` has changed while it was read: it was written again"),
+        ("v03,2", "v02,2", "weight `hops`: it has 3 edges from `v01` to `v02`, and the weight `am` has 2"),
     ],
-    ids=["vertices", "edges", "weights"],
+    ids=["vertices", "edges", "weights", "parallel edges"],
 )
 def test_an_input_that_changes_between_two_reads_is_refused(monkeypatch, old, new, message):
     read_edges = edge_reader.read_edges
@@ -631,8 +663,9 @@ def test_an_input_that_changes_between_two_reads_is_refused(monkeypatch, old, ne
 
     monkeypatch.setattr(edge_reader, "read_edges", change_after)
     rows = "from,to,am\nv01,v02,5\nv02,v03,1\nv03,v02,1\nv02,v01,1\n"
+    rows += "v01,v02,7\nv01,v03,2\nv01,v03,4\n"
     entries = [AM, {"name": "hops", "column": "none"}]
-    assert refused(entries, rows, self_loops="keep")[0] == message
+    assert refused(entries, rows, self_loops="keep", duplicates="keep-all")[0] == message
 
 
 def test_inputs_with_other_edges():

@@ -6,7 +6,7 @@ Rows are made from sorted keys of 64 bits, which have the row, the target, and t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -90,21 +90,25 @@ def rows_between(
     *,
     bounds: Bounds | None = None,
     lightest: bool = False,
+    in_order: bool = False,
     scratch: Scratch | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return row offsets, targets and weights of the rows [first, last), sorted by target and then by weight.
 
     Edges (E,) from other vertices are left out, and with `lightest` all but the lightest of the edges with equal ends.
+    With `in_order`, edges with equal ends are not sorted by weight: they keep their order.
     The row offsets (last - first + 1,) int64 begin with 0. What is computed meanwhile is in the memory of `scratch`.
     Without `bounds`, the bounds of the edges are computed.
     """
     scratch = scratch or Scratch()
     bounds = bounds or Bounds.of_edges(dst, weights)
+    if in_order:
+        bounds = replace(bounds, weight_bits=64)  # so the keys have the index of each edge
     row_offsets = np.zeros(last - first + 1, np.int64)
     pieces = []
     for part in _small_ranges(first, last, src, dst, weights, bounds):
         counts = row_offsets[part[0] - first + 1 : part[1] - first + 1]
-        pieces.append(_count_and_sort(*part, bounds, lightest, counts, scratch))
+        pieces.append(_count_and_sort(*part, bounds, lightest, in_order, counts, scratch))
     np.cumsum(row_offsets, out=row_offsets)
     if len(pieces) == 1:
         return row_offsets, *pieces[0]
@@ -151,6 +155,7 @@ def _count_and_sort(
     weights: np.ndarray,
     bounds: Bounds,
     lightest: bool,
+    in_order: bool,
     counts: np.ndarray,
     scratch: Scratch,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -173,7 +178,8 @@ def _count_and_sort(
         keys = keys[: pack_edges(first, last, src, dst, target_bits, index_bits, keys)]
         keys.sort()
         col_indices, placed = np.empty(len(keys), np.uint32), np.empty(len(keys), weights.dtype)
-        n = unpack_edges(keys, target_bits, index_bits, weights, lightest, counts, col_indices, placed)
+        ways = lightest, in_order
+        n = unpack_edges(keys, target_bits, index_bits, weights, *ways, counts, col_indices, placed)
     return col_indices[:n], placed[:n]
 
 
@@ -267,13 +273,15 @@ def unpack_edges(
     index_bits: int,
     weights: np.ndarray,
     lightest: bool,
+    in_order: bool,
     counts: np.ndarray,
     col_indices: np.ndarray,
     placed: np.ndarray,
 ) -> int:
     """Write the edges of sorted `keys`, and count the edges of each row; return how many edges there are.
 
-    Edges with equal ends are sorted by weight, or with `lightest` only the first, lightest one is written.
+    Edges with equal ends are sorted by weight, or with `lightest` only the first, lightest one is written, or they are
+    `in_order` of their indices.
     """
     row_shift, target_shift = np.uint64(target_bits), np.uint64(index_bits)
     target_mask = (np.uint64(1) << row_shift) - np.uint64(1)
@@ -283,7 +291,7 @@ def unpack_edges(
     for key in keys:
         ends, weight = key >> target_shift, weights[np.intp(key & index_mask)]
         if ends != before or write == 0:
-            if write - begin > 1:
+            if write - begin > 1 and not in_order:
                 placed[begin:write].sort()
             begin, before = write, ends
         elif lightest:
@@ -292,7 +300,7 @@ def unpack_edges(
         counts[np.intp(ends >> row_shift)] += 1
         col_indices[write], placed[write] = ends & target_mask, weight
         write += 1
-    if write - begin > 1:
+    if write - begin > 1 and not in_order:
         placed[begin:write].sort()
     return write
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -54,6 +54,8 @@ class DistanceLayout(ABC):
     form: DistanceFormat
     #: The vertices (n,) uint32 to which a row has distances, in order; None stands for every vertex.
     vertices: np.ndarray | None
+    #: What `read` reads: the distances, or the second cost of this name.
+    column: str = "distance"
 
     #: Stands in the identity of runs. Other bytes for the same distances need another value.
     writer: ClassVar[str]
@@ -65,7 +67,12 @@ class DistanceLayout(ABC):
 
     def identity(self) -> dict[str, Any]:
         """Return what the identity of a run has of the format and of this layout."""
-        return {**asdict(self.form), WRITER: self.writer}
+        return {**self.form.identity(), WRITER: self.writer}
+
+    @property
+    def of_costs(self) -> list[DistanceLayout]:
+        """For each second cost of `form`, what reads its sums as it reads distances."""
+        return [replace(self, form=cost.form(self.form), column=cost.name) for cost in self.form.along]
 
     def vertex_column(self, ids: VertexIds) -> pa.Array:
         """Return the ids of `vertices`, (n,)."""
@@ -117,7 +124,8 @@ class DistanceLayout(ABC):
         vertices
             None means every vertex that is there.
         columns
-            Of `source`, `vertex`, `distance` and `predecessor`, the ones to read. None means all that are there.
+            Of `source`, `vertex`, `distance`, the second costs and `predecessor`, the ones to read. None means all that
+            are there.
         """
 
     @abstractmethod

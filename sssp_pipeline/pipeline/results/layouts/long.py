@@ -19,7 +19,7 @@ from sssp_pipeline.base import csr
 from sssp_pipeline.kernels.host.reached_values import reached_of
 from sssp_pipeline.parquet import page_writer, pages
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
-from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, SecondCost, opened
 from sssp_pipeline.pipeline.results.layouts.layout import (
     Block,
     DistanceLayout,
@@ -62,18 +62,23 @@ class LongLayout(DistanceLayout):
         source, vertex, compression = ids.of_sources(sources), self.vertex_column(ids), self.form.compression
         kind = pa.from_numpy_dtype(self.form.dtype(solution.distances.dtype))
         columns = [("source", source.type), ("vertex", vertex.type), ("distance", kind)]
+        columns += [
+            (cost.name, pa.from_numpy_dtype(form.dtype(sums.dtype)))
+            for cost, form, sums in self._costs(solution)
+        ]
         if solution.predecessors is not None:
             columns.append(("predecessor", vertex.type))
         writer = page_writer.PageWriter(handle, pa.schema(columns), compression)
         names = source.to_pylist()
         ids_of_rows = pages.RepeatedColumn.of(vertex, compression)
-        rows = Rows.of(solution.distances, self.form, solution.facts)
+        values = [Rows.of(solution.distances, self.form, solution.facts)]
+        values += [Rows.of(sums, form, None) for _, form, sums in self._costs(solution)]
         for some, part in _groups(len(sources), len(vertex)):
             n_sources, n_vertices = some.stop - some.start, part.stop - part.start
             chunks = [
                 pages.source_chunk(names[some], n_vertices, compression),
                 ids_of_rows.chunk(part, n_sources),
-                rows.chunk(some, part),
+                *(rows.chunk(some, part) for rows in values),
             ]
             if solution.predecessors is not None:
                 row = solution.predecessors[some, part].reshape(-1)
@@ -82,10 +87,15 @@ class LongLayout(DistanceLayout):
             writer.write_group(chunks, sorted_by if all(map(lt, names[some], names[some][1:])) else ())
         writer.close()
 
+    def _costs(self, solution: Solution) -> list[tuple[SecondCost, DistanceFormat, np.ndarray]]:
+        """Return each second cost, how it is written, and its sums."""
+        costs = self.form.along
+        return [(cost, cost.form(self.form), sums) for cost, sums in zip(costs, solution.along, strict=True)]
+
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
         vertex = self.vertex_column(ids)
         with opened(stored[0]) as file:
-            for source, row in _stored_rows(file, vertex, places):
+            for source, row in _stored_rows(file, vertex, places, self.column):
                 yield source, self.form.as_solved(row, dtype)
 
     def tables(
@@ -142,6 +152,8 @@ class ReachedLayout(LongLayout):
             "vertex": ids.originals(found.vertices),
             "distance": pa.array(self.form.as_written(found.distances)),
         }
+        for cost, form, sums in self._costs(solution):
+            columns[cost.name] = pa.array(form.as_written(sums[found.places, found.vertices]))
         options = {"compression": self.form.compression, "row_group_size": REACHED_GROUP_ROWS}
         write_parquet(pa.table(columns), handle, **options)
 
@@ -150,7 +162,7 @@ class ReachedLayout(LongLayout):
         name: Any = None
         with opened(stored[0]) as file:
             for group in range(file.num_row_groups):  # one at a time: a batch may have many rows
-                table = file.read_row_group(group, columns=["source", "vertex", "distance"])
+                table = file.read_row_group(group, columns=["source", "vertex", self.column])
                 runs = pc.run_end_encode(table["source"].combine_chunks())
                 begin = 0
                 for source, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
@@ -164,7 +176,7 @@ class ReachedLayout(LongLayout):
                         reached = ids.vertices(
                             rows["vertex"].to_pylist(), f"`{files.redacted(stored[0].url)}`: vertex"
                         )
-                        row[reached] = self.form.as_solved(rows["distance"], dtype)
+                        row[reached] = self.form.as_solved(rows[self.column], dtype)
                     begin = end
         if place in places:
             yield name, row
@@ -188,7 +200,7 @@ def _predecessor_chunk(predecessors: np.ndarray, ids: VertexIds, compression: st
 
 
 def _stored_rows(
-    file: pq.ParquetFile, vertex: pa.Array, wanted: Container[int]
+    file: pq.ParquetFile, vertex: pa.Array, wanted: Container[int], column: str
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
     n = len(vertex)
     sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -202,10 +214,10 @@ def _stored_rows(
         first, last = place * n, (place + 1) * n
         holding = range(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, last)))
         source: Any = None
-        distances: list[pa.Array] = []
+        values: list[pa.Array] = []
         for number in holding:  # one group at a time: the ids of a long row are not held together
             if number != group:  # a group with several sources is read once
-                group, table = number, file.read_row_group(number, columns=["source", "vertex", "distance"])
+                group, table = number, file.read_row_group(number, columns=["source", "vertex", column])
             begin = max(first - int(starts[group]), 0)
             rows = table.slice(begin, last - int(starts[group]) - begin)
             if not rows.num_rows:
@@ -214,5 +226,5 @@ def _stored_rows(
             if pc.any(pc.not_equal(rows["source"], source)).as_py():
                 raise ValueError(f"the rows of source {source} are not together")
             check_vertices(rows["vertex"], vertex.slice(int(starts[group]) + begin - first, rows.num_rows))
-            distances += rows["distance"].chunks
-        yield source.as_py(), pa.chunked_array(distances)
+            values += rows[column].chunks
+        yield source.as_py(), pa.chunked_array(values)
