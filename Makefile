@@ -50,7 +50,7 @@ help:
 	@echo "make format       format the code and sort its imports"
 	@echo "make bench        measure solvers, ingest, writing and a run on made graphs"
 	@echo "make lock         resolve the dependencies again (needs uv)"
-	@echo "make clean        remove .venv, caches and the quickstart's results"
+	@echo "make clean        remove .venv, caches, dist and the quickstart's results"
 
 quickstart: install
 	$(BIN)/sssp-pipeline run workflows/quickstart.yaml
@@ -140,7 +140,7 @@ LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version
 	--no-emit-index-url
 
 clean:
-	rm -rf $(VENV) .venv-* $(SWIFT) $(AZURITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
+	rm -rf $(VENV) .venv-* $(SWIFT) $(AZURITE) dist release/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
 
 $(BIN)/python:
 	$(CREATE_VENV) $(VENV)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 from pathlib import Path
 
@@ -20,11 +21,15 @@ MINUTES = [[0, 4, 7.5, 8.75, 14.75, None], [7, 11, 14.5, 15.75, 21.75, 0]]
 RUSH = [[0, 5, 14, 17, 23, None], [7, 12, 21, 24, 30, 0]]
 
 
-@pytest.fixture(params=RELEASES)
+@pytest.fixture(params=[*RELEASES, pytest.param("this release", marks=pytest.mark.medium)])
 def written(request, tmp_path, monkeypatch):
-    """Go to a copy of what a release wrote."""
-    shutil.copytree(DATA / request.param, tmp_path / "copy")
-    monkeypatch.chdir(tmp_path / "copy")
+    """Go to a copy of what a release wrote, or to what this one writes."""
+    monkeypatch.chdir(tmp_path)
+    if request.param == "this release":
+        runpy.run_path(str(DATA / "write_release.py"))["write"]()
+        return
+    shutil.copytree(DATA / request.param, "copy")
+    monkeypatch.chdir("copy")
 
 
 def test_there_are_files_of_a_release():

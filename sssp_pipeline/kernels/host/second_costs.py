@@ -47,11 +47,11 @@ def cost_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"{np.dtype(dtype).kind}8")
 
 
-def call_bytes(traits: GraphTraits, kept: KeptOfRow, n_costs: int) -> int:
+def call_bytes(traits: GraphTraits, kept: KeptOfRow, n_costs: int, n_threads: int = 1) -> int:
     """Return the memory that a call of a solver takes for second costs, in addition to what is kept of each row."""
     row_bytes = traits.n_vertices * (traits.weight_dtype.itemsize + 8 * n_costs)
     rows_bytes = 0 if kept.is_whole_row else _n_rows(traits) * row_bytes
-    return 4 * traits.n_edges + 16 * traits.n_vertices + rows_bytes
+    return 4 * traits.n_edges + 16 * traits.n_vertices * n_threads + rows_bytes
 
 
 def row_s(traits: GraphTraits, n_costs: int) -> float:

@@ -17,16 +17,21 @@ from sssp_pipeline.workflow.weights import naming_weight
 
 
 def second_costs(
-    names: Sequence[str], stored: StoredGraph, unreached: float | None = None
+    names: Sequence[str], stored: StoredGraph, unreached: float | None = None, cutoff: float | None = None
 ) -> tuple[SecondCost, ...]:
     """Return the second costs with these names on a stored graph; `unreached` is to stand for "unreached".
 
     Raises
     ------
     InputError
-        The store has no such weight; parallel edges were merged, so that an edge has no second cost of its own; or the
-        sum along a path may be beyond its type.
+        The store has no such weight; parallel edges were merged, so that an edge has no second cost of its own; a
+        weight of the graph is negative, and there is a cutoff; or the sum along a path may be beyond its type.
     """
+    if names and cutoff is not None and stored.manifest.weights.negative:
+        raise InputError(
+            "paths of negative weights may leave the cutoff and come back, so there are second costs only without one",
+            hint="remove `solve.cutoff`, or `solve.along`",
+        )
     merged = stored.manifest.counts.duplicates_dropped
     if names and merged:
         raise InputError(

@@ -103,7 +103,8 @@ def make_plan(
     if along := output.form.along:
         # Each worker loads these weights, in up to 64 bits.
         graph_bytes += 8 * len(along) * traits.n_edges
-        along_bytes = second_costs.call_bytes(traits, kept, len(along))
+        n_threads = machine.cores if solver.device == "gpu" else 1
+        along_bytes = second_costs.call_bytes(traits, kept, len(along), n_threads)
     return RunPlan(
         work=work,
         machine=machine,

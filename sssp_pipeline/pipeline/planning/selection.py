@@ -96,7 +96,7 @@ def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selec
     }
     chooser = _Chooser(stored.ids, stored.graph, skipped, snapper, **of_graph)
     sources = None if workflow.sources is None else chooser.sources(workflow.sources)
-    along = second_costs(solve.along, stored, given.unreached)
+    along = second_costs(solve.along, stored, given.unreached, solve.cutoff)
     form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale, along)
     output = output_of(form, given, chooser)
     if sources is None:

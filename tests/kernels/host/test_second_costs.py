@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges, unreached_distance
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host import second_costs
@@ -120,6 +120,23 @@ def test_every_solver_parts_targets_and_threads_give_the_same(monkeypatch):
             assert_array_equal(np.concatenate([first.along[k], second.along[k]]), whole.along[k][:, targets])
         assert_array_equal(np.concatenate([first.distances, second.distances]), whole.distances[:, targets])
         assert [m.source for part in (first, second) for m in part.metrics] == sources.tolist()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [name for name in SOLVERS if SOLVERS.device_of(name) == "gpu"])
+def test_rows_of_a_gpu_have_the_same(name):
+    rng = np.random.default_rng(9)
+    n = 3000
+    src, dst = rng.integers(0, n, (2, 12_000))
+    graph = csr_from_edges(src, dst, np.full(12_000, 3, np.uint32), n)  # `bits-gpu` takes equal weights only
+    along = costs_of(graph, rng, "uint32"), costs_of(graph, rng, "float64")
+    sources, targets = rng.integers(0, n, 40), rng.integers(0, n, 7)
+    whole = solver_named("dijkstra").solve(graph, sources, SolveOptions(along=along))
+    found = solver_named(name).solve(graph, sources, SolveOptions(along=along))
+    few = solver_named(name).solve(graph, sources, SolveOptions(along=along, kept=Targets(targets)))
+    for k in range(2):
+        assert_array_equal(found.along[k], whole.along[k])
+        assert_array_equal(few.along[k], whole.along[k][:, targets])
 
 
 def graph_of_two_edges():

@@ -344,3 +344,16 @@ def test_costs_beyond_float64_are_refused():
         "68000000000000000, which float64 cannot hold"
     )
     assert hint == "give the second cost in a larger unit"
+
+
+def test_negative_weights_with_a_cutoff_are_refused():
+    rows = roads().slice(0, 1).to_pylist()[0] | {"minutes": -1}
+    pa.csv.write_csv(pa.Table.from_pylist([rows]), "roads.csv")
+    given = {"along": ["km"], "sources": {"all": True}}
+    found, hint = refused(**given, solve={"cutoff": 5})
+    assert found == (
+        "weight `minutes`: paths of negative weights may leave the cutoff and come back, so there are second costs "
+        "only without one"
+    )
+    assert hint == "remove `solve.cutoff`, or `solve.along`"
+    assert run(**given).record["verify"]["refuted"] is None
