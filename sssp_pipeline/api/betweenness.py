@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -96,9 +95,9 @@ def betweenness(
         asked = PathSumsAsked(not edges, edges, sample is not None, endpoints, is_target)
         limit = scaled_limit(options.get("cutoff"), named.scale)
         solve_options = SolveOptions(cutoff=limit, metrics=False)
-        solve = partial(named.solve, of_sources, solve_options, options.get("solver", "auto"))
+        solver = options.get("solver", "auto")
         try:
-            sums = sums_along_paths(csr, of_sources, asked, solve)
+            sums = sums_along_paths(csr, of_sources, asked, solve_options, solver, named.solve)
         except UncountablePathsError as error:
             raise _uncountable(error, named) from None
         words = sums.edge_words if edges else sums.vertex_words

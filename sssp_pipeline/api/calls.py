@@ -188,6 +188,19 @@ def _may_gain(chosen: Solver, asked: str, work: Work, machine: Machine) -> bool:
     return chosen.uses_hierarchy if asked != "auto" else expected_s(chosen, work, machine) > LEAST_S
 
 
+def runs_on_gpu(graph: CsrGraph, n_sources: int, options: SolveOptions, solver: str) -> bool:
+    """Return whether the solver for `n_sources` runs on the GPU of this machine, and can leave rows there.
+
+    The parameters are as in `solve_sources`. It raises the errors of `choose_solver`.
+    """
+    machine = _machine()
+    if machine.gpu_free_bytes is None or not n_sources:
+        return False
+    batch = batch_size(graph.traits, n_sources, _default_solve(), options.kept)
+    chosen, *_ = choose_solver(solver, Work(_traits_for(machine, graph), options, n_sources, batch), machine)
+    return chosen.device == "gpu" and chosen.leaves_rows
+
+
 def goes_backward(
     graph: CsrGraph,
     sources: np.ndarray,

@@ -22,7 +22,7 @@ import numpy as np
 
 from sssp_pipeline.api.along_paths import sums_along_paths
 from sssp_pipeline.api.argument_names import naming, of_solve
-from sssp_pipeline.api.calls import Take, solve_sources
+from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels.answers.path_sums import (
     PathSums,
@@ -158,13 +158,10 @@ def _drawn(G: BackendGraph, k: int | None, seed: Any) -> tuple[list[int] | None,
 
 def _sums(G: BackendGraph, graph: CsrGraph, vertices: Sequence[int] | None, asked: PathSumsAsked) -> PathSums:
     sources = np.array(range(len(G)) if vertices is None else vertices, np.uint32)
-
-    def solve(take: Take) -> None:
-        with naming(of_solve):
-            solve_sources(graph, sources, SolveOptions(metrics=False), "auto", take)
-
+    options, solve = SolveOptions(metrics=False), partial(solve_sources, graph)
     try:
-        return sums_along_paths(graph, sources, asked, solve)
+        with naming(of_solve):
+            return sums_along_paths(graph, sources, asked, options, "auto", solve)
     except UncountablePathsError:
         raise NotImplementedError("the shortest paths of a node cannot be counted exactly") from None
 
