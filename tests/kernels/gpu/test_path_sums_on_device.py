@@ -75,7 +75,12 @@ def test_a_pass_takes_as_many_rows_as_fit(room, expected):
     assert PassSize.fitting(100, resident, slot_bytes=100, row_bytes=10, room=room) == expected
     if expected is not None:
         assert expected.n_slots * 100 + expected.n_rows * 10 <= room
-        assert PassSize.fitting(1, resident, 100, 10, room) == PassSize(256, 1, 1)
+
+
+def test_few_rows_have_large_blocks():
+    resident = {256: 90, 512: 40, 1024: 20}
+    for n_sources, threads in ((1, 1024), (20, 1024), (21, 512), (40, 512), (41, 256), (1000, 256)):
+        assert PassSize.fitting(n_sources, resident, 100, 10, 10**6).threads == threads
 
 
 # ---- with a GPU ----

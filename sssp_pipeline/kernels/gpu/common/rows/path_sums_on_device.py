@@ -15,7 +15,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, f
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import edges_by_source
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent
 
-#: Threads of a block, the first ones preferred: many slots hide the latency of rounds, and each takes memory.
+#: Threads of a block. Many slots of few threads hide the latency of rounds, but each slot takes memory.
 _THREADS = (256, 512, 1024)
 #: Rows of a batch for each slot: slots that are done early take another row.
 _ROWS_OF_SLOT = 4
@@ -48,9 +48,12 @@ class PassSize:
     ) -> PassSize | None:
         """Return the size for `n_sources` rows in `room` bytes; None if not even one row fits.
 
-        `resident` tells how many blocks of so many threads the device can hold, the preferred size first.
+        `resident` tells how many blocks of so many threads the device can hold. The largest blocks are taken if all
+        rows are resident with them, or if no others fit; else the smallest blocks.
         """
-        for threads, n_resident in resident.items():
+        rising = sorted(resident)
+        for threads in [t for t in reversed(rising) if resident[t] >= n_sources] + rising:
+            n_resident = resident[threads]
             n_slots = max(1, min(n_resident, n_sources))
             n_rows = max(1, min(_ROWS_OF_SLOT * n_slots, n_sources))
             if n_slots * slot_bytes + n_rows * row_bytes <= room:
