@@ -31,7 +31,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.path_sums import PathSums, PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
-from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PassSize, PathSumsOnDevice
 
 #: Rows that the CPU adds too.
 COMPARED = 16
@@ -43,13 +43,14 @@ class Timed:
 
     def __init__(self, graph: CsrGraph, sources: np.ndarray, asked: PathSumsAsked, solver: str) -> None:
         self.search_s, self.n_left = 0.0, 0
-        self.sizes: list[Any] = []
+        self.solver = ""
+        self.size: PassSize | None = None
         real = PathSumsOnDevice.add
 
         def add(sums: PathSumsOnDevice, some: np.ndarray) -> np.ndarray:
             left = real(sums, some)
             self.n_left += len(left)
-            self.sizes.append(sums.size)
+            self.size = sums.size
             return left
 
         def solve(*args: Any, **options: Any) -> Sequence[Any]:
@@ -77,8 +78,8 @@ def cpu_pass_us(graph: CsrGraph, sources: np.ndarray, asked: PathSumsAsked, solv
     sums.add(rows, sources)
     took = time.process_time() - began
     found = Timed(graph, sources, asked, solver).sums
-    np.testing.assert_array_equal(found.vertex_words, sums.vertex_words)
-    np.testing.assert_array_equal(found.edge_words, sums.edge_words)
+    for words, expected in zip(found, sums.words, strict=True):
+        np.testing.assert_array_equal(words, expected)
     return 1e6 * took / len(sources)
 
 
@@ -98,7 +99,8 @@ def measure(
         cpu_us = cpu_pass_us(graph, some, asked, solver)
     finally:
         path_sums_on_device._THREADS = usual
-    size = calls[0].sizes[0] if calls[0].sizes else None
+    size = calls[0].size
+    assert size is not None, f"{name}: `auto` took a solver for the CPU"
     wall_s, search_s = median(call.wall_s for call in calls), median(call.search_s for call in calls)
     record(
         "betweenness_gpu",
@@ -108,10 +110,9 @@ def measure(
         n_sources=n_sources,
         of_edges=edges,
         solver=calls[0].solver,
-        is_on_gpu=size is not None,
-        threads=size.threads if size else None,
-        n_slots=size.n_slots if size else None,
-        n_rows=size.n_rows if size else None,
+        threads=size.threads,
+        n_slots=size.n_slots,
+        n_rows=size.n_rows,
         n_left=calls[0].n_left,
         first_s=round(first.wall_s, 3),
         wall_s=round(wall_s, 3),

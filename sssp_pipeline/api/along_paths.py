@@ -1,6 +1,7 @@
-"""Sums along the shortest paths of a call: rows of distances go from the solver to what adds them up.
+"""Sums along the shortest paths of a call.
 
-If the solver runs on a GPU, the rows stay there and are added there. If it runs on the CPU, threads add them.
+If the solver of the call runs on a GPU, its rows of distances stay there and are added there. On a CPU, the hierarchy
+gives the sums without rows; or rows go from the solver to threads that add them.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from sssp_pipeline.api.along_hierarchy import path_counts_for, sums_on_hierarchy
 from sssp_pipeline.api.calls import Take, runs_on_gpu
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import in_bytes
-from sssp_pipeline.kernels.answers.path_sums import PathSums, PathSumsAsked
+from sssp_pipeline.kernels.answers.path_sums import PathSums, PathSumsAsked, PathWords, add_words
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 
 _log = logging.getLogger(__name__)
 
@@ -44,15 +47,16 @@ def sums_along_paths(
     options: SolveOptions,
     solver: str,
     solve: Solve,
-) -> PathSums:
+    stored: StoredGraph | None = None,
+) -> PathWords:
     """Return what is `asked` over the shortest paths from `sources` (S,) uint32.
 
     Parameters
     ----------
-    options, solver
-        As for `solve_sources`.
+    options, solver, stored
+        As in `solve_sources`.
     solve
-        Gets them, and some of the sources.
+        Solves sources, and gives each part of whole rows to its argument `take`.
 
     Raises
     ------
@@ -61,10 +65,17 @@ def sums_along_paths(
     UncountablePathsError
         As `PathSums.add`.
     """
+    if runs_on_gpu(graph, sources, options, solver, stored=stored):
+        on_device = PathSumsOnDevice(graph, asked, len(sources))
+        if on_device.size is not None:
+            return _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)
+        _log.info("what is summed along the paths does not fit the GPU, so the CPU adds it up")
+        del on_device
+    counts = path_counts_for(graph, sources, asked, options, solver, stored)
+    words = None if counts is None else sums_on_hierarchy(graph, counts, sources, asked, options)
+    if words is not None:
+        return words
     with _OnHost(graph, asked, len(sources)) as on_host:
-        on_gpu = runs_on_gpu(graph, len(sources), options, solver)
-        if on_gpu and _add_on_gpu(graph, sources, asked, options, solver, solve, on_host):
-            return on_host.total()
 
         def take(first: int, solution: Solution) -> None:
             on_host.add(solution.distances, sources[first : first + len(solution.distances)])
@@ -73,30 +84,30 @@ def sums_along_paths(
         return on_host.total()
 
 
-def _add_on_gpu(
+def _sums_on_gpu(
     graph: CsrGraph,
     sources: np.ndarray,
     asked: PathSumsAsked,
     options: SolveOptions,
     solver: str,
     solve: Solve,
-    on_host: _OnHost,
-) -> bool:
-    """Add what is asked, on a GPU, to the sums `on_host`. Return False if nothing was added, for lack of memory."""
-    on_device = PathSumsOnDevice(graph, asked, len(sources))
-    if on_device.size is None:
-        _log.info("what is summed along the paths does not fit the GPU, so the CPU adds it up")
-        return False
+    on_device: PathSumsOnDevice,
+) -> PathWords:
+    """Return what is `asked` by rows that stay on the GPU. Rows that it cannot add go to the CPU."""
+    assert on_device.size is not None, "there is memory for some rows"
     n_rows = on_device.size.n_rows
-    for first in range(0, len(sources), n_rows):
-        some = sources[first : first + n_rows]
-        into = replace(options, into=on_device.rows[: len(some)])
-        solve(some, into, solver, lambda *_: None, n_expected=len(sources))
-        left = on_device.add(some)
-        if len(left):
-            on_host.add(on_device.rows_of(left), some[left])
-    on_host.add_words(*on_device.words())
-    return True
+    with _OnHost(graph, asked, len(sources)) as on_host:
+        for first in range(0, len(sources), n_rows):
+            some = sources[first : first + n_rows]
+            into = replace(options, into=on_device.rows[: len(some)])
+            solve(some, into, solver, lambda *_: None, n_expected=len(sources))
+            left = on_device.add(some)
+            if len(left):
+                on_host.add(on_device.rows_of(left), some[left])
+        total = on_host.total()
+    for words, more in zip(total, on_device.words(), strict=True):
+        add_words(words, more)
+    return total
 
 
 class _OnHost:
@@ -141,16 +152,12 @@ class _OnHost:
         finally:
             self._idle.put(sums)
 
-    def add_words(self, vertex_words: np.ndarray, edge_words: np.ndarray) -> None:
-        """Add sums that something else has added up, with the shapes of those of `PathSums`."""
-        (self._every or [self._new()])[0].add_words(vertex_words, edge_words)
-
-    def total(self) -> PathSums:
+    def total(self) -> PathWords:
         """Return all that was added. Nothing may be added afterwards."""
         total, *others = self._every or [self._new()]
         for sums in others:
             total.merge(sums)
-        return total
+        return total.words
 
     def _new(self) -> PathSums:
         sums = PathSums(self._graph, self._asked)

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ from sssp_pipeline.pipeline.planning.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.work import Work, batch_size
 from sssp_pipeline.pipeline.run.hierarchy_of_call import prepare_call
 from sssp_pipeline.workflow.models import Solve
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -101,10 +103,8 @@ def solve_sources(
     InputError, SsspError
         As `Solver.solve`, `prepare_call` and `kept_reversed`.
     """
-    batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
-    machine = _machine()
-    work = Work(_traits_for(machine, graph), options, max(len(sources), n_expected, 1), batch)
-    chosen, work = _choose(graph, stored, sources, solver, work, machine)
+    chosen, work, machine = _chosen(graph, sources, options, solver, stored, n_expected)
+    batch = work.batch
     searched = kept_reversed(graph, is_symmetric=_is_symmetric(stored)) if is_backward else graph
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
@@ -138,13 +138,63 @@ def solve_sources(
         return solve_part(0) if len(sources) else []
     pool = ThreadPoolExecutor(machine.cores if on_all_cores else 1, "sssp-call")
     try:
-        return joined_metrics([_result(part) for part in [pool.submit(solve_part, i) for i in firsts]])
+        return joined_metrics([result_of(part) for part in [pool.submit(solve_part, i) for i in firsts]])
     finally:
         is_stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _result(part: Future[Sequence[SourceMetrics]]) -> Sequence[SourceMetrics]:
+def takes_hierarchy(
+    graph: CsrGraph,
+    sources: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    *,
+    stored: StoredGraph | None,
+    n_expected: int,
+) -> bool:
+    """Return whether `solve_sources` would take a solver with a hierarchy; if so, `graph` has one afterwards.
+
+    Parameters and errors are those of `solve_sources`.
+    """
+    chosen, work, _ = _chosen(graph, sources, options, solver, stored, n_expected)
+    return chosen.uses_hierarchy and has_hierarchy(work.traits)
+
+
+def runs_on_gpu(
+    graph: CsrGraph,
+    sources: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    *,
+    stored: StoredGraph | None,
+) -> bool:
+    """Return whether `solve_sources` would take a solver on the GPU of this machine that can leave rows there.
+
+    Parameters and errors are those of `solve_sources`.
+    """
+    if _machine().gpu_free_bytes is None or not len(sources):
+        return False
+    chosen, *_ = _chosen(graph, sources, options, solver, stored, len(sources))
+    return chosen.device == "gpu" and chosen.leaves_rows
+
+
+def _chosen(
+    graph: CsrGraph,
+    sources: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    stored: StoredGraph | None,
+    n_expected: int,
+) -> tuple[Solver, Work, Machine]:
+    """Return the solver of a call, the work, and the machine. Parameters and errors are those of `solve_sources`."""
+    batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
+    machine = _machine()
+    work = Work(_traits_for(machine, graph), options, max(len(sources), n_expected, 1), batch)
+    return *_choose(graph, stored, sources, solver, work, machine), machine
+
+
+def result_of(part: Future[T]) -> T:
     """Return the result of `part`. Ctrl-C ends the wait within `_LOOK_S`, even if a signal does not interrupt it."""
     while True:
         try:
@@ -186,19 +236,6 @@ def _may_gain(chosen: Solver, asked: str, work: Work, machine: Machine) -> bool:
     if has_hierarchy(work.traits, chosen) or work.traits.weight_dtype.kind == "f":
         return False
     return chosen.uses_hierarchy if asked != "auto" else expected_s(chosen, work, machine) > LEAST_S
-
-
-def runs_on_gpu(graph: CsrGraph, n_sources: int, options: SolveOptions, solver: str) -> bool:
-    """Return whether the solver for `n_sources` runs on the GPU of this machine, and can leave rows there.
-
-    The parameters are as in `solve_sources`. It raises the errors of `choose_solver`.
-    """
-    machine = _machine()
-    if machine.gpu_free_bytes is None or not n_sources:
-        return False
-    batch = batch_size(graph.traits, n_sources, _default_solve(), options.kept)
-    chosen, *_ = choose_solver(solver, Work(_traits_for(machine, graph), options, n_sources, batch), machine)
-    return chosen.device == "gpu" and chosen.leaves_rows
 
 
 def goes_backward(

@@ -16,13 +16,17 @@ from pathlib import Path
 HELPERS = (
     *(f"base/{name}.py" for name in ("csr", "numba_cache")),
     *(f"kernels/cpu/{name}.py" for name in ("bit_rows", "buckets", "delta_stepping")),
+    "kernels/answers/path_sums.py",
     "kernels/contract/over_sources.py",
     "kernels/gpu/common/cuda/struct_types.py",
     *(
         f"kernels/host/{name}.py"
         for name in ("mean", "numba_tools", "kernel_threads", "search_graph", "xxh64")
     ),
-    *(f"kernels/hierarchy/{name}.py" for name in ("bisection", "lanes", "separators", "subtrees", "tiles")),
+    *(
+        f"kernels/hierarchy/{name}.py"
+        for name in ("bisection", "lanes", "path_lanes", "separators", "subtrees", "tiles")
+    ),
     *(
         f"pipeline/formats/parsing/{name}.py"
         for name in ("faults", "line_blocks", "numbers_in_text", "odd_rows", "plain_rows")

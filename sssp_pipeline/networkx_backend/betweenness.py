@@ -25,8 +25,8 @@ from sssp_pipeline.api.argument_names import naming, of_solve
 from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels.answers.path_sums import (
-    PathSums,
     PathSumsAsked,
+    PathWords,
     UncountablePathsError,
     sums_of,
 )
@@ -52,7 +52,7 @@ def betweenness_centrality(
     sums = _sums(G, graph, drawn, PathSumsAsked(endpoints=endpoints))
     draw()
     n_ends = len(G) if endpoints else len(G) - 1
-    values = sums_of(sums.vertex_words)
+    values = sums_of(sums.vertices)
     scale = _scale(n_ends, None if drawn is None else len(drawn), normalized, G.is_directed())
     if drawn is None or endpoints or n_ends < 2:
         values *= scale
@@ -79,7 +79,7 @@ def betweenness_centrality_subset(
     is_target[[G.vertex_of[node] for node in targets if node in G]] = True
     vertices = [G.vertex_of[node] for node in starts]
     sums = _sums(G, graph, vertices, PathSumsAsked(is_target=is_target))
-    values = sums_of(sums.vertex_words) * _scale(len(G) - 1, None, normalized, G.is_directed())
+    values = sums_of(sums.vertices) * _scale(len(G) - 1, None, normalized, G.is_directed())
     return dict(zip(G.nodes, values.tolist(), strict=True))
 
 
@@ -95,7 +95,7 @@ def edge_betweenness_centrality(
     drawn, draw = _drawn(G, k, seed)
     sums = _sums(G, graph, drawn, PathSumsAsked(vertices=False, edges=True))
     draw()
-    values = sums_of(sums.edge_words)
+    values = sums_of(sums.edges)
     values *= _scale(len(G), None if drawn is None else len(drawn), normalized, G.is_directed())
     nodes = G.nodes
     starts, ends = (
@@ -156,12 +156,14 @@ def _drawn(G: BackendGraph, k: int | None, seed: Any) -> tuple[list[int] | None,
     return [G.vertex_of[node] for node in nodes], partial(generator.sample, G.nodes, k)
 
 
-def _sums(G: BackendGraph, graph: CsrGraph, vertices: Sequence[int] | None, asked: PathSumsAsked) -> PathSums:
+def _sums(
+    G: BackendGraph, graph: CsrGraph, vertices: Sequence[int] | None, asked: PathSumsAsked
+) -> PathWords:
     sources = np.array(range(len(G)) if vertices is None else vertices, np.uint32)
-    options, solve = SolveOptions(metrics=False), partial(solve_sources, graph)
     try:
         with naming(of_solve):
-            return sums_along_paths(graph, sources, asked, options, "auto", solve)
+            solve = partial(solve_sources, graph)
+            return sums_along_paths(graph, sources, asked, SolveOptions(metrics=False), "auto", solve)
     except UncountablePathsError:
         raise NotImplementedError("the shortest paths of a node cannot be counted exactly") from None
 

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as ss
 
 import sssp_pipeline as sp
+from sssp_pipeline.api import along_paths
 from sssp_pipeline.kernels.answers.path_sums import PathSumsAsked
 
 ROADS = pd.DataFrame(
@@ -113,11 +114,69 @@ def test_no_solver_and_no_number_of_cores_changes_a_bit(edges, monkeypatch):
     graph = sp.prepare(nx.grid_2d_graph(12, 12), hierarchy=True)
     expected = sp.betweenness(graph, edges=edges, solver="dijkstra")
     assert expected["betweenness"].to_numpy().max() > 500
-    for solver in ("delta-stepping", "parallel-delta-stepping", "phast", "bits"):
+    for solver in ("delta-stepping", "parallel-delta-stepping", "bits"):
         assert sp.betweenness(graph, edges=edges, solver=solver) == expected
     for n_cores in (1, 5):
         monkeypatch.setattr("sssp_pipeline.api.along_paths.usable_cores", lambda n=n_cores: n)
-        assert sp.betweenness(graph, edges=edges) == expected
+        assert sp.betweenness(graph, edges=edges, solver="bits") == expected
+
+
+def rows_are_scanned(monkeypatch) -> list[bool]:
+    """Return a list that gets, for each call of `betweenness`, whether it scans rows and takes no hierarchy."""
+    scanned: list[bool] = []
+
+    def noted(*arguments, path_counts_for=along_paths.path_counts_for):
+        counts = path_counts_for(*arguments)
+        scanned.append(counts is None)
+        return counts
+
+    monkeypatch.setattr(along_paths, "path_counts_for", noted)
+    return scanned
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"endpoints": True}, {"edges": True}, {"cutoff": 9, "targets": [3, 77]}]
+)
+def test_a_hierarchy_gives_the_same_values_up_to_rounding(options, monkeypatch):
+    scanned = rows_are_scanned(monkeypatch)
+    rng = np.random.default_rng(1)
+    ways = ss.csr_array(nx.to_scipy_sparse_array(nx.grid_2d_graph(20, 20)))
+    ways.data = rng.integers(1, 4, ways.nnz)
+    graph = sp.prepare(ways, hierarchy=True)
+    expected = sp.betweenness(graph, solver="dijkstra", **options)
+    found = sp.betweenness(graph, solver="phast", **options)
+    assert scanned == [True, False]
+    np.testing.assert_allclose(found["betweenness"], expected["betweenness"], rtol=1e-13)
+    assert found.drop("betweenness") == expected.drop("betweenness")
+    for n_cores in (1, 5):
+        monkeypatch.setattr("sssp_pipeline.api.along_hierarchy.usable_cores", lambda n=n_cores: n)
+        assert sp.betweenness(graph, solver="phast", **options) == found
+    sp.betweenness(graph, solver="phast", sample=9)
+    assert scanned[-1], "the squares of a sample need rows"
+    monkeypatch.setattr("sssp_pipeline.api.along_hierarchy.free_memory_bytes", lambda: 1000)
+    assert sp.betweenness(graph, solver="phast", **options) == expected
+
+
+def test_roads_take_a_hierarchy_when_that_pays(monkeypatch):
+    monkeypatch.setattr("sssp_pipeline.api.along_hierarchy._SEARCHES", 10**6)
+    scanned = rows_are_scanned(monkeypatch)
+    roads = nx.to_scipy_sparse_array(nx.grid_2d_graph(40, 40), dtype=np.int32)
+    roads.data = np.random.default_rng(2).integers(1, 90, roads.nnz, np.int32)
+    crowd = nx.to_scipy_sparse_array(nx.gnm_random_graph(600, 4000, seed=1), dtype=np.int32)
+    for graph, is_scanned in ((roads, False), (crowd, True), (roads.astype(np.float64), True)):
+        found = sp.betweenness(graph)
+        assert scanned.pop() == is_scanned
+        expected = sp.betweenness(graph, solver="dijkstra")
+        np.testing.assert_allclose(found["betweenness"], expected["betweenness"], rtol=1e-13)
+
+
+def test_distances_near_the_end_of_their_type_are_scanned(monkeypatch):
+    scanned = rows_are_scanned(monkeypatch)
+    weights = np.array([2**31 - 9, 2**31 - 9, 1], np.uint32)
+    graph = ss.csr_array((weights, ([0, 1, 2], [1, 2, 3])), shape=(4, 4))
+    assert sp.betweenness(graph, solver="phast")["betweenness"].to_pylist() == [0, 2, 2, 0]
+    assert scanned == [True]
+    assert sp.betweenness(graph, solver="phast", cutoff=2**31)["betweenness"].to_pylist() == [0, 0, 1, 0]
 
 
 # ---- samples ----
@@ -267,4 +326,6 @@ def test_more_paths_than_float64_counts(error_of):
     assert error.message.startswith("more than 2^1000 shortest paths lead from `0` to `3")
     assert error.message.endswith("`, too many to count in float64")
     assert error.hint == "set a `cutoff`, or weights that differ more"
-    assert sp.betweenness(chain, [0], cutoff=1900)["betweenness"].to_pylist()[:4] == [0, 1424, 1424, 2847]
+    for solver in ("auto", "phast"):
+        found = sp.betweenness(chain, [0], cutoff=1900, solver=solver)
+        assert found["betweenness"].to_pylist()[:4] == [0, 1424, 1424, 2847]

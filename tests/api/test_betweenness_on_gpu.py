@@ -10,6 +10,7 @@ import scipy.sparse as ss
 
 import sssp_pipeline as sp
 from sssp_pipeline.api import along_paths
+from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels.answers.path_sums import PathSums
 from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
 
@@ -57,6 +58,16 @@ def test_the_values_are_those_of_the_cpu(options, added_on_host, monkeypatch):
     assert not added_on_host
     assert on_gpu == sp.betweenness(graph, solver="dijkstra", **options)
     assert added_on_host
+
+
+@pytest.mark.slow
+def test_a_hierarchy_on_the_gpu_gives_rows(added_on_host):
+    """A hierarchy on the CPU gives sums, which are rounded otherwise."""
+    road = road_like(vertices=600, seed=3).graph("uint32")
+    matrix = ss.csr_array((road.weights.astype(int), road.col_indices, road.row_offsets), shape=(600, 600))
+    found = sp.betweenness(matrix, solver="phast-gpu")
+    assert not added_on_host
+    assert found == sp.betweenness(matrix, solver="dijkstra")
 
 
 def test_the_cpu_takes_rows_with_too_many_paths(added_on_host):

@@ -102,6 +102,13 @@ class UncountablePathsError(Exception):
         self.source, self.vertex, self.is_absorbed = source, vertex, is_absorbed
 
 
+class PathWords(NamedTuple):
+    """Sums as integers of 128 bits: (V, W) and (E, W) uint64, without rows if they are not asked for."""
+
+    vertices: np.ndarray
+    edges: np.ndarray
+
+
 class _Scratch(NamedTuple):
     """Memory for the shortest paths from one source."""
 
@@ -167,14 +174,14 @@ class PathSums:
         if failed < len(sources):
             raise UncountablePathsError(int(sources[failed]), int(vertex), bool(is_absorbed))
 
+    @property
+    def words(self) -> PathWords:
+        return PathWords(self.vertex_words, self.edge_words)
+
     def merge(self, other: PathSums) -> None:
         """Add the sums over other rows."""
-        self.add_words(other.vertex_words, other.edge_words)
-
-    def add_words(self, vertex_words: np.ndarray, edge_words: np.ndarray) -> None:
-        """Add sums over other rows, in arrays of the shapes that this one has."""
-        _merge(self.vertex_words, vertex_words)
-        _merge(self.edge_words, edge_words)
+        for words, more in zip(self.words, other.words, strict=True):
+            add_words(words, more)
 
 
 def sums_of(words: np.ndarray) -> np.ndarray:
@@ -357,13 +364,13 @@ def _rate_behind(u: Any, row_offsets: np.ndarray, scratch: _Scratch, edge_words:
 @njit(nogil=True, inline="always")
 def _add(words: np.ndarray, place: Any, value: Any) -> None:
     """Add `value`, and perhaps its square, to the sums at `place`."""
-    _add_wide(words, place, _SUM, value)
+    add_wide(words, place, _SUM, value)
     if words.shape[1] > _SQUARES:
-        _add_wide(words, place, _SQUARES, value * value / _SQUARE_UNIT)
+        add_wide(words, place, _SQUARES, value * value / _SQUARE_UNIT)
 
 
 @njit(nogil=True, inline="always")
-def _add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
+def add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
     """Add a float of zero or more to an integer of two words; bits below the last are cut."""
     whole = np.uint64(value)
     fraction = np.uint64((value - np.float64(whole)) * _FRACTION)
@@ -373,7 +380,7 @@ def _add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
 
 
 @njit(nogil=True)
-def _merge(words: np.ndarray, more: np.ndarray) -> None:
+def add_words(words: np.ndarray, more: np.ndarray) -> None:
     """Add the integers `more` (n, W) to `words` (n, W)."""
     for place in range(len(words)):
         for first in range(0, words.shape[1], 2):

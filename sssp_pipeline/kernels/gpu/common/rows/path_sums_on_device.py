@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
-from sssp_pipeline.kernels.answers.path_sums import PathSumsAsked
+from sssp_pipeline.kernels.answers.path_sums import PathSumsAsked, PathWords
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, free_bytes, out_of_memory
@@ -160,9 +160,9 @@ class PathSumsOnDevice:
         """Return a copy of some of `rows` (k, V) in host memory."""
         return np.stack([self.rows[place].get() for place in places.tolist()])
 
-    def words(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return a copy of the sums in host memory: `PathSums.vertex_words` and `edge_words`."""
-        return self._vertex_words.get(), self._edge_words.get()
+    def words(self) -> PathWords:
+        """Return a copy of the sums in host memory."""
+        return PathWords(self._vertex_words.get(), self._edge_words.get())
 
 
 def _bitmap(is_target: np.ndarray) -> np.ndarray:

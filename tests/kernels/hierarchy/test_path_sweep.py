@@ -1,0 +1,153 @@
+"""Shortest paths on the arcs of a hierarchy: what passes vertices and edges is what `PathSums` finds along rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.kernels.answers.path_sums import (
+    PathSums,
+    PathSumsAsked,
+    PathWords,
+    UncountablePathsError,
+    sums_of,
+)
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
+from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
+from sssp_pipeline.kernels.hierarchy.path_sweep import GROUP, PathSweep, spread
+from sssp_pipeline.kernels.host.search import search_limit
+
+DTYPES = ("uint32", "int32", "uint64", "int64")
+
+
+def random_graph(rng: np.random.Generator, dtype: str, n_vertices: int, n_edges: int) -> CsrGraph:
+    """Return a graph with ties, parallel edges, self-loops and unreachable vertices; half are nearly symmetric."""
+    src, dst = rng.integers(0, n_vertices, (2, n_edges))
+    weights = rng.integers(1, 5, n_edges)
+    if rng.random() < 0.5:
+        src, dst, weights = np.r_[src, dst], np.r_[dst, src], np.r_[weights, weights]
+        weights[: len(weights) // 8] = 1
+    return csr_from_edges(src, dst, weights.astype(dtype), n_vertices)
+
+
+def counts_of(graph: CsrGraph) -> PathCounts | None:
+    return PathCounts.of(graph, customize(completion_of(graph), graph))
+
+
+def on_hierarchy(
+    graph: CsrGraph, sources: np.ndarray, asked: PathSumsAsked, cutoff: int | None = None
+) -> PathWords:
+    counts = counts_of(graph)
+    assert counts is not None
+    sweep = PathSweep(counts, asked.is_target, asked.endpoints)
+    limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
+    for first in range(0, len(sources), GROUP):
+        sweep.add(sources[first : first + GROUP], limit)
+    return spread(graph, counts, sweep.words, asked)
+
+
+def along_rows(
+    graph: CsrGraph, sources: np.ndarray, asked: PathSumsAsked, cutoff: int | None = None
+) -> PathWords:
+    sums = PathSums(graph, asked)
+    sums.add(Dijkstra().solve(graph, sources, SolveOptions(cutoff=cutoff)).distances, sources)
+    return sums.words
+
+
+def assert_close(found: PathWords, expected: PathWords) -> None:
+    for some, others in zip(found, expected, strict=True):
+        values = sums_of(others)
+        np.testing.assert_allclose(sums_of(some), values, rtol=1e-13, atol=1e-15)
+        # Nothing is subtracted, so what no path passes is exactly zero.
+        np.testing.assert_array_equal(sums_of(some) == 0, values == 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("cutoff", [None, 4])
+def test_random_graphs(dtype, cutoff):
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        n_vertices = int(rng.integers(1, 40))
+        graph = random_graph(rng, dtype, n_vertices, int(rng.integers(0, 120)))
+        sources = rng.integers(0, n_vertices, int(rng.integers(0, 40))).astype(np.uint32)
+        is_target = rng.random(n_vertices) < 0.5 if rng.random() < 0.5 else None
+        asked = PathSumsAsked(edges=True, endpoints=bool(rng.random() < 0.5), is_target=is_target)
+        assert_close(on_hierarchy(graph, sources, asked, cutoff), along_rows(graph, sources, asked, cutoff))
+
+
+def test_parallel_edges_differ_by_direction():
+    """Two edges there and one back: the arcs have the same weight and other numbers of paths."""
+    graph = csr_from_edges(
+        np.array([0, 0, 1, 1, 2]), np.array([1, 1, 0, 2, 1]), np.ones(5, np.uint32), n_vertices=3
+    )
+    counts = counts_of(graph)
+    assert counts is not None
+    assert counts.hierarchy.up is counts.hierarchy.down
+    assert sorted([*counts.up, *counts.down]) == [1, 1, 1, 2]
+    asked = PathSumsAsked(edges=True)
+    found = on_hierarchy(graph, np.arange(3, dtype=np.uint32), asked)
+    np.testing.assert_array_equal(sums_of(found.edges), [1, 1, 2, 2, 2])
+    np.testing.assert_array_equal(sums_of(found.vertices), [0, 2, 0])
+
+
+def grid(rng: np.random.Generator, side: int, most: int) -> CsrGraph:
+    """Return a square grid with weights from 1 to `most`, the same in both directions."""
+    at = np.arange(side * side).reshape(side, side)
+    src = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
+    dst = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
+    weights = rng.integers(1, most + 1, len(src)).astype(np.uint32)
+    return csr_from_edges(np.r_[src, dst], np.r_[dst, src], np.r_[weights, weights], side * side)
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_grids_have_many_equal_paths(most):
+    graph = grid(np.random.default_rng(8), 20, most)
+    asked, sources = PathSumsAsked(edges=True), np.arange(200, dtype=np.uint32)
+    assert_close(on_hierarchy(graph, sources, asked), along_rows(graph, sources, asked))
+
+
+def test_groups_may_be_added_in_any_order_by_several_threads():
+    graph = grid(np.random.default_rng(9), 15, 2)
+    counts = counts_of(graph)
+    assert counts is not None
+    groups = np.array_split(np.arange(225, dtype=np.uint32), 7)
+    limit = np.uint32(search_limit(graph, None))
+
+    def swept(some: list[np.ndarray]) -> PathSweep:
+        sweep = PathSweep(counts, None, endpoints=False)
+        for group in some:
+            sweep.add(group, limit)
+        return sweep
+
+    whole, first, second = swept(groups), swept(groups[5:2:-1]), swept(groups[:3] + groups[6:])
+    first.merge(second)
+    for some, others in zip(first.words, whole.words, strict=True):
+        np.testing.assert_array_equal(some, others)
+    assert (whole.words.through[:, 0] > 0).any()  # fractions, which floats would round
+
+
+def diamonds(n: int) -> CsrGraph:
+    """Return a graph with 2^n shortest paths from its first to its last vertex."""
+    tops = 3 * np.arange(n)
+    src = np.concatenate([tops, tops, tops + 1, tops + 2])
+    dst = np.concatenate([tops + 1, tops + 2, tops + 3, tops + 3])
+    return csr_from_edges(src, dst, np.ones(4 * n, np.uint32), 3 * n + 1)
+
+
+def test_very_many_paths():
+    graph, source, asked = diamonds(990), np.zeros(1, np.uint32), PathSumsAsked(edges=True)
+    assert_close(on_hierarchy(graph, source, asked), along_rows(graph, source, asked))
+
+
+def test_too_many_paths_are_refused():
+    """An arc may have too many paths itself, or only a way over several arcs."""
+    assert counts_of(diamonds(2200)) is None
+    graph = diamonds(1010)
+    with pytest.raises(UncountablePathsError) as caught:
+        on_hierarchy(graph, np.array([90, 0], np.uint32), PathSumsAsked())
+    assert (caught.value.source, caught.value.is_absorbed) == (0, False)
+    assert caught.value.vertex > 3 * 1000
