@@ -24,7 +24,7 @@
 //         Products are never fused. So each dependency is that of the CPU, to the last bit.
 //     P3. From its round on, no thread changes `waiting` of a vertex. That of the first vertex of a round then
 //         tells where the round before begins.
-//     P4. The rate of a vertex takes the place of its number of paths: only later rounds have read that number before.
+//     P4. In phase 3 the rate of a vertex takes the place of its number of paths, which nothing reads afterwards.
 // Memory order: __syncthreads ends a phase and a round. Slots share only words that atomics change.
 // Launch: any grid of at most as many blocks as there are slots; blocks of a multiple of 32 threads.
 // Ends: a round takes at least one vertex, and no vertex is taken twice.
