@@ -1,7 +1,7 @@
 """Sums along the shortest paths of a call.
 
-If the solver of the call runs on a GPU, its rows of distances stay there and are added there. On a CPU, the hierarchy
-gives the sums without rows; or rows go from the solver to threads that add them.
+A hierarchy gives them without rows of distances. Otherwise a solver gives rows. If it runs on a GPU, its rows stay and
+are added there. If it runs on a CPU, threads add its rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from sssp_pipeline.api.along_hierarchy import path_counts_for, sums_on_hierarchy
+from sssp_pipeline.api.along_hierarchy import sums_on_hierarchy
 from sssp_pipeline.api.calls import Take, runs_on_gpu
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
@@ -65,16 +65,15 @@ def sums_along_paths(
     UncountablePathsError
         As `PathSums.add`.
     """
+    words = sums_on_hierarchy(graph, sources, asked, options, solver, stored)
+    if words is not None:
+        return words
     if runs_on_gpu(graph, sources, options, solver, stored=stored):
         on_device = PathSumsOnDevice(graph, asked, len(sources))
         if on_device.size is not None:
             return _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)
         _log.info("what is summed along the paths does not fit the GPU, so the CPU adds it up")
         del on_device
-    counts = path_counts_for(graph, sources, asked, options, solver, stored)
-    words = None if counts is None else sums_on_hierarchy(graph, counts, sources, asked, options)
-    if words is not None:
-        return words
     with _OnHost(graph, asked, len(sources)) as on_host:
 
         def take(first: int, solution: Solution) -> None:

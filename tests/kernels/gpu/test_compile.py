@@ -41,6 +41,7 @@ from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import over_so
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
 from sssp_pipeline.kernels.gpu.common.rows.reduce import harmonic_unit, reduce_unit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
+from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PATH_SWEEP
 from sssp_pipeline.kernels.host.solver import tuned
 
 #: Bytes a thread: some words that a loop needs once cost nothing that can be measured.
@@ -68,7 +69,8 @@ OVER_SOURCES_OF += ((0, 0, False, 64), (3, 3, True, 16), (3, 3, True, 32), (3, 3
 OVER_SOURCES = [over_sources_unit(r, n, nearest=near, lane_bits=bits) for r, n, near, bits in OVER_SOURCES_OF]
 DISTRIBUTION = [distribution_unit(lane_bits) for lane_bits in (0, 16, 32, 64)]
 PATH_SUMS = [path_sums_unit(squares=squares) for squares in (False, True)]
-COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *DISTRIBUTION, *REDUCE, *OVER_SOURCES, *PATH_SUMS]
+COMMON = [PATH_SWEEP, *PATH_SUMS, UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST]
+COMMON += [*DISTRIBUTION, *REDUCE, *OVER_SOURCES]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
 #: Each for weights of zero or more, and for negative ones if its solver takes them.
