@@ -1,29 +1,44 @@
-"""Sums along the shortest paths of a call: by the hierarchy, or rows of distances go to threads that add them up."""
+"""Sums along the shortest paths of a call.
+
+A hierarchy gives them without rows of distances. Otherwise a solver gives rows. If it runs on a GPU, its rows stay and
+are added there. If it runs on a CPU, threads add its rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from queue import SimpleQueue
-from typing import Any
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from sssp_pipeline.api.along_hierarchy import sums_on_hierarchy
-from sssp_pipeline.api.calls import Take
+from sssp_pipeline.api.calls import Take, runs_on_gpu
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import in_bytes
-from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords
+from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, add_words
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 
+_log = logging.getLogger(__name__)
+
 #: The share of the free memory that the sums of all threads may take. The solver needs the rest.
 _MEMORY_SHARE = 0.5
+
+
+class Solve(Protocol):
+    """Solves some sources, as `solve_sources` does for one graph."""
+
+    def __call__(
+        self, sources: np.ndarray, options: SolveOptions, solver: str, take: Take, *, n_expected: int
+    ) -> Any: ...
 
 
 def sums_along_paths(
@@ -32,7 +47,7 @@ def sums_along_paths(
     asked: PathSumsAsked,
     options: SolveOptions,
     solver: str,
-    solve: Callable[[np.ndarray, SolveOptions, str, Take], Any],
+    solve: Solve,
     stored: StoredGraph | None = None,
 ) -> PathWords:
     """Return what is `asked` over the shortest paths from `sources` (S,) uint32.
@@ -42,7 +57,7 @@ def sums_along_paths(
     options, solver, stored
         As in `solve_sources`.
     solve
-        Solves sources, and gives each part of whole rows to its last argument.
+        Solves sources, and gives each part of whole rows to its argument `take`.
 
     Raises
     ------
@@ -52,53 +67,99 @@ def sums_along_paths(
         As `PathSums.add`.
     """
     words = sums_on_hierarchy(graph, sources, asked, options, solver, stored)
-    return (
-        _sums_of_rows(graph, sources, asked, partial(solve, sources, options, solver))
-        if words is None
-        else words
-    )
+    if words is not None:
+        return words
+    if runs_on_gpu(graph, sources, options, solver, stored=stored):
+        on_device = PathSumsOnDevice(graph, asked, len(sources))
+        if on_device.size is not None:
+            return _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)
+        _log.info("what is summed along the paths does not fit the GPU, so the CPU adds it up")
+        del on_device
+    with _OnHost(graph, asked, len(sources)) as on_host:
+
+        def take(first: int, solution: Solution) -> None:
+            on_host.add(solution.distances, sources[first : first + len(solution.distances)])
+
+        solve(sources, options, solver, take, n_expected=len(sources))
+        return on_host.total()
 
 
-def _sums_of_rows(
-    graph: CsrGraph, sources: np.ndarray, asked: PathSumsAsked, solve: Callable[[Take], Any]
+def _sums_on_gpu(
+    graph: CsrGraph,
+    sources: np.ndarray,
+    asked: PathSumsAsked,
+    options: SolveOptions,
+    solver: str,
+    solve: Solve,
+    on_device: PathSumsOnDevice,
 ) -> PathWords:
-    """Return what is `asked` by rows of distances; `solve` gives them to its argument."""
-    n_bytes, free = max(1, asked.n_bytes(graph.traits)), free_memory_bytes()
-    if n_bytes > free:
-        raise InputError(
-            f"what is summed along the paths takes {in_bytes(n_bytes)}, and {in_bytes(free)} of memory are free",
-            hint="end other programs, or take a machine with more memory",
-        )
-    most = int(_MEMORY_SHARE * free / n_bytes)
-    n_threads = max(1, min(usable_cores(), len(sources), most))
-    every = [PathSums(graph, asked) for _ in range(n_threads)]
-    idle: SimpleQueue[PathSums] = SimpleQueue()
-    for sums in every:
-        idle.put(sums)
+    """Return what is `asked` by rows that stay on the GPU. Rows that it cannot add go to the CPU."""
+    assert on_device.size is not None, "there is memory for some rows"
+    n_rows = on_device.size.n_rows
+    with _OnHost(graph, asked, len(sources)) as on_host:
+        for first in range(0, len(sources), n_rows):
+            some = sources[first : first + n_rows]
+            into = replace(options, into=on_device.rows[: len(some)])
+            solve(some, into, solver, lambda *_: None, n_expected=len(sources))
+            left = on_device.add(some)
+            if len(left):
+                on_host.add(on_device.rows_of(left), some[left])
+        total = on_host.total()
+    for words, more in zip(total, on_device.words(), strict=True):
+        add_words(words, more)
+    return total
 
-    def add(rows: np.ndarray, some: np.ndarray) -> None:
-        sums = idle.get()
-        try:
-            sums.add(rows, some)
-        finally:
-            idle.put(sums)
 
-    # The solver may call `take` in one thread only.
-    pool = ThreadPoolExecutor(n_threads, "sssp-paths")
+class _OnHost:
+    """Sums that threads of this process add up. It raises the `InputError` of `sums_along_paths`."""
 
-    def take(first: int, solution: Solution) -> None:
-        rows = solution.distances
-        size = -(-len(rows) // n_threads)
+    def __init__(self, graph: CsrGraph, asked: PathSumsAsked, n_sources: int) -> None:
+        n_bytes, free = max(1, asked.n_bytes(graph.traits)), free_memory_bytes()
+        if n_bytes > free:
+            raise InputError(
+                f"what is summed along the paths takes {in_bytes(n_bytes)}, and {in_bytes(free)} of memory are free",
+                hint="end other programs, or take a machine with more memory",
+            )
+        most = int(_MEMORY_SHARE * free / n_bytes)
+        self._graph, self._asked = graph, asked
+        self._n_threads = max(1, min(usable_cores(), n_sources, most))
+        # The solver may call `take` in one thread only.
+        self._pool = ThreadPoolExecutor(self._n_threads, "sssp-paths")
+        #: At most one of each thread.
+        self._every: list[PathSums] = []
+        self._idle: SimpleQueue[PathSums] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def add(self, rows: np.ndarray, sources: np.ndarray) -> None:
+        """Add `rows` (n, V) from `sources` (n,), and wait for it. It raises as `PathSums.add`."""
+        size = -(-len(rows) // self._n_threads)
         parts = [slice(at, min(at + size, len(rows))) for at in range(0, len(rows), size)]
-        some = sources[first : first + len(rows)]
-        for added in [pool.submit(add, rows[part], some[part]) for part in parts]:
+        for added in [self._pool.submit(self._add, rows[part], sources[part]) for part in parts]:
             added.result()
 
-    try:
-        solve(take)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-    total = every[0]
-    for sums in every[1:]:
-        total.merge(sums)
-    return total.words
+    def _add(self, rows: np.ndarray, sources: np.ndarray) -> None:
+        try:
+            sums = self._idle.get_nowait()
+        except Empty:
+            sums = self._new()
+        try:
+            sums.add(rows, sources)
+        finally:
+            self._idle.put(sums)
+
+    def total(self) -> PathWords:
+        """Return all that was added. Nothing may be added afterwards."""
+        total, *others = self._every or [self._new()]
+        for sums in others:
+            total.merge(sums)
+        return total.words
+
+    def _new(self) -> PathSums:
+        sums = PathSums(self._graph, self._asked)
+        self._every.append(sums)
+        return sums

@@ -66,8 +66,8 @@ def betweenness(
         V rows in the order of the vertices with the columns `vertex` and `betweenness`; or a row for each edge, in each
         direction, with `source`, `target` and `betweenness`, in the order of their ends. All are float64. With `sample`
         there is also `standard_error`, which is NULL for a sample of one. The number of cores does not change a bit of
-        the values. A solver with a hierarchy adds in another order than the others, and its values may differ from
-        theirs by rounding, about 1e-13 of the value.
+        the values, and neither does a GPU. A solver with a hierarchy adds in another order than the others, and its
+        values may differ from theirs by rounding, about 1e-13 of the value.
 
     Raises
     ------

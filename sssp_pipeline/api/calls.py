@@ -161,6 +161,24 @@ def device_with_hierarchy(
     return chosen.device if chosen.uses_hierarchy and has_hierarchy(work.traits, chosen) else None
 
 
+def runs_on_gpu(
+    graph: CsrGraph,
+    sources: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    *,
+    stored: StoredGraph | None,
+) -> bool:
+    """Return whether `solve_sources` would take a solver on the GPU of this machine that can leave rows there.
+
+    Parameters and errors are those of `solve_sources`.
+    """
+    if _machine().gpu_free_bytes is None or not len(sources):
+        return False
+    chosen, *_ = _chosen(graph, sources, options, solver, stored, len(sources))
+    return chosen.device == "gpu" and chosen.leaves_rows
+
+
 def _chosen(
     graph: CsrGraph,
     sources: np.ndarray,

@@ -60,12 +60,20 @@ class NamedGraph:
         solver: str,
         take: Take,
         *,
+        n_expected: int = 0,
         is_backward: bool = False,
     ) -> Sequence[SourceMetrics]:
         """Return what `solve_sources` returns. Errors have the ids and the unit of the caller."""
         try:
             return solve_sources(
-                self.graph, sources, options, solver, take, stored=self.stored, is_backward=is_backward
+                self.graph,
+                sources,
+                options,
+                solver,
+                take,
+                stored=self.stored,
+                n_expected=n_expected,
+                is_backward=is_backward,
             )
         except SsspError as error:
             if (in_ids := error_in_ids(error, self.ids, self.scale)) is error:

@@ -17,10 +17,13 @@ Keeps
     I1. The rate of a vertex takes the place of its number of paths: no vertex behind it in the order reads that number.
     I2. A dependency is a float64 that the graph and the row alone decide. `_add` adds it to an integer of 128 bits.
         So the sums over sources do not depend on the order of the rows, and parts may be added in any order.
+    I3. A number of paths below 2^127 is exact and then rounded to float64, in one way. So the order in which vertices
+        are taken changes no bit, and a GPU may take another one.
 Needs
     Weights above zero, so that a tight edge leads away from the source. The rows are true distances.
 NOTE
-    Numbers of paths are float64: exact up to 2^53, then rounded. Above `MOST_PATHS` they are refused.
+    If a number of paths is 2^127 or more, all of its row are float64 sums in the order in which vertices are taken.
+    Above `MOST_PATHS` they are refused.
 
 References
 ----------
@@ -44,6 +47,8 @@ from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 
 #: A rate stays a normal float64 if there are no more paths than this.
 MOST_PATHS = 2.0**1000
+#: From here on, a sum of numbers of paths may have been rounded.
+_ROUNDED = 2.0**53
 #: The bits of a sum behind the binary point.
 _FRACTION_BITS = 64
 _FRACTION = 2.0**_FRACTION_BITS
@@ -52,6 +57,7 @@ _SQUARE_UNIT = 2.0**32
 #: The words of a sum, and of the sum of squares behind it: first the fraction, then the whole part.
 _SUM, _SQUARES = 0, 2
 _UINT_ONE: Any = np.uint32(1)
+_HALF_WORD: Any = np.uint64(2**63)
 #: How many vertices ahead the way back prefetches. Without it, the pass takes 1.1 times as long on New York.
 _AHEAD: Any = np.uint64(8)
 
@@ -76,6 +82,8 @@ class _Scratch(NamedTuple):
     waiting: np.ndarray
     #: (V,) float64: the numbers of paths, then the rates.
     paths: np.ndarray
+    #: (V, 2) uint64: lower and upper word of exact numbers of paths, for rows that need them.
+    exact: np.ndarray
     #: (V,) uint32: the vertices in an order in which paths lead forward, and those that are free.
     order: np.ndarray
     free: np.ndarray
@@ -104,6 +112,7 @@ class PathSums:
             np.empty(n_edges * asked.edges, np.uint32),
             np.zeros(n_vertices, np.uint32),
             np.empty(n_vertices),
+            np.empty((n_vertices, 2), np.uint64),
             np.empty(n_vertices, np.uint32),
             np.empty(n_vertices, np.uint32),
         )
@@ -176,9 +185,11 @@ def _add_rows(
         absorbed = _find_tight(graph, d, unreached, scratch)
         if absorbed >= 0:
             return row, absorbed, True
-        n_reached, crowded = _count_paths(source, scratch)
+        n_reached, crowded, is_rounded = _count_paths(source, scratch)
         if crowded >= 0:
             return row, crowded, False
+        if is_rounded:
+            _count_exactly(n_reached, scratch)
         _add_dependencies(
             graph.row_offsets, n_reached, is_target, endpoints, scratch, vertex_words, edge_words, totals[row]
         )
@@ -189,7 +200,7 @@ def _add_rows(
 def _find_tight(graph: SearchGraph, d: np.ndarray, unreached: Any, scratch: _Scratch) -> Any:
     """List the tight edges. Return the end of one whose weight is lost in the sum, else -1."""
     row_offsets, col_indices, weights = graph
-    offsets, ends, places, waiting, paths, _, _ = scratch
+    offsets, ends, places, waiting, paths, _, _, _ = scratch
     with_places = len(places) > 0
     absorbed = -1
     n_tight = ZERO
@@ -218,9 +229,13 @@ def _find_tight(graph: SearchGraph, d: np.ndarray, unreached: Any, scratch: _Scr
 
 @njit(nogil=True)
 def _count_paths(source: Any, scratch: _Scratch) -> Any:
-    """Fill `order` and `paths`. Return the reached vertices, and one to which too many paths lead, else -1."""
-    offsets, ends, _, waiting, paths, order, free = scratch
+    """Fill `order` and `paths`.
+
+    Return the reached vertices, one to which too many paths lead or else -1, and whether numbers may be rounded.
+    """
+    offsets, ends, _, waiting, paths, _, order, free = scratch
     crowded = -1
+    most = 1.0
     n_taken, n_free = ZERO, ONE
     free[ZERO] = source
     paths[source] = 1.0
@@ -230,6 +245,7 @@ def _count_paths(source: Any, scratch: _Scratch) -> Any:
         order[n_taken] = u
         n_taken += ONE
         to_u = paths[u]
+        most = max(most, to_u)
         if to_u > MOST_PATHS:
             crowded = np.int64(u)
         for i in range(offsets[u], offsets[np.uint64(u) + ONE]):
@@ -239,7 +255,30 @@ def _count_paths(source: Any, scratch: _Scratch) -> Any:
             if waiting[v] == 0:
                 free[n_free] = v
                 n_free += ONE
-    return n_taken, crowded
+    return n_taken, crowded, most >= _ROUNDED
+
+
+@njit(nogil=True)
+def _count_exactly(n_reached: Any, scratch: _Scratch) -> None:
+    """Count again, in integers of two words, along `order`. If they are too small, `paths` stays as it is."""
+    offsets, ends, _, _, paths, exact, order, _ = scratch
+    exact[:] = 0
+    exact[order[ZERO], 0] = 1
+    for i in range(n_reached):
+        u = order[i]
+        lower, upper = exact[u, 0], exact[u, 1]
+        if upper >= _HALF_WORD:
+            return
+        for place in range(offsets[u], offsets[np.uint64(u) + ONE]):
+            v = ends[place]
+            total = exact[v, 0] + lower
+            exact[v, 0] = total
+            more = upper + np.uint64(total < lower)
+            exact[v, 1] += more
+            if exact[v, 1] < more:  # it wrapped
+                return
+    for v in range(np.uint64(len(paths))):
+        paths[v] = np.float64(exact[v, 1]) * _FRACTION + np.float64(exact[v, 0])
 
 
 @njit(nogil=True)
@@ -289,7 +328,7 @@ def _rate_behind(
     u: Any, row_offsets: np.ndarray, scratch: _Scratch, edge_words: np.ndarray, totals: np.ndarray
 ) -> Any:
     """Return the sum of the rates behind the tight edges from `u`, and add what passes each of these edges."""
-    offsets, ends, places, _, paths, _, _ = scratch
+    offsets, ends, places, _, paths, _, _, _ = scratch
     with_edges = len(edge_words) > 0
     rate = 0.0
     for i in range(offsets[u], offsets[np.uint64(u) + ONE]):

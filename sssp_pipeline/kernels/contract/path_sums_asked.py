@@ -29,7 +29,7 @@ class PathSumsAsked:
 
     def n_bytes(self, traits: GraphTraits) -> int:
         """Return the memory of a `PathSums`."""
-        return self.word_bytes(traits) + 28 * traits.n_vertices + 4 * (1 + self.edges) * traits.n_edges
+        return self.word_bytes(traits) + 44 * traits.n_vertices + 4 * (1 + self.edges) * traits.n_edges
 
     def word_bytes(self, traits: GraphTraits) -> int:
         """Return the bytes of the words of all vertices and edges."""

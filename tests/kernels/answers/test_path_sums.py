@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pytest
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges, unreached_distance
 from sssp_pipeline.base.errors import InputError, UncountablePathsError
+from sssp_pipeline.base.generators import grid
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.path_sums import PathSums, squares_of, sums_of
 from sssp_pipeline.kernels.answers.reductions import Reductions
@@ -152,6 +155,39 @@ def test_very_many_paths():
     passing = np.where(np.arange(3001) % 3 == 0, behind, (behind - 2 + np.arange(3001) % 3) / 2)
     passing[0] = 0
     np.testing.assert_allclose(sums_of(sums.vertex_words), passing, rtol=1e-14)
+
+
+@pytest.mark.parametrize("side", [32, 44])
+def test_numbers_of_paths_that_float64_rounds_are_exact_before(side):
+    """The lattices have up to 2^59 and 2^82 paths. All words follow from Python's integers, step by step."""
+    road = grid(rows=side, cols=side, keep=0.95, seed=3).graph("uint32")
+    graph = CsrGraph(road.row_offsets, road.col_indices, np.ones(road.n_edges, np.uint32))
+    source = np.zeros(1, np.uint32)
+    row = solved(graph, source)[0]
+    order = [v for v in np.argsort(row, kind="stable").tolist() if row[v] != unreached_distance(row.dtype)]
+    tight = {
+        u: [
+            v
+            for v in graph.col_indices[slice(*graph.row_offsets[u : u + 2])].tolist()
+            if row[v] == row[u] + 1
+        ]
+        for u in order
+    }
+    paths = dict.fromkeys(order, 0) | {0: 1}
+    for u in order:
+        for v in tight[u]:
+            paths[v] += paths[u]
+    assert max(paths.values()) > 2**53
+    rates, expected = {}, [0] * graph.n_vertices
+    for u in reversed(order[1:]):
+        upper, lower = divmod(paths[u], 2**64)
+        to_u = float(upper) * 2.0**64 + float(lower)
+        dependency = to_u * reduce(add, (rates[v] for v in tight[u]), 0.0)
+        rates[u] = (1.0 + dependency) / to_u
+        expected[u] = int(Fraction(dependency) * 2**64)
+    sums = PathSums(graph, PathSumsAsked())
+    sums.add(row[None], source)
+    assert [low | high << 64 for low, high in sums.vertex_words.tolist()] == expected
 
 
 def test_too_many_paths_are_refused():

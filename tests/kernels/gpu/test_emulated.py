@@ -1,4 +1,4 @@
-"""The kernels of `phast-gpu` and `bits-gpu` run as C++ on the CPU. This checks them, and the lab, without a GPU."""
+"""Some kernels run as C++ on the CPU. This checks them, and the lab, without a GPU."""
 
 import os
 import shutil
@@ -17,6 +17,8 @@ from sssp_pipeline.workflow.graph import Graph
 
 EMULATION = Path(__file__).with_name("emulation")
 FUZZ = Path(__file__).parents[1] / "hierarchy" / "fuzz.py"
+PATH_SUMS = Path(__file__).with_name("test_path_sums_on_device.py")
+BETWEENNESS = Path(__file__).parents[2] / "api" / "test_betweenness_on_gpu.py"
 LAB = Path(__file__).parents[3] / "benchmarks" / "lab.py"
 
 #: What was compiled, by digests: most tests change one file.
@@ -160,8 +162,64 @@ def test_a_fault_in_bits_gpu_is_found(tmp_path, monkeypatch, file, line, fault):
     assert_found(tmp_path, monkeypatch, f"bits_gpu/{file}", line, fault, solver="bits-gpu")
 
 
+def tested(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run tests that need a GPU with the emulation."""
+    options = "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "gpu and not slow"
+    return emulated(Path(pytest.__file__).with_name("__main__.py"), *options, *arguments)
+
+
+@pytest.mark.medium
+def test_sums_along_paths_are_those_of_the_cpu():
+    done = tested(str(PATH_SUMS), str(BETWEENNESS))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("is_equal && from[i] < to[i]", "is_equal"),
+        ("            waiting[v] = 0;\n", ""),
+        (
+            "more.lower < more.lower) {\n        upper += 1;  // P1\n    }",
+            "more.lower < more.lower) {\n    }",
+        ),
+        ("upper < upper;", "upper > upper;"),
+        ("to_u.upper >> 63 != 0", "false"),
+        ("begin = waiting[order[begin]];  // P3", "begin = 0;"),
+        ("begin == 0);", "false);"),
+        ("before = __dadd_rn(before,", "before = __dadd_rn(0.0,"),
+        ("e < last && is_tight(e)", "e < last"),
+    ],
+    ids=[
+        "a weight that a float loses is tight",
+        "counters of an earlier row",
+        "sums without carries",
+        "a sum that is too large is kept",
+        "a number of paths of 128 bits is kept",
+        "the rounds before the last one are one",
+        "the source is a target",
+        "a hub has the rate of its last edge",
+        "edges that are not tight",
+    ],
+)
+def test_a_fault_in_sums_along_paths_is_found(tmp_path, monkeypatch, line, fault):
+    planted(tmp_path, monkeypatch, "common/rows/path_sums.cu", line, fault)
+    done = tested("-x", str(PATH_SUMS))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+
+
 def assert_found(tmp_path, monkeypatch, file, line, fault, solver="phast-gpu"):
     """Assert that the fuzzer fails if `file` has `fault` in place of `line`."""
+    planted(tmp_path, monkeypatch, file, line, fault)
+    done = emulated(FUZZ, "--solver", solver, "--graphs", "150", "--seed", "6", "--most-failures", "1")
+    assert done.returncode == 1
+    assert "FAILURE" in done.stdout
+
+
+def planted(tmp_path, monkeypatch, file, line, fault):
+    """Go to a copy of the package in which `file` has `fault` in place of `line`."""
     copy = tmp_path / "copy"
     shutil.copytree(Path(__file__).parents[3] / "sssp_pipeline", copy / "sssp_pipeline")
     source = copy / "sssp_pipeline" / "kernels" / "gpu" / file
@@ -169,9 +227,6 @@ def assert_found(tmp_path, monkeypatch, file, line, fault, solver="phast-gpu"):
     assert text.count(line) == 1
     source.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
-    done = emulated(FUZZ, "--solver", solver, "--graphs", "150", "--seed", "6", "--most-failures", "1")
-    assert done.returncode == 1
-    assert "FAILURE" in done.stdout
 
 
 @pytest.fixture

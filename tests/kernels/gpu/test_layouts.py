@@ -18,7 +18,7 @@ import pytest
 
 from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.kernels import SOLVERS, gpu
-from sssp_pipeline.kernels.answers import distribution, nearest, reductions
+from sssp_pipeline.kernels.answers import distribution, nearest, path_sums, reductions
 from sssp_pipeline.kernels.contract import over_sources
 from sssp_pipeline.kernels.contract.solver import TRACE
 from sssp_pipeline.kernels.gpu.adds import adds, hub_chunks
@@ -33,6 +33,7 @@ from sssp_pipeline.kernels.gpu.common.rows import (
     lane_rows,
     nearest_on_device,
     over_sources_on_device,
+    path_sums_on_device,
     reduce,
 )
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
@@ -148,6 +149,7 @@ def sweeps(bits: int) -> Mirrored:
 
 
 REDUCED = reductions.Reductions((1, 2, 3), np.zeros((2, 5), np.int64), harmonic=True)
+SQUARES, NO_SQUARES = (path_sums.PathSumsAsked(squares=squares) for squares in (True, False))
 OVER = over_sources.OverSources(nearest=True, sums=True, radii=(1, 2))
 
 MIRRORED = {
@@ -217,6 +219,14 @@ MIRRORED = {
             "kWords": OVER.n_words(np.dtype("float64")),
             "kNoVertex": NO_VERTEX,
         },
+    ),
+    "path-sums": Mirrored(
+        path_sums_on_device.path_sums_unit(squares=True),
+        {"Call": path_sums_on_device._CALL},
+        {"kMostThreads": max(path_sums_on_device._THREADS), "kWords": SQUARES.n_words},
+    ),
+    "path-sums-without-squares": Mirrored(
+        path_sums_on_device.path_sums_unit(squares=False), numbers={"kWords": NO_SQUARES.n_words}
     ),
     **{f"phast-gpu-climb-{bits}": climbs(bits) for bits in (16, 32, 64)},
     **{f"phast-gpu-front-rows-{bits}": front_rows(bits) for bits in (16, 32, 64)},

@@ -262,8 +262,10 @@ static inline unsigned __float_as_uint(float v) { return unsigned(emu_bits(v)); 
 static inline double __longlong_as_double(long long v) { return emu_value<double>(v); }
 static inline long long __double_as_longlong(double v) { return emu_bits(v); }
 static inline double __dadd_rn(double a, double b) { return a + b; }
+static inline double __dmul_rn(double a, double b) { return a * b; }
 static inline double __drcp_rn(double a) { return 1.0 / a; }
 static inline double __ull2double_rn(unsigned long long a) { return double(a); }
+static inline unsigned long long __double2ull_rz(double a) { return (unsigned long long)a; }
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 static inline void __nanosleep(unsigned) {}

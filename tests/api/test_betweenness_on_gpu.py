@@ -1,0 +1,101 @@
+"""`betweenness` on a GPU: rows stay there, and the sums are those of the CPU, to the last bit."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import scipy.sparse as ss
+
+import sssp_pipeline as sp
+from sssp_pipeline.api import along_paths
+from sssp_pipeline.base.generators import road_like
+from sssp_pipeline.kernels.answers.path_sums import PathSums
+from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
+
+pytestmark = pytest.mark.gpu
+#: On a GPU, and on the CPU.
+BOTH = ("near-far", "dijkstra")
+
+
+@pytest.fixture
+def added_on_host(monkeypatch):
+    """The sources of the rows that the CPU added."""
+    sources, real = [], PathSums.add
+
+    def add(self, rows, some):
+        sources.extend(some.tolist())
+        real(self, rows, some)
+
+    monkeypatch.setattr(PathSums, "add", add)
+    monkeypatch.setattr(along_paths, "usable_cores", lambda: 1)
+    return sources
+
+
+def random_matrix(n: int, seed: int) -> ss.csr_array:
+    rng = np.random.default_rng(seed)
+    made = ss.random_array((n, n), density=4 / n, rng=rng, format="csr")
+    made.data = rng.integers(1, 6, made.nnz)
+    return made
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"edges": True, "cutoff": 9},
+        {"sample": 20, "endpoints": True},
+        {"sources": [5, 5, 8], "targets": [3, 4, 70]},
+        {"normalized": True, "dtype": "float64"},
+    ],
+    ids=lambda options: "-".join(options) or "none",
+)
+def test_the_values_are_those_of_the_cpu(options, added_on_host, monkeypatch):
+    monkeypatch.setattr(path_sums_on_device, "_ROWS_OF_SLOT", 1)  # several batches
+    graph = random_matrix(80, 1)
+    on_gpu = sp.betweenness(graph, solver="near-far", **options)
+    assert not added_on_host
+    assert on_gpu == sp.betweenness(graph, solver="dijkstra", **options)
+    assert added_on_host
+
+
+@pytest.mark.slow
+def test_a_hierarchy_on_the_gpu_gives_rows_of_a_sample(added_on_host):
+    road = road_like(vertices=600, seed=3).graph("uint32")
+    matrix = ss.csr_array((road.weights.astype(int), road.col_indices, road.row_offsets), shape=(600, 600))
+    found = sp.betweenness(matrix, sample=90, solver="phast-gpu")
+    assert not added_on_host
+    assert found == sp.betweenness(matrix, sample=90, solver="dijkstra")
+
+
+def test_the_cpu_takes_rows_with_too_many_paths(added_on_host):
+    """A chain of 130 diamonds: from the first three tops, 2^127 paths or more lead to the end."""
+    tops = 3 * np.arange(130)
+    src = np.concatenate([tops, tops, tops + 1, tops + 2])
+    dst = np.concatenate([tops + 1, tops + 2, tops + 3, tops + 3])
+    chain = ss.csr_array((np.ones(520, int), (src, dst)), shape=(391, 391))
+    found = sp.betweenness(chain, solver="near-far")
+    # From the two middle vertices of a diamond lead as many paths as from the top behind them.
+    assert sorted(added_on_host) == [v for v in range(391) if (390 - v) // 3 >= 127]
+    assert found == sp.betweenness(chain, solver="dijkstra")
+
+
+def test_what_cannot_be_counted_is_the_same_error():
+    lost = ss.csr_array((np.array([1.0, 1e-30]), ([0, 1], [1, 2])), shape=(3, 3))
+    messages = []
+    for solver in BOTH:
+        with pytest.raises(sp.InputError, match="an edge to `2` is too short") as caught:
+            sp.betweenness(lost, solver=solver)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_without_memory_on_the_gpu_the_cpu_adds(added_on_host, monkeypatch, caplog):
+    monkeypatch.setattr(path_sums_on_device, "free_bytes", lambda: 100)
+    graph = random_matrix(40, 2)
+    with caplog.at_level(logging.INFO, "sssp_pipeline"):
+        found = sp.betweenness(graph, solver="near-far")
+    assert len(added_on_host) == 40
+    assert "does not fit the GPU, so the CPU adds it up" in caplog.text
+    assert found == sp.betweenness(graph, solver="dijkstra")
