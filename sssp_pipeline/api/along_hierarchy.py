@@ -1,4 +1,4 @@
-"""Sums along the shortest paths of a call by the hierarchy of the graph, without a row of distances."""
+"""Sums along the shortest paths of a call by the hierarchy of the graph, on all cores or a GPU, without rows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from sssp_pipeline.api.calls import result_of, takes_hierarchy
+from sssp_pipeline.api.calls import device_with_hierarchy, result_of
 from sssp_pipeline.base.csr import CsrGraph, largest_distance
-from sssp_pipeline.base.errors import UncountablePathsError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.kernels.answers.path_sums import PathWords
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepOnDevice
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
-from sssp_pipeline.kernels.hierarchy.path_sweep import GROUP, PathSweep, n_bytes_of, spread
+from sssp_pipeline.kernels.hierarchy.path_sweep import GROUP, Passing, PathSweep, n_bytes_of, spread
 from sssp_pipeline.kernels.hierarchy.region import no_distance_above
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy, traits_of
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
@@ -31,25 +31,30 @@ _SEARCHES = 3
 _MEMORY_SHARE = 0.5
 
 
-def path_counts_for(
+def sums_on_hierarchy(
     graph: CsrGraph,
     sources: np.ndarray,
     asked: PathSumsAsked,
     options: SolveOptions,
     solver: str,
     stored: StoredGraph | None,
-) -> PathCounts | None:
-    """Return the counts of the hierarchy of `graph` if it gives what is `asked` sooner than rows do, else None.
+) -> PathWords | None:
+    """Return what is `asked` over the shortest paths from `sources` (S,) uint32.
 
     The other parameters, and the errors, are those of `solve_sources`.
+
+    Returns
+    -------
+    PathWords or None
+        None if rows give it sooner or with less memory, or if a vertex has too many paths. That vertex may be beyond
+        the cutoff.
     """
     if asked.squares or graph.weight_dtype.kind == "f":
         return None
     n_expected = _SEARCHES * len(sources)
-    if not takes_hierarchy(graph, sources, options, solver, stored=stored, n_expected=n_expected):
-        return None
+    device = device_with_hierarchy(graph, sources, options, solver, stored=stored, n_expected=n_expected)
     known = traits_of(graph).hierarchy
-    if known is None:
+    if device is None or known is None:
         return None
     saved_s = (_EDGE_S * graph.n_edges - _ARC_S * known.n_arcs) * len(sources) / usable_cores()
     if saved_s < _TRIANGLE_S * known.n_triangles:
@@ -57,45 +62,49 @@ def path_counts_for(
     hierarchy = shared_hierarchy(graph)
     if no_distance_above(hierarchy) > largest_distance(graph.weight_dtype):
         return None  # a solver finds out whether there is such a distance
-    return PathCounts.of(graph, hierarchy)
+    counts = PathCounts.of(graph, hierarchy)
+    if counts is None:
+        return None
+    limit = hierarchy.up.weights.dtype.type(search_limit(graph, options.cutoff))
+    if device == "gpu" and PathSweepOnDevice.fits(counts):
+        passing = _on_device(counts, sources, asked, limit)
+    else:
+        passing = _on_cores(counts, sources, asked, limit)
+    return None if passing is None else spread(graph, counts, passing, asked)
 
 
-def sums_on_hierarchy(
-    graph: CsrGraph, counts: PathCounts, sources: np.ndarray, asked: PathSumsAsked, options: SolveOptions
-) -> PathWords | None:
-    """Return what is `asked` over the shortest paths from `sources` (S,) uint32.
+def _on_device(
+    counts: PathCounts, sources: np.ndarray, asked: PathSumsAsked, limit: np.generic
+) -> Passing | None:
+    sweep = PathSweepOnDevice(counts, asked)
+    return sweep.words() if sweep.add(sources, limit) else None
 
-    Returns
-    -------
-    PathWords or None
-        None if there is no memory for it, or a vertex has too many paths. That vertex may be beyond the cutoff.
-    """
+
+def _on_cores(
+    counts: PathCounts, sources: np.ndarray, asked: PathSumsAsked, limit: np.generic
+) -> Passing | None:
     most = int(_MEMORY_SHARE * free_memory_bytes() / n_bytes_of(counts))
     groups = [sources[first : first + GROUP] for first in range(0, len(sources), GROUP)]
     n_threads = min(usable_cores(), len(groups), most)
-    if groups and not n_threads:
+    if not n_threads:
         return None
-    limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, options.cutoff))
-    every = [PathSweep(counts, asked.is_target, asked.endpoints) for _ in range(max(1, n_threads))]
+    every = [PathSweep(counts, asked.is_target, asked.endpoints) for _ in range(n_threads)]
     idle: SimpleQueue[PathSweep] = SimpleQueue()
     for sweep in every:
         idle.put(sweep)
 
-    def add(group: np.ndarray) -> None:
+    def add(group: np.ndarray) -> bool:
         sweep = idle.get()
         try:
-            sweep.add(group, limit)
+            return sweep.add(group, limit)
         finally:
             idle.put(sweep)
 
-    pool = ThreadPoolExecutor(len(every), "sssp-paths")
+    pool = ThreadPoolExecutor(n_threads, "sssp-paths")
     try:
-        for added in [pool.submit(add, group) for group in groups]:
-            result_of(added)
-    except UncountablePathsError:
-        return None
+        can_count = all(map(result_of, [pool.submit(add, group) for group in groups]))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     for sweep in every[1:]:
         every[0].merge(sweep)
-    return spread(graph, counts, every[0].words, asked)
+    return every[0].words() if can_count else None

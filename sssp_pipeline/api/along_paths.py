@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.api.along_hierarchy import path_counts_for, sums_on_hierarchy
+from sssp_pipeline.api.along_hierarchy import sums_on_hierarchy
 from sssp_pipeline.api.calls import Take
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
@@ -51,8 +51,7 @@ def sums_along_paths(
     UncountablePathsError
         As `PathSums.add`.
     """
-    counts = path_counts_for(graph, sources, asked, options, solver, stored)
-    words = None if counts is None else sums_on_hierarchy(graph, counts, sources, asked, options)
+    words = sums_on_hierarchy(graph, sources, asked, options, solver, stored)
     return (
         _sums_of_rows(graph, sources, asked, partial(solve, sources, options, solver))
         if words is None

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -144,7 +144,7 @@ def solve_sources(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def takes_hierarchy(
+def device_with_hierarchy(
     graph: CsrGraph,
     sources: np.ndarray,
     options: SolveOptions,
@@ -152,13 +152,13 @@ def takes_hierarchy(
     *,
     stored: StoredGraph | None,
     n_expected: int,
-) -> bool:
-    """Return whether `solve_sources` would take a solver with a hierarchy; if so, `graph` has one afterwards.
+) -> Literal["cpu", "gpu"] | None:
+    """Return the device of the solver that `solve_sources` would take, if it has a hierarchy; `graph` has one then.
 
     Parameters and errors are those of `solve_sources`.
     """
     chosen, work, _ = _chosen(graph, sources, options, solver, stored, n_expected)
-    return chosen.uses_hierarchy and has_hierarchy(work.traits)
+    return chosen.device if chosen.uses_hierarchy and has_hierarchy(work.traits, chosen) else None
 
 
 def _chosen(

@@ -125,12 +125,12 @@ def rows_are_scanned(monkeypatch) -> list[bool]:
     """Return a list that gets, for each call of `betweenness`, whether it scans rows and takes no hierarchy."""
     scanned: list[bool] = []
 
-    def noted(*arguments, path_counts_for=along_paths.path_counts_for):
-        counts = path_counts_for(*arguments)
-        scanned.append(counts is None)
-        return counts
+    def noted(*arguments, sums_on_hierarchy=along_paths.sums_on_hierarchy):
+        words = sums_on_hierarchy(*arguments)
+        scanned.append(words is None)
+        return words
 
-    monkeypatch.setattr(along_paths, "path_counts_for", noted)
+    monkeypatch.setattr(along_paths, "sums_on_hierarchy", noted)
     return scanned
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from sssp_pipeline.base.csr import NO_VERTEX
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
-from sssp_pipeline.kernels.hierarchy.subtrees import firsts_of
+from sssp_pipeline.kernels.hierarchy.subtrees import depths_of, firsts_of
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
 #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
@@ -65,8 +65,7 @@ def cut(completion: Completion) -> Chunks:
         (completion.arc_offsets, completion.arc_heads),
     )
     sizes = np.arange(1, n + 1, dtype=np.uint32) - firsts_of(parents)
-    depths, chunk_of, levels = np.zeros(n, np.uint32), np.full(n, NO_VERTEX), np.empty(n + 1, np.uint32)
-    _fill_depths(parents, depths)
+    depths, chunk_of, levels = depths_of(parents), np.full(n, NO_VERTEX), np.empty(n + 1, np.uint32)
     n_upper = _cut_above(parents, sizes, chunk_of, levels, MOST_TOP, MOST_OWN, MOST_LOW)
     n_chunks = _cut_below(parents, sizes, *arcs, chunk_of, n_upper, MOST_LOW)
     counts = np.bincount(chunk_of, minlength=n_chunks)
@@ -82,16 +81,6 @@ def cut(completion: Completion) -> Chunks:
     upper = np.searchsorted(levels[:n_upper], np.arange(levels[n_upper - 1] + 2))
     bands = np.append(upper, n_chunks) if n_chunks > n_upper else upper
     return Chunks(chunk_of, places, depths, first_places, offsets, boundary, local_heads, bands, int(n_upper))
-
-
-@njit(nogil=True)
-def _fill_depths(parents: np.ndarray, depths: np.ndarray) -> None:
-    """Fill `depths`, which are 0 for roots."""
-    n = np.uint64(len(parents))
-    for i in range(n):
-        v = n - ONE - i
-        if parents[v] != NO_VERTEX:
-            depths[v] = depths[parents[v]] + np.uint32(1)
 
 
 @njit(nogil=True)

@@ -28,7 +28,8 @@ and their way back are ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,17 @@ from sssp_pipeline.kernels.host.numba_tools import ONE
 from sssp_pipeline.kernels.host.search_graph import SearchGraph
 
 
+class ByUpper(NamedTuple):
+    """Arcs by their upper end."""
+
+    #: Those with the upper end `v` are `offsets[v]:offsets[v + 1]`; `heads` are their lower ends, rising.
+    arcs: Arcs
+    #: float64: the paths of each.
+    paths: np.ndarray
+    #: int64: the place of each among the arcs by their lower end.
+    order: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class PathCounts:
     """The numbers of paths of a hierarchy."""
@@ -52,6 +64,16 @@ class PathCounts:
     #: float64: the paths of each arc of `hierarchy.up`, and of each of `hierarchy.down`.
     up: np.ndarray
     down: np.ndarray
+
+    @cached_property
+    def down_by_upper(self) -> ByUpper:
+        """The arcs of `hierarchy.down` by their upper end."""
+        offsets, heads, weights = self.hierarchy.down
+        order = np.argsort(heads, kind="stable")
+        every = np.arange(len(offsets) - 1, dtype=np.uint32)
+        lower = np.repeat(every, np.diff(offsets).astype(np.int64))
+        of_upper = np.searchsorted(heads[order], np.arange(len(offsets))).astype(np.uint64)
+        return ByUpper(Arcs(of_upper, lower[order], weights[order]), self.down[order], order)
 
     @classmethod
     def of(cls, graph: CsrGraph, hierarchy: Hierarchy) -> PathCounts | None:

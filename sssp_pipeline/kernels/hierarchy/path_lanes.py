@@ -48,10 +48,10 @@ class _Lanes:
     def row_of(self, heads: Any, arc: Any) -> Any:
         return self.builder.zext(self.builder.load(self.builder.gep(heads, [arc])), ir.IntType(64))
 
-    def over(self, rows: Any, row: Any, weights: Any, arc: Any) -> Any:
-        """Return the distances at the end of an arc from `row`; a sum that is too large is the largest value."""
-        weight = splat(self.builder, self.builder.load(self.builder.gep(weights, [arc])), self.distances)
-        return call(self.builder, "llvm.uadd.sat", self.load(self.at(rows, row, self.distances)), weight)
+    def over(self, distances: Any, weights: Any, arc: Any) -> Any:
+        """Return `distances` and the weight of an arc; a sum that is too large is the largest value."""
+        weight = self.builder.load(self.builder.gep(weights, [arc]))
+        return call(self.builder, "llvm.uadd.sat", distances, splat(self.builder, weight, self.distances))
 
     def splat_of(self, floats: Any, arc: Any) -> Any:
         return splat(self.builder, self.builder.load(self.builder.gep(floats, [arc])), self.floats)
@@ -78,8 +78,7 @@ class _Lanes:
 def count_lanes(
     typing_context: Any,
     rows: Any,
-    paths: Any,
-    rates: Any,
+    values: Any,
     row: Any,
     is_filled: Any,
     heads: Any,
@@ -88,12 +87,12 @@ def count_lanes(
     first: Any,
     end: Any,
 ) -> Any:
-    """Set the distances and the numbers of paths of a row by the arcs into it, and its rates to zero.
+    """Set the distances and the numbers of paths of a row by the arcs into it.
 
     Parameters
     ----------
-    rows, paths, rates
-        (V * LANES,): the distances, and float64.
+    rows, values
+        (V * LANES,): the distances, and the numbers of paths, float64.
     row
         The vertex.
     is_filled
@@ -105,7 +104,7 @@ def count_lanes(
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = _Lanes(context, builder, signature, arguments, number)
-        of_rows, of_paths, of_rates, own, filled, of_heads, of_weights, of_arcs, begin, stop = lanes.data
+        of_rows, of_paths, own, filled, of_heads, of_weights, of_arcs, begin, stop = lanes.data
         int64 = ir.IntType(64)
         own_distances, own_paths = (
             lanes.at(array, own, kind)
@@ -121,7 +120,8 @@ def count_lanes(
         with builder.if_then(had):
             builder.store(lanes.load(own_distances), best)
         with cgutils.for_range_slice(builder, begin, stop, int64(1), int64) as (arc, _):
-            found = lanes.over(of_rows, lanes.row_of(of_heads, arc), of_weights, arc)
+            at_head = lanes.load(lanes.at(of_rows, lanes.row_of(of_heads, arc), lanes.distances))
+            found = lanes.over(at_head, of_weights, arc)
             builder.store(call(builder, "llvm.umin", builder.load(best), found), best)
         distances = builder.load(best)
         builder.store(lanes.zeros, total)
@@ -130,7 +130,8 @@ def count_lanes(
             builder.store(builder.select(is_own, lanes.load(own_paths), lanes.zeros), total)
         with cgutils.for_range_slice(builder, begin, stop, int64(1), int64) as (arc, _):
             head = lanes.row_of(of_heads, arc)
-            is_tight = builder.icmp_unsigned("==", lanes.over(of_rows, head, of_weights, arc), distances)
+            at_head = lanes.load(lanes.at(of_rows, head, lanes.distances))
+            is_tight = builder.icmp_unsigned("==", lanes.over(at_head, of_weights, arc), distances)
             to_head = lanes.load(lanes.at(of_paths, head, lanes.floats))
             more = builder.fmul(to_head, lanes.splat_of(of_arcs, arc))
             builder.store(
@@ -138,13 +139,10 @@ def count_lanes(
             )
         lanes.store(distances, own_distances)
         lanes.store(builder.load(total), own_paths)
-        lanes.store(lanes.zeros, lanes.at(of_rates, own, lanes.floats))
         return context.get_dummy_value()
 
     uint64 = types.uint64
-    signature = types.void(
-        rows, paths, rates, uint64, types.boolean, heads, weights, arc_paths, uint64, uint64
-    )
+    signature = types.void(rows, values, uint64, types.boolean, heads, weights, arc_paths, uint64, uint64)
     return signature, generate
 
 
@@ -152,34 +150,37 @@ def count_lanes(
 def rate_lanes(
     typing_context: Any,
     rows: Any,
-    paths: Any,
-    rates: Any,
+    values: Any,
     row: Any,
     limit: Any,
     amount: Any,
     at_end: Any,
-    heads: Any,
+    tails: Any,
     weights: Any,
     arc_paths: Any,
     first: Any,
     end: Any,
-    flows: Any,
+    passing: Any,
     most: Any,
     ended: Any,
 ) -> Any:
-    """Finish the rates of a row, add its part to those of the rows before it, and return what passes the vertex.
+    """Set the rates of a row by those of the arcs down from it, and return what passes the vertex.
 
     Parameters
     ----------
-    rows, paths, rates, row, heads, weights, arc_paths, first, end
-        As for `count_lanes`.
+    rows, values
+        As for `count_lanes`. The rates of a row take the place of its numbers of paths; lower rows have theirs.
+    row
+        The vertex.
     limit
         A lane counts if its distance is below. One whose distance is 0 is that of the source.
     amount
         float64: what ends at the vertex from each source.
     at_end
         float64: the multiple of `amount` that is added to what passes.
-    flows
+    tails, weights, arc_paths, first, end
+        The arcs down from the vertex are `first` to `end` of these arrays; `tails` are their lower ends.
+    passing
         float64: raised by what passes each of the arcs, `first` to `end`.
     most, ended
         (LANES,) float64: raised to the numbers of paths, and by what ends here.
@@ -189,13 +190,24 @@ def rate_lanes(
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = _Lanes(context, builder, signature, arguments, number)
         (
-            of_rows, of_paths, of_rates, own, bound, ends, counts, of_heads, of_weights, of_arcs, begin, stop, of_flows,
+            of_rows, of_values, own, bound, ends, counts, of_tails, of_weights, of_arcs, begin, stop, of_passing,
             of_most, of_ended,
         ) = lanes.data  # fmt: skip
         int64 = ir.IntType(64)
-        own_rates = lanes.at(of_rates, own, lanes.floats)
-        distances = lanes.load(lanes.at(of_rows, own, lanes.distances))
-        to_own, behind = lanes.load(lanes.at(of_paths, own, lanes.floats)), lanes.load(own_rates)
+        own_values = lanes.at(of_values, own, lanes.floats)
+        distances, to_own = lanes.load(lanes.at(of_rows, own, lanes.distances)), lanes.load(own_values)
+        rate = cgutils.alloca_once(builder, lanes.floats)
+        builder.store(lanes.zeros, rate)
+        with cgutils.for_range_slice(builder, begin, stop, int64(1), int64) as (arc, _):
+            tail = lanes.row_of(of_tails, arc)
+            at_tail = lanes.load(lanes.at(of_rows, tail, lanes.distances))
+            is_tight = builder.icmp_unsigned("==", lanes.over(distances, of_weights, arc), at_tail)
+            of_tail = lanes.load(lanes.at(of_values, tail, lanes.floats))
+            part = builder.select(is_tight, builder.fmul(of_tail, lanes.splat_of(of_arcs, arc)), lanes.zeros)
+            builder.store(builder.fadd(builder.load(rate), part), rate)
+            passed = builder.gep(of_passing, [arc])
+            builder.store(builder.fadd(builder.load(passed), lanes.sum(builder.fmul(to_own, part))), passed)
+        behind = builder.load(rate)
         is_near = builder.icmp_unsigned("<", distances, splat(builder, bound, lanes.distances))
         is_other = builder.icmp_unsigned("!=", distances, constant(lanes.distances, 0))
         is_end = builder.and_(is_near, is_other)
@@ -206,25 +218,27 @@ def rate_lanes(
         is_more = builder.fcmp_ordered(">", to_own, lanes.load(own_most))
         lanes.store(builder.select(is_more, to_own, lanes.load(own_most)), own_most)
         lanes.store(builder.fadd(lanes.load(own_ended), ending), own_ended)
-        passing = builder.select(is_other, builder.fmul(to_own, behind), lanes.zeros)
-        passing = builder.fadd(passing, builder.fmul(ending, splat(builder, counts, lanes.floats)))
+        through = builder.select(is_other, builder.fmul(to_own, behind), lanes.zeros)
+        through = builder.fadd(through, builder.fmul(ending, splat(builder, counts, lanes.floats)))
         of_end = builder.select(is_end, builder.fdiv(ending, to_own), lanes.zeros)
-        rate = builder.fadd(behind, of_end)
-        lanes.store(rate, own_rates)
-        with cgutils.for_range_slice(builder, begin, stop, int64(1), int64) as (arc, _):
-            head = lanes.row_of(of_heads, arc)
-            is_tight = builder.icmp_unsigned("==", lanes.over(of_rows, head, of_weights, arc), distances)
-            part = builder.select(is_tight, builder.fmul(rate, lanes.splat_of(of_arcs, arc)), lanes.zeros)
-            rates_of_head = lanes.at(of_rates, head, lanes.floats)
-            lanes.store(builder.fadd(lanes.load(rates_of_head), part), rates_of_head)
-            to_head = lanes.load(lanes.at(of_paths, head, lanes.floats))
-            passed = builder.gep(of_flows, [arc])
-            builder.store(builder.fadd(builder.load(passed), lanes.sum(builder.fmul(to_head, part))), passed)
-        return lanes.sum(passing)
+        lanes.store(builder.fadd(behind, of_end), own_values)
+        return lanes.sum(through)
 
     uint64, float64 = types.uint64, types.float64
     signature = float64(
-        rows, paths, rates, uint64, number, float64, float64, heads, weights, arc_paths, uint64, uint64, flows, most,
+        rows,
+        values,
+        uint64,
+        number,
+        float64,
+        float64,
+        tails,
+        weights,
+        arc_paths,
+        uint64,
+        uint64,
+        passing,
+        most,
         ended,
-    )  # fmt: skip
+    )
     return signature, generate

@@ -5,7 +5,8 @@ Phases, for `LANES` sources at once
     2. Sweep: from the highest rank down, the distance of a vertex is the least over its arcs, and its number of paths
        the sum over the arcs that give this least. A vertex on a climb takes part with what the climb found.
     3. Back: from the lowest rank up, as Brandes does. The *rate* of a vertex is what ends there or passes on, divided
-       by its paths. An arc from u to v is passed by paths[u] * paths of the arc * rate[v].
+       by its paths. An arc from u to v is passed by paths[u] * paths of the arc * rate[v], and rate[u] is the sum of
+       paths of the arc * rate[v], and what ends at u. It takes the place of the number of paths.
     4. Down the climbs: a vertex whose climbed distance is the true one has its rate there too.
 
 Keeps
@@ -27,7 +28,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
-from sssp_pipeline.base.errors import UncountablePathsError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.answers.path_sums import MOST_PATHS, PathWords, add_wide, add_words, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
@@ -46,10 +46,9 @@ GROUP = 128
 class _Rows(NamedTuple):
     """What the lanes know of each vertex."""
 
-    #: (V * LANES,): distances; float64: numbers of paths; float64: rates.
+    #: (V * LANES,): distances; float64: numbers of paths, then rates.
     distances: np.ndarray
-    paths: np.ndarray
-    rates: np.ndarray
+    values: np.ndarray
     #: (V,) bool: the vertices on a climb. None is marked between two sweeps.
     is_filled: np.ndarray
 
@@ -100,67 +99,63 @@ class PathSweep:
             self._amounts[completion.ranks] = is_target
         lanes = n * int(LANES)
         self._rows = _Rows(
-            _on_a_line(lanes, dtype), _on_a_line(lanes, np.dtype(np.float64)), _on_a_line(lanes, np.dtype(np.float64)),
-            np.zeros(n, np.bool_),
+            _on_a_line(lanes, dtype), _on_a_line(lanes, np.dtype(np.float64)), np.zeros(n, np.bool_)
         )  # fmt: skip
         unreached = np.iinfo(dtype).max
         self._climb = _Climb(np.full(n, unreached, dtype), np.empty(n), np.empty(n), np.empty(n, np.uint32))
         self._of_group = Passing.zeros(counts, (), np.float64)
-        #: Sums over all groups, as integers of 128 bits.
-        self.words = Passing.zeros(counts, (2,), np.uint64)
+        self._words = Passing.zeros(counts, (2,), np.uint64)
 
-    def add(self, sources: np.ndarray, limit: np.generic) -> None:
+    def add(self, sources: np.ndarray, limit: np.generic) -> bool:
         """Add what passes on the paths from a group of `sources` (n,) uint32 to targets nearer than `limit`.
 
-        Raises
-        ------
-        UncountablePathsError
-            There are too many paths. The sums are of no use then.
+        It returns whether all paths can be counted. If not, the sums are of no use.
         """
         for first in range(0, len(sources), int(LANES)):
-            self._add_lanes(sources[first : first + int(LANES)], limit)
-        for words, values in zip(self.words, self._of_group, strict=True):
+            if not self._add_lanes(sources[first : first + int(LANES)], limit):
+                return False
+        for words, values in zip(self._words, self._of_group, strict=True):
             _flush(values, words)
+        return True
 
-    def _add_lanes(self, sources: np.ndarray, limit: np.generic) -> None:
-        """Add what passes on the paths from at most `LANES` sources to what passes in this group."""
-        tree, rows, climb, passing = (
-            self._counts.hierarchy.completion,
-            self._rows,
-            self._climb,
-            self._of_group,
-        )
-        up, down = (
-            (self._counts.hierarchy.up, self._counts.up),
-            (self._counts.hierarchy.down, self._counts.down),
-        )
+    def _add_lanes(self, sources: np.ndarray, limit: np.generic) -> bool:
+        """Add what passes on the paths from at most `LANES` sources to what passes in this group; return as `add`."""
+        counts, rows, climb, passing = self._counts, self._rows, self._climb, self._of_group
+        tree, up = counts.hierarchy.completion, (counts.hierarchy.up, counts.up)
+        by_upper, paths_by_upper, _ = counts.down_by_upper
         ranks = tree.ranks[sources]
         most, ended = np.zeros(int(LANES)), np.zeros(int(LANES))
         for lane, rank in enumerate(ranks):
             _climb(rank, np.uint64(lane), tree.parents, *up, climb, rows)
-        _sweep(*down, rows)
-        at_end = float(self._endpoints)
-        _back(*down, rows, limit, self._amounts, at_end, most, ended, passing.down, passing.through)
-        if (too_many := np.flatnonzero(~(most <= MOST_PATHS))).size:
-            lane = int(too_many[0])
-            paths = rows.paths.reshape(-1, int(LANES))[:, lane]
-            vertex = int(np.flatnonzero(tree.ranks == np.argmax(~(paths <= MOST_PATHS)))[0])
-            raise UncountablePathsError(int(sources[lane]), vertex, is_absorbed=False)
+        _sweep(counts.hierarchy.down, counts.down, rows)
+        _back(
+            *(by_upper, paths_by_upper, rows, limit, self._amounts, float(self._endpoints), most, ended),
+            *(passing.down, passing.through),
+        )
+        if not np.all(most <= MOST_PATHS):
+            return False
         for lane, rank in enumerate(ranks):
             _climb_back(rank, np.uint64(lane), tree.parents, *up, climb, rows, passing.up, passing.through)
         if self._endpoints:
             np.add.at(passing.through, ranks, ended[: len(ranks)])
+        return True
+
+    def words(self) -> Passing:
+        """Return the sums so far, as integers of 128 bits."""
+        down = np.empty_like(self._words.down)
+        down[self._counts.down_by_upper.order] = self._words.down
+        return self._words._replace(down=down)
 
     def merge(self, other: PathSweep) -> None:
         """Add the sums over other groups."""
-        for words, more in zip(self.words, other.words, strict=True):
+        for words, more in zip(self._words, other._words, strict=True):
             add_words(words, more)
 
 
 def n_bytes_of(counts: PathCounts) -> int:
     """Return the memory of a `PathSweep`."""
     n, itemsize = counts.hierarchy.completion.n_vertices, counts.hierarchy.up.weights.dtype.itemsize
-    of_lanes = int(LANES) * (itemsize + 16)
+    of_lanes = int(LANES) * (itemsize + 8)
     return n * (of_lanes + itemsize + 29 + 24) + 24 * (len(counts.up) + len(counts.down))
 
 
@@ -228,9 +223,9 @@ def _climb(
         if not rows.is_filled[v]:
             rows.is_filled[v] = True
             for place in range(start, start + LANES):
-                rows.distances[place], rows.paths[place] = unreached, 0.0
+                rows.distances[place], rows.values[place] = unreached, 0.0
         if climb.distances[v] != unreached:
-            rows.distances[start + lane], rows.paths[start + lane] = climb.distances[v], climb.paths[v]
+            rows.distances[start + lane], rows.values[start + lane] = climb.distances[v], climb.paths[v]
             climb.distances[v] = unreached
 
 
@@ -238,19 +233,19 @@ def _climb(
 def _sweep(down: Arcs, arc_paths: np.ndarray, rows: _Rows) -> None:
     """Compute the distances and the numbers of paths of all rows."""
     offsets, heads, weights = down
-    distances, paths, rates, is_filled = rows
+    distances, values, is_filled = rows
     n = np.uint64(len(is_filled))
     for behind in range(n):
         v = n - ONE - behind
         count_lanes(
-            distances, paths, rates, v, is_filled[v], heads, weights, arc_paths, offsets[v], offsets[v + ONE]
+            distances, values, v, is_filled[v], heads, weights, arc_paths, offsets[v], offsets[v + ONE]
         )
         is_filled[v] = False
 
 
 @njit(nogil=True)
 def _back(
-    down: Arcs,
+    by_upper: Arcs,
     arc_paths: np.ndarray,
     rows: _Rows,
     limit: Any,
@@ -262,11 +257,11 @@ def _back(
     through: np.ndarray,
 ) -> None:
     """Compute the rates of all rows, and add what passes arcs and vertices."""
-    offsets, heads, weights = down
-    distances, paths, rates, _ = rows
+    offsets, tails, weights = by_upper
+    distances, values, _ = rows
     for v in range(np.uint64(len(amounts))):
         through[v] += rate_lanes(
-            distances, paths, rates, v, limit, amounts[v], at_end, heads, weights, arc_paths, offsets[v],
+            distances, values, v, limit, amounts[v], at_end, tails, weights, arc_paths, offsets[v],
             offsets[v + ONE], passing, most, ended,
         )  # fmt: skip
 
@@ -303,7 +298,7 @@ def _climb_back(
         if behind != n - ONE:
             through[v] += to_v * rate
         place = v * LANES + lane
-        climb.rates[v] = rate + rows.rates[place] if rows.distances[place] == d else rate
+        climb.rates[v] = rate + rows.values[place] if rows.distances[place] == d else rate
     for i in range(n):
         climb.distances[climb.chain[i]] = unreached
 

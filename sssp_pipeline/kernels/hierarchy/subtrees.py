@@ -31,6 +31,13 @@ def firsts_of(parents: np.ndarray) -> np.ndarray:
     return firsts
 
 
+def depths_of(parents: np.ndarray) -> np.ndarray:
+    """Return how many ancestors each vertex has, (V,) uint32; `parents` (V,) are in postorder."""
+    depths = np.zeros(len(parents), np.uint32)
+    _raise_depths(parents, depths)
+    return depths
+
+
 @dataclass(frozen=True, eq=False)
 class Division:
     """Which vertices of an elimination tree belong to which range."""
@@ -88,6 +95,15 @@ def _lower_firsts(parents: np.ndarray, firsts: np.ndarray) -> None:
     for v in range(np.uint64(len(parents))):
         if parents[v] != NO_VERTEX:
             firsts[parents[v]] = min(firsts[parents[v]], firsts[v])
+
+
+@njit(nogil=True)
+def _raise_depths(parents: np.ndarray, depths: np.ndarray) -> None:
+    n = np.uint64(len(parents))
+    for behind in range(n):
+        v = n - ONE - behind
+        if parents[v] != NO_VERTEX:
+            depths[v] = depths[parents[v]] + np.uint32(1)
 
 
 @njit(nogil=True)

@@ -40,6 +40,7 @@ from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import over_sources_unit
 from sssp_pipeline.kernels.gpu.common.rows.reduce import harmonic_unit, reduce_unit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
+from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PATH_SWEEP
 from sssp_pipeline.kernels.host.solver import tuned
 
 #: Bytes a thread: some words that a loop needs once cost nothing that can be measured.
@@ -66,7 +67,7 @@ OVER_SOURCES_OF = ((0, 0, False, 0), (0, 0, True, 0), (3, 3, True, 0))
 OVER_SOURCES_OF += ((0, 0, False, 64), (3, 3, True, 16), (3, 3, True, 32), (3, 3, True, 64))
 OVER_SOURCES = [over_sources_unit(r, n, nearest=near, lane_bits=bits) for r, n, near, bits in OVER_SOURCES_OF]
 DISTRIBUTION = [distribution_unit(lane_bits) for lane_bits in (0, 16, 32, 64)]
-COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *DISTRIBUTION, *REDUCE, *OVER_SOURCES]
+COMMON = [PATH_SWEEP, UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *DISTRIBUTION, *REDUCE, *OVER_SOURCES]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
 #: Each for weights of zero or more, and for negative ones if its solver takes them.

@@ -41,6 +41,7 @@ from sssp_pipeline.kernels.gpu.near_far import near_far
 from sssp_pipeline.kernels.gpu.papers.adaptive_threads import adaptive_threads
 from sssp_pipeline.kernels.gpu.papers.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.papers.work_efficient import work_efficient
+from sssp_pipeline.kernels.gpu.path_sweep import path_sweep_on_device
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy import chunks
 
@@ -241,6 +242,10 @@ MIRRORED = {
         facts_on_device.ROW_FACTS,
         {"Facts": facts_on_device._FACTS},
         {"kThreads": facts_on_device._BLOCK, "sizeof(Tables)": facts_on_device._tables(4).nbytes},
+    ),
+    "path_sweep": Mirrored(
+        path_sweep_on_device.PATH_SWEEP,
+        {"PathArcs": path_sweep_on_device._ARCS, "PathCall": path_sweep_on_device._CALL},
     ),
     "summary": Mirrored(device_rows.SUMMARY, {"Summary": device_rows._SUMMARY}),
     "work-efficient": Mirrored(

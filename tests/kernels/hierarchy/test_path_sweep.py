@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.base.errors import UncountablePathsError
 from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
@@ -36,14 +35,15 @@ def counts_of(graph: CsrGraph) -> PathCounts | None:
 
 def on_hierarchy(
     graph: CsrGraph, sources: np.ndarray, asked: PathSumsAsked, cutoff: int | None = None
-) -> PathWords:
+) -> PathWords | None:
     counts = counts_of(graph)
     assert counts is not None
     sweep = PathSweep(counts, asked.is_target, asked.endpoints)
     limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
     for first in range(0, len(sources), GROUP):
-        sweep.add(sources[first : first + GROUP], limit)
-    return spread(graph, counts, sweep.words, asked)
+        if not sweep.add(sources[first : first + GROUP], limit):
+            return None
+    return spread(graph, counts, sweep.words(), asked)
 
 
 def along_rows(
@@ -54,7 +54,8 @@ def along_rows(
     return sums.words
 
 
-def assert_close(found: PathWords, expected: PathWords) -> None:
+def assert_close(found: PathWords | None, expected: PathWords) -> None:
+    assert found is not None
     for some, others in zip(found, expected, strict=True):
         values = sums_of(others)
         np.testing.assert_allclose(sums_of(some), values, rtol=1e-13, atol=1e-15)
@@ -86,6 +87,7 @@ def test_parallel_edges_differ_by_direction():
     assert sorted([*counts.up, *counts.down]) == [1, 1, 1, 2]
     asked = PathSumsAsked(edges=True)
     found = on_hierarchy(graph, np.arange(3, dtype=np.uint32), asked)
+    assert found is not None
     np.testing.assert_array_equal(sums_of(found.edges), [1, 1, 2, 2, 2])
     np.testing.assert_array_equal(sums_of(found.vertices), [0, 2, 0])
 
@@ -116,14 +118,14 @@ def test_groups_may_be_added_in_any_order_by_several_threads():
     def swept(some: list[np.ndarray]) -> PathSweep:
         sweep = PathSweep(counts, None, endpoints=False)
         for group in some:
-            sweep.add(group, limit)
+            assert sweep.add(group, limit)
         return sweep
 
     whole, first, second = swept(groups), swept(groups[5:2:-1]), swept(groups[:3] + groups[6:])
     first.merge(second)
-    for some, others in zip(first.words, whole.words, strict=True):
+    for some, others in zip(first.words(), whole.words(), strict=True):
         np.testing.assert_array_equal(some, others)
-    assert (whole.words.through[:, 0] > 0).any()  # fractions, which floats would round
+    assert (whole.words().through[:, 0] > 0).any()  # fractions, which floats would round
 
 
 def diamonds(n: int) -> CsrGraph:
@@ -142,8 +144,6 @@ def test_very_many_paths():
 def test_too_many_paths_are_refused():
     """An arc may have too many paths itself, or only a way over several arcs."""
     assert counts_of(diamonds(2200)) is None
-    graph = diamonds(1010)
-    with pytest.raises(UncountablePathsError) as caught:
-        on_hierarchy(graph, np.array([90, 0], np.uint32), PathSumsAsked())
-    assert (caught.value.source, caught.value.is_absorbed) == (0, False)
-    assert caught.value.vertex > 3 * 1000
+    graph, asked = diamonds(1010), PathSumsAsked()
+    assert on_hierarchy(graph, np.array([90], np.uint32), asked) is not None
+    assert on_hierarchy(graph, np.array([90, 0], np.uint32), asked) is None
