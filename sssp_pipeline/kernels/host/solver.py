@@ -87,7 +87,7 @@ class Solver(ABC):
             if (reason := options.kept.paths.refusal(graph)) is not None:
                 return reason
             if self.device == "gpu":
-                return "nothing is summed along the shortest paths on a GPU yet"
+                return "it cannot sum along the shortest paths yet"
         if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
             return reason
         return None if self.records_traces else options.no_trace

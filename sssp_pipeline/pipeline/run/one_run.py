@@ -136,7 +136,7 @@ class OneRun:
         line, total = f"solver: {plan.solver} ({why})", len(batches)
         self.progress.say(line, "solver", solver=plan.solver, total=total)
         if output.betweenness is not None and machine.gpu_free_bytes is not None:
-            line = "the GPU stays idle: nothing is summed along the shortest paths on it yet"
+            line = "the GPU stays idle: no solver on it can sum along the shortest paths yet"
             self.progress.say(line)
         self.progress.say(
             f"{plan.solver}: {plan.solver_reason}; {plural(len(batches), 'batch')}",

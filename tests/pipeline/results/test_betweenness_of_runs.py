@@ -298,7 +298,7 @@ def test_a_run_says_that_it_leaves_a_gpu_idle(monkeypatch, listener):
     monkeypatch.setattr(local, "this_machine", lambda: machine)
     heard = listener()
     run(load_workflow("w.yaml"), heard)
-    assert "the GPU stays idle: nothing is summed along the shortest paths on it yet" in heard.lines
+    assert "the GPU stays idle: no solver on it can sum along the shortest paths yet" in heard.lines
     (chosen,) = heard.named("solver")
     assert chosen["solver"] in ("dijkstra", "delta-stepping", "parallel-delta-stepping")
 
@@ -346,9 +346,7 @@ def test_more_paths_than_float64_counts():
 def test_a_solver_on_a_gpu_is_refused_before_anything_is_read(monkeypatch):
     monkeypatch.setattr("sssp_pipeline.pipeline.run.checks.gpu_missing", lambda: None)
     error = refused("solve.solver=adds")
-    assert error.message == (
-        "solver `adds` cannot solve this: nothing is summed along the shortest paths on a GPU yet"
-    )
+    assert error.message == ("solver `adds` cannot solve this: it cannot sum along the shortest paths yet")
     assert error.hint.startswith("these can: ")
     assert "dijkstra" in error.hint
     assert "phast-gpu" not in error.hint
