@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.api.answers import reduce_per_vertex as reduce_per_vertex
     from sssp_pipeline.api.betweenness import betweenness as betweenness
     from sssp_pipeline.api.distances import Distances as Distances
+    from sssp_pipeline.api.flows import flows as flows
     from sssp_pipeline.api.graphs import PreparedGraph as PreparedGraph
     from sssp_pipeline.api.graphs import open_store as open_store
     from sssp_pipeline.api.graphs import prepare as prepare
@@ -37,6 +38,7 @@ __version__ = "0.2.0"
 _NAMES = {
     "api.answers": ("nearest", "reduce", "reduce_per_vertex"),
     "api.betweenness": ("betweenness",),
+    "api.flows": ("flows",),
     "api.distances": ("Distances",),
     "api.graphs": ("PreparedGraph", "open_store", "prepare"),
     "api.like_scipy": ("dijkstra",),

@@ -7,10 +7,12 @@ are added there. If it runs on a CPU, threads add its rows.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -75,7 +77,15 @@ def sums_along_paths(
             return _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)
         _log.info("what is summed along the paths does not fit the GPU, so the CPU adds it up")
         del on_device
-    with _OnHost(graph, asked, len(sources)) as on_host:
+    on_host = OnHost(partial(PathSums, graph, asked), asked.n_bytes(graph.traits), len(sources))
+    return sums_of_rows(on_host, sources, options, solver, solve).words
+
+
+def sums_of_rows(
+    on_host: OnHost[Sums], sources: np.ndarray, options: SolveOptions, solver: str, solve: Solve
+) -> Sums:
+    """Return the sums over the rows from `sources`; the other parameters and errors are those of `sums_along_paths`."""
+    with on_host:
 
         def take(first: int, solution: Solution) -> None:
             on_host.add(solution.distances, sources[first : first + len(solution.distances)])
@@ -96,7 +106,7 @@ def _sums_on_gpu(
     """Return what is `asked` by rows that stay on the GPU. Rows that it cannot add go to the CPU."""
     assert on_device.size is not None, "there is memory for some rows"
     n_rows = on_device.size.n_rows
-    with _OnHost(graph, asked, len(sources)) as on_host:
+    with OnHost(partial(PathSums, graph, asked), asked.n_bytes(graph.traits), len(sources)) as on_host:
         for first in range(0, len(sources), n_rows):
             some = sources[first : first + n_rows]
             into = replace(options, into=on_device.rows[: len(some)])
@@ -104,30 +114,44 @@ def _sums_on_gpu(
             left = on_device.add(some)
             if len(left):
                 on_host.add(on_device.rows_of(left), some[left])
-        total = on_host.total()
+        total = on_host.total().words
     for words, more in zip(total, on_device.words(), strict=True):
         add_words(words, more)
     return total
 
 
-class _OnHost:
-    """Sums that threads of this process add up. It raises the `InputError` of `sums_along_paths`."""
+class _RowSums(Protocol):
+    """Sums over the rows that were added so far; one thread at a time adds to it."""
 
-    def __init__(self, graph: CsrGraph, asked: PathSumsAsked, n_sources: int) -> None:
-        n_bytes, free = max(1, asked.n_bytes(graph.traits)), free_memory_bytes()
+    def add(self, rows: np.ndarray, sources: np.ndarray, /) -> Any: ...
+
+    def merge(self, other: Any, /) -> None: ...
+
+
+Sums = TypeVar("Sums", bound=_RowSums)
+
+
+class OnHost(Generic[Sums]):
+    """Sums that threads of this process add up, each with what `make` returns, which takes `n_bytes`.
+
+    It raises the `InputError` of `sums_along_paths`.
+    """
+
+    def __init__(self, make: Callable[[], Sums], n_bytes: int, n_sources: int) -> None:
+        n_bytes, free = max(1, n_bytes), free_memory_bytes()
         if n_bytes > free:
             raise InputError(
                 f"what is summed along the paths takes {in_bytes(n_bytes)}, and {in_bytes(free)} of memory are free",
                 hint="end other programs, or take a machine with more memory",
             )
         most = int(_MEMORY_SHARE * free / n_bytes)
-        self._graph, self._asked = graph, asked
+        self._make = make
         self._n_threads = max(1, min(usable_cores(), n_sources, most))
         # The solver may call `take` in one thread only.
         self._pool = ThreadPoolExecutor(self._n_threads, "sssp-paths")
         #: At most one of each thread.
-        self._every: list[PathSums] = []
-        self._idle: SimpleQueue[PathSums] = SimpleQueue()
+        self._every: list[Sums] = []
+        self._idle: SimpleQueue[Sums] = SimpleQueue()
 
     def __enter__(self) -> Self:
         return self
@@ -136,7 +160,7 @@ class _OnHost:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def add(self, rows: np.ndarray, sources: np.ndarray) -> None:
-        """Add `rows` (n, V) from `sources` (n,), and wait for it. It raises as `PathSums.add`."""
+        """Add `rows` (n, V) from `sources` (n,), and wait for it. It raises as `add` of the sums."""
         size = -(-len(rows) // self._n_threads)
         parts = [slice(at, min(at + size, len(rows))) for at in range(0, len(rows), size)]
         for added in [self._pool.submit(self._add, rows[part], sources[part]) for part in parts]:
@@ -152,14 +176,14 @@ class _OnHost:
         finally:
             self._idle.put(sums)
 
-    def total(self) -> PathWords:
+    def total(self) -> Sums:
         """Return all that was added. Nothing may be added afterwards."""
         total, *others = self._every or [self._new()]
         for sums in others:
             total.merge(sums)
-        return total.words
+        return total
 
-    def _new(self) -> PathSums:
-        sums = PathSums(self._graph, self._asked)
+    def _new(self) -> Sums:
+        sums = self._make()
         self._every.append(sums)
         return sums

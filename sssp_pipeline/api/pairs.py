@@ -82,7 +82,7 @@ def distances_of_pairs(
         named = named_by(graph, options)
         if unknown not in ("error", "skip"):
             raise InputError(f"`unknown` is {unknown!r}", hint='it is "error" or "skip"')
-        found = _pairs_of(pairs, named.ids, skip=unknown == "skip")
+        found = pairs_of(pairs, named.ids, skip=unknown == "skip")
         solver, limit = options.get("solver", "auto"), scaled_limit(options.get("cutoff"), named.scale)
         of_pairs = _solved(named, found, SolveOptions(cutoff=limit, metrics=False), solver)
         written, is_reached = _written(of_pairs, named.scale)
@@ -143,7 +143,7 @@ def _written(distances: np.ndarray, scale: int | None) -> tuple[np.ndarray, np.n
     return written, is_reached
 
 
-def _pairs_of(pairs: Any, ids: Ids, *, skip: bool) -> PairList:
+def pairs_of(pairs: Any, ids: Ids, *, skip: bool) -> PairList:
     """Return the vertices of the pairs that a caller gave."""
     reading, chunks = None, _chunks(pairs, ids)
     if isinstance(pairs, str | os.PathLike):

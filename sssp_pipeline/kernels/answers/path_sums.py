@@ -116,10 +116,13 @@ class PathSums:
             np.empty(n_vertices, np.uint32),
             np.empty(n_vertices, np.uint32),
         )
-        self._is_target = np.empty(0, np.bool_) if asked.is_target is None else asked.is_target
+        #: (V,) float64: what each path to a vertex counts; empty if all count 1.
+        self._amounts = np.empty(0) if asked.is_target is None else asked.is_target.astype(np.float64)
 
-    def add(self, rows: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    def add(self, rows: np.ndarray, sources: np.ndarray, amounts: np.ndarray | None = None) -> np.ndarray:
         """Add the distances `rows` (S, V) from `sources` (S,) uint32.
+
+        `amounts` (V,) float64, if given, are what a path to each vertex counts, in the place of the targets asked for.
 
         Returns
         -------
@@ -135,7 +138,8 @@ class PathSums:
         totals = np.zeros((len(sources), 2, 2), np.uint64)
         unreached = as_searched(self.graph, np.array([unreached_distance(rows.dtype)]))[0]
         failed, vertex, is_absorbed = _add_rows(
-            *(self._searched, as_searched(self.graph, rows), sources, unreached, self._is_target),
+            *(self._searched, as_searched(self.graph, rows), sources, unreached),
+            self._amounts if amounts is None else amounts,
             *(self.asked.endpoints, self._scratch, self.vertex_words, self.edge_words, totals),
         )
         if failed < len(sources):
@@ -172,7 +176,7 @@ def _add_rows(
     rows: np.ndarray,
     sources: np.ndarray,
     unreached: Any,
-    is_target: np.ndarray,
+    amounts: np.ndarray,
     endpoints: bool,
     scratch: _Scratch,
     vertex_words: np.ndarray,
@@ -191,7 +195,7 @@ def _add_rows(
         if is_rounded:
             _count_exactly(n_reached, scratch)
         _add_dependencies(
-            graph.row_offsets, n_reached, is_target, endpoints, scratch, vertex_words, edge_words, totals[row]
+            graph.row_offsets, n_reached, amounts, endpoints, scratch, vertex_words, edge_words, totals[row]
         )
     return len(sources), 0, False
 
@@ -285,7 +289,7 @@ def _count_exactly(n_reached: Any, scratch: _Scratch) -> None:
 def _add_dependencies(
     row_offsets: np.ndarray,
     n_reached: Any,
-    is_target: np.ndarray,
+    amounts: np.ndarray,
     endpoints: bool,
     scratch: _Scratch,
     vertex_words: np.ndarray,
@@ -297,7 +301,7 @@ def _add_dependencies(
     `totals` (2, 2) uint64 gets the sum over all vertices, and the sum over all edges.
     """
     offsets, paths, order = scratch.offsets, scratch.paths, scratch.order
-    every, with_vertices = len(is_target) == 0, len(vertex_words) > 0
+    every, with_vertices = len(amounts) == 0, len(vertex_words) > 0
     n_targets = 0.0
     for i in range(ONE, n_reached):
         u = order[n_reached - i]
@@ -308,7 +312,7 @@ def _add_dependencies(
             prefetch(vertex_words, later * np.uint64(vertex_words.shape[1]))
         to_u = paths[u]
         rate = _rate_behind(u, row_offsets, scratch, edge_words, totals)
-        amount = 1.0 if every or is_target[u] else 0.0
+        amount = 1.0 if every else amounts[u]
         n_targets += amount
         dependency = to_u * rate
         paths[u] = (amount + dependency) / to_u

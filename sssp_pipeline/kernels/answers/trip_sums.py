@@ -1,0 +1,227 @@
+"""How much passes each edge on the shortest paths of trips, in exact sums.
+
+A trip has a source, a target and an amount. Its path is that of the predecessors (`host/predecessors.py`): the smallest
+vertex with a tight edge, and the first of parallel edges. A row costs what its trips pass, and not the whole graph:
+
+1. From each target the path is followed back, over the edges into each vertex, up to a vertex that another path passes.
+2. These paths are a tree. From the leaves on, each vertex gives what begins at it and passes it to its predecessor.
+
+Keeps
+    I1. Amounts are added as integers of 128 bits (`path_sums.py`). So trips may be added in any order.
+    I2. Between two rows the scratch memory is as `_Scratch.of` makes it.
+Needs
+    Weights above zero. The rows are true distances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sssp_pipeline.base.csr import CsrGraph, unreached_distance
+from sssp_pipeline.base.errors import UncountablePathsError
+from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, add_wide, add_words
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, sum_of
+from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
+
+_NO_EDGE: Any = np.uint64(2**64 - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Trips:
+    """Trips by their source."""
+
+    #: (S,) uint32: the different sources, rising; and (S+1,) int64: where the trips of each begin in the next three.
+    sources: np.ndarray
+    offsets: np.ndarray
+    #: (n,) uint32, float64 and int64: the target, the amount and the place in the order of the caller.
+    targets: np.ndarray
+    amounts: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, sources: np.ndarray, targets: np.ndarray, amounts: np.ndarray) -> Trips:
+        """Return the trips (n,) of a caller."""
+        order = np.argsort(sources, kind="stable")
+        different, firsts = np.unique(sources[order], return_index=True)
+        offsets = np.append(firsts, len(order)).astype(np.int64)
+        return cls(different.astype(np.uint32), offsets, targets[order], amounts[order], order)
+
+    def of_source(self, source: int) -> slice:
+        """Return which trips begin at `source`, which is one of `sources`."""
+        i = int(np.searchsorted(self.sources, source))
+        return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Incoming:
+    """The edges into each vertex."""
+
+    #: (V+1,) uint64: those into `v` are `offsets[v]:offsets[v + 1]`.
+    offsets: np.ndarray
+    #: (E,) uint32 each: where they start, rising, and their places in the graph.
+    starts: np.ndarray
+    edges: np.ndarray
+
+    @classmethod
+    def of(cls, graph: CsrGraph) -> Incoming:
+        edges = np.argsort(graph.col_indices, kind="stable")
+        starts = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
+        offsets = np.zeros(graph.n_vertices + 1, np.uint64)
+        np.cumsum(np.bincount(graph.col_indices, minlength=graph.n_vertices), out=offsets[1:])
+        return cls(offsets, starts[edges], edges.astype(np.uint64))
+
+
+class _Scratch(NamedTuple):
+    """Memory for the trips of one source."""
+
+    #: (V, 2) uint64: what is to be sent back from each vertex; zero.
+    pending: np.ndarray
+    #: (V,) uint32: how many vertices of the tree have this predecessor and are not done yet; zero.
+    waiting: np.ndarray
+    #: (V,) uint64: the edge from the predecessor; `_NO_EDGE` outside the tree.
+    edges: np.ndarray
+    #: (V,) uint32: the predecessor, and the vertices of the tree.
+    before: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def of(cls, n_vertices: int) -> _Scratch:
+        return cls(
+            np.zeros((n_vertices, 2), np.uint64),
+            np.zeros(n_vertices, np.uint32),
+            np.full(n_vertices, _NO_EDGE),
+            *np.empty((2, n_vertices), np.uint32),
+        )
+
+
+class TripSums:
+    """The sums over the trips of the rows that were added so far; one thread at a time adds to it.
+
+    Parameters
+    ----------
+    incoming
+        Shared by all threads. None divides a trip among all its shortest paths, evenly.
+    """
+
+    def __init__(self, graph: CsrGraph, trips: Trips, incoming: Incoming | None) -> None:
+        self._graph, self._trips, self._incoming = graph, trips, incoming
+        self._searched = SearchGraph.of(graph)
+        self._sums = None if incoming is not None else PathSums(graph, _OF_EDGES)
+        self._amounts = np.zeros(graph.n_vertices if incoming is None else 0)
+        self._scratch = _Scratch.of(0 if incoming is None else graph.n_vertices)
+        self._words = np.zeros((graph.n_edges, 2), np.uint64) if self._sums is None else self._sums.edge_words
+        #: The place of the first trip without a path, in the order of the caller; None if there is none.
+        self.first_lost: int | None = None
+
+    @staticmethod
+    def n_bytes(n_vertices: int, n_edges: int, *, is_divided: bool) -> int:
+        """Return the memory of a `TripSums`."""
+        return 16 * n_edges + ((52 * n_vertices + 8 * n_edges) if is_divided else 36 * n_vertices)
+
+    @property
+    def words(self) -> PathWords:
+        return PathWords(np.empty((0, 2), np.uint64), self._words)
+
+    def add(self, rows: np.ndarray, sources: np.ndarray) -> None:
+        """Add the trips from `sources` (S,) uint32, whose distances are `rows` (S, V).
+
+        Raises
+        ------
+        UncountablePathsError
+            The paths from a source cannot be counted. The sums are of no use then.
+        """
+        unreached = unreached_distance(rows.dtype)
+        for row, source in zip(rows, sources.tolist(), strict=True):
+            trips = self._trips.of_source(source)
+            targets, amounts = self._trips.targets[trips], self._trips.amounts[trips]
+            is_lost = row[targets] == unreached
+            if is_lost.any():
+                place = int(self._trips.places[trips][is_lost].min())
+                self.first_lost = place if self.first_lost is None else min(place, self.first_lost)
+                targets, amounts = targets[~is_lost], amounts[~is_lost]
+            if self._sums is None:
+                self._follow(row, source, targets, amounts)
+            else:
+                np.add.at(self._amounts, targets, amounts)
+                self._sums.add(row[np.newaxis], np.array([source], np.uint32), self._amounts)
+                self._amounts[targets] = 0.0
+
+    def _follow(self, row: np.ndarray, source: int, targets: np.ndarray, amounts: np.ndarray) -> None:
+        incoming = self._incoming
+        assert incoming is not None
+        searched = as_searched(self._graph, row)
+        stuck = _send(
+            *(incoming.offsets, incoming.starts, incoming.edges, self._searched.weights, searched),
+            *(np.uint64(source), targets, amounts, self._scratch, self._words),
+        )
+        if stuck >= 0:
+            raise UncountablePathsError(source, int(stuck), is_absorbed=True)
+
+    def merge(self, other: TripSums) -> None:
+        """Add the sums over other rows."""
+        add_words(self._words, other._words)
+        places = [place for place in (self.first_lost, other.first_lost) if place is not None]
+        self.first_lost = min(places, default=None)
+
+
+_OF_EDGES = PathSumsAsked(vertices=False, edges=True)
+
+
+@njit(nogil=True)
+def _send(
+    offsets: np.ndarray,
+    starts: np.ndarray,
+    edges: np.ndarray,
+    weights: np.ndarray,
+    distances: np.ndarray,
+    source: Any,
+    targets: np.ndarray,
+    amounts: np.ndarray,
+    scratch: _Scratch,
+    words: np.ndarray,
+) -> Any:
+    """Add the trips of one source. Return a vertex from which no shorter one leads back, else -1."""
+    pending, waiting, edge_to, before, order = scratch
+    n = ZERO
+    for trip in range(len(targets)):
+        v = np.uint64(targets[trip])
+        if v != source:
+            add_wide(pending, v, 0, amounts[trip])
+        while v != source and edge_to[v] == _NO_EDGE:
+            for i in range(offsets[v], offsets[v + ONE]):
+                # The distance of an unreached start is the largest value.
+                u, edge = np.uint64(starts[i]), edges[i]
+                if distances[u] < distances[v] and sum_of(distances[u], weights[edge]) == distances[v]:
+                    edge_to[v], before[v] = edge, u
+                    waiting[u] += np.uint32(1)
+                    order[n] = v
+                    n += ONE
+                    break
+            if edge_to[v] == _NO_EDGE:
+                return np.int64(v)
+            v = np.uint64(before[v])
+    for i in range(n):
+        v = np.uint64(order[i])
+        while v != source and edge_to[v] != _NO_EDGE and waiting[v] == 0:
+            u = np.uint64(before[v])
+            _move(pending, v, words, edge_to[v])
+            if u != source:
+                _move(pending, v, pending, u)
+            pending[v, 0] = pending[v, 1] = 0
+            waiting[u] -= np.uint32(1)
+            edge_to[v] = _NO_EDGE
+            v = u
+    return -1
+
+
+@njit(nogil=True, inline="always")
+def _move(words: np.ndarray, place: Any, into: np.ndarray, at: Any) -> None:
+    """Add the integer at `place` of `words` to that at `at` of `into`."""
+    total = into[at, 0] + words[place, 0]
+    into[at, 1] += words[place, 1] + np.uint64(total < words[place, 0])
+    into[at, 0] = total
