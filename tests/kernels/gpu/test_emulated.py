@@ -162,7 +162,7 @@ def test_a_fault_in_bits_gpu_is_found(tmp_path, monkeypatch, file, line, fault):
     assert_found(tmp_path, monkeypatch, f"bits_gpu/{file}", line, fault, solver="bits-gpu")
 
 
-def tested(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_on_cpu(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run tests that need a GPU with the emulation."""
     options = "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "gpu and not slow"
     return emulated(Path(pytest.__file__).with_name("__main__.py"), *options, *arguments)
@@ -170,7 +170,7 @@ def tested(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.medium
 def test_sums_along_paths_are_those_of_the_cpu():
-    done = tested(str(PATH_SUMS), str(BETWEENNESS))
+    done = run_on_cpu(str(PATH_SUMS), str(BETWEENNESS))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -205,7 +205,7 @@ def test_sums_along_paths_are_those_of_the_cpu():
 )
 def test_a_fault_in_sums_along_paths_is_found(tmp_path, monkeypatch, line, fault):
     planted(tmp_path, monkeypatch, "common/rows/path_sums.cu", line, fault)
-    done = tested("-x", str(PATH_SUMS))
+    done = run_on_cpu("-x", str(PATH_SUMS))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed" in done.stdout
 

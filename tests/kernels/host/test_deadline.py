@@ -12,6 +12,7 @@ from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.generators import grid, path, star
 from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.contract.kept import EveryVertex
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.adds.adds import Adds
 from sssp_pipeline.kernels.gpu.common.cuda import compile
@@ -58,8 +59,8 @@ def test_a_deadline_fits_the_kernels_64_bits(deadline_s, ns):
 
 
 def test_the_workflows_deadline_reaches_the_solver():
-    assert solve_options(Solve(deadline_s=2.5), None).deadline_s == 2.5
-    assert solve_options(Solve(), None).deadline_s == ANY.deadline_s == 86_400
+    assert solve_options(Solve(deadline_s=2.5), EveryVertex()).deadline_s == 2.5
+    assert solve_options(Solve(), EveryVertex()).deadline_s == ANY.deadline_s == 86_400
 
 
 @ON["cpu"]
