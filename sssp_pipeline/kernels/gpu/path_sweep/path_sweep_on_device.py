@@ -78,9 +78,8 @@ class PathSweepOnDevice:
         itemsize = self._dtype.itemsize
         of_block = rows * (itemsize + 8) + cells * (itemsize + 20)
         n_blocks = -(-len(sources) // _LANES)
-        n_at_once = min(
-            n_blocks, kernel.resident_blocks(self._threads), int(_MEMORY_SHARE * free_bytes() / of_block)
-        )
+        n_fitting = max(1, int(_MEMORY_SHARE * free_bytes() / of_block))
+        n_at_once = min(n_blocks, kernel.resident_blocks(self._threads), n_fitting)
         scratch = [
             cupy.empty(n_at_once * size, dtype)
             for size, dtype in (
