@@ -62,11 +62,19 @@ def built(folder: Path) -> tuple[Path, Path]:
     return sdist, wheel
 
 
+def clone_files(place: str) -> set[str]:
+    """Return the names of the files at `place`, a file or a folder of the clone. Caches of Python are left out."""
+    path = ROOT / place
+    found = path.rglob("*") if path.is_dir() else [path]
+    return {
+        str(file.relative_to(ROOT)) for file in found if file.is_file() and file.parent.name != "__pycache__"
+    }
+
+
 def check_contents(sdist: Path, wheel: Path) -> None:
-    """Compare the files of both with those that git tracks."""
-    tracked = called("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    package = {name for name in tracked if name.startswith("sssp_pipeline/") and (ROOT / name).exists()}
-    beside = {name for name in tracked if name.startswith(NEXT_TO_PACKAGE)}
+    """Compare the files of both with those of the clone."""
+    package = clone_files("sssp_pipeline/")
+    beside = {name for place in NEXT_TO_PACKAGE for name in clone_files(place)}
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
     with tarfile.open(sdist) as archive:

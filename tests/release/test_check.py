@@ -19,7 +19,8 @@ def packages(tmp_path):
     """Give a function that makes an sdist and a wheel of the files of the clone, without and with some names."""
 
     def make(lacks: str = "", more: str = "") -> tuple[Path, Path]:
-        names = CHECK["called"]("git", "ls-files", "sssp_pipeline", *CHECK["NEXT_TO_PACKAGE"]).split()
+        places = ("sssp_pipeline/", *CHECK["NEXT_TO_PACKAGE"])
+        names = sorted(name for place in places for name in CHECK["clone_files"](place))
         sdist, wheel = tmp_path / "s.tar.gz", tmp_path / f"sssp_pipeline-{VERSION}-py3-none-any.whl"
         names = [name for name in [*names, more] if name not in (lacks, "")]
         with tarfile.open(sdist, "w") as archive, zipfile.ZipFile(wheel, "w") as zipped:
