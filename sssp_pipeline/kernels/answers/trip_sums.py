@@ -111,7 +111,9 @@ class TripSums:
     def __init__(self, graph: CsrGraph, trips: Trips, incoming: Incoming | None) -> None:
         self._graph, self._trips, self._incoming = graph, trips, incoming
         self._searched = SearchGraph.of(graph)
-        self._sums = None if incoming is not None else PathSums(graph, _OF_EDGES)
+        self._sums = (
+            None if incoming is not None else PathSums(graph, PathSumsAsked(vertices=False, edges=True))
+        )
         self._amounts = np.zeros(graph.n_vertices if incoming is None else 0)
         self._scratch = _Scratch.of(0 if incoming is None else graph.n_vertices)
         self._words = np.zeros((graph.n_edges, 2), np.uint64) if self._sums is None else self._sums.edge_words
@@ -167,9 +169,6 @@ class TripSums:
         add_words(self._words, other._words)
         places = [place for place in (self.first_lost, other.first_lost) if place is not None]
         self.first_lost = min(places, default=None)
-
-
-_OF_EDGES = PathSumsAsked(vertices=False, edges=True)
 
 
 @njit(nogil=True)
