@@ -133,4 +133,5 @@ def test_what_is_refused(error_of, tmp_path):
     store = sp.ingest(tmp_path / "roads.parquet", tmp_path / "graph", weights=weights, weight="minutes")
     error = error_of(sp.solve, store, [1], along="km")
     assert "parallel edges of the graph were merged" in error.message
+    assert "`kn`" in error_of(sp.solve, store, [1], along="kn").message
     assert error.hint == "ingest the graph with `graph.duplicates: keep-all`, which keeps parallel edges"

@@ -27,6 +27,7 @@ def second_costs(
         The store has no such weight; parallel edges were merged, so that an edge has no second cost of its own; a
         weight of the graph is negative, and there is a cutoff; or the sum along a path may be beyond its type.
     """
+    manifests = [graph_with(name, stored.manifest, stored.store) for name in names]
     if names and cutoff is not None and stored.manifest.weights.negative:
         raise InputError(
             "paths of negative weights may leave the cutoff and come back, so there are second costs only without one",
@@ -40,8 +41,7 @@ def second_costs(
             hint="ingest the graph with `graph.duplicates: keep-all`, which keeps parallel edges",
         )
     found = []
-    for name in names:
-        manifest = graph_with(name, stored.manifest, stored.store)
+    for name, manifest in zip(names, manifests, strict=True):
         weights = manifest.weights
         with naming_weight(name):
             largest = None if weights.scale is None else units.LARGEST
