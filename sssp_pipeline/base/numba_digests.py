@@ -25,7 +25,7 @@ HELPERS = (
     ),
     *(
         f"kernels/hierarchy/{name}.py"
-        for name in ("bisection", "lanes", "path_lanes", "separators", "subtrees", "tiles")
+        for name in ("arcs", "bisection", "lanes", "path_lanes", "separators", "subtrees", "tiles")
     ),
     *(
         f"pipeline/formats/parsing/{name}.py"

@@ -61,3 +61,16 @@ def _copy_marked(first: Any, end: Any, arcs: Arcs, keeps: np.ndarray, into: Arcs
             if keeps[arc]:
                 into_heads[place], into_weights[place] = heads[arc], weights[arc]
                 place += ONE
+
+
+@njit(nogil=True, inline="always")
+def arc_between(low: Any, high: Any, offsets: np.ndarray, heads: np.ndarray) -> Any:
+    """Return the arc from `low` to `high`, which exists; `offsets` and `heads` are those of the completion."""
+    first, last = offsets[low], offsets[np.uint64(low) + ONE] - ONE
+    while first < last:
+        middle = (first + last) >> ONE
+        if heads[middle] < high:
+            first = middle + ONE
+        else:
+            last = middle
+    return first

@@ -34,7 +34,7 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
-from sssp_pipeline.kernels.hierarchy.arcs import Arcs, marked_arcs
+from sssp_pipeline.kernels.hierarchy.arcs import Arcs, arc_between, marked_arcs
 from sssp_pipeline.kernels.hierarchy.lanes import saturating_sum
 from sssp_pipeline.kernels.hierarchy.subtrees import Division, next_range
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
@@ -170,18 +170,11 @@ def _take_edges(
             a, b = ranks[u], ranks[col_indices[e]]
             if a == b:
                 continue
-            low, high = min(a, b), max(a, b)
-            first, last = offsets[low], offsets[np.uint64(low) + ONE] - ONE
-            while first < last:
-                middle = (first + last) >> ONE
-                if heads[middle] < high:
-                    first = middle + ONE
-                else:
-                    last = middle
+            arc = arc_between(min(a, b), max(a, b), offsets, heads)
             if a < b:
-                up[first] = min(up[first], weights[e])
+                up[arc] = min(up[arc], weights[e])
             else:
-                down[first] = min(down[first], weights[e])
+                down[arc] = min(down[arc], weights[e])
 
 
 @njit(nogil=True)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.answers.path_sums import MOST_PATHS
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
-from sssp_pipeline.kernels.hierarchy.arcs import Arcs
+from sssp_pipeline.kernels.hierarchy.arcs import Arcs, arc_between
 from sssp_pipeline.kernels.hierarchy.customization import Both, Hierarchy, Tree
 from sssp_pipeline.kernels.hierarchy.lanes import saturating_sum
 from sssp_pipeline.kernels.hierarchy.subtrees import Division
@@ -155,19 +155,6 @@ def _find_places(arcs: Arcs, offsets: np.ndarray, heads: np.ndarray, places: np.
             places[arc] = place
 
 
-@njit(nogil=True, inline="always")
-def _arc_between(low: Any, high: Any, offsets: np.ndarray, heads: np.ndarray) -> Any:
-    """Return the arc from `low` to `high`, which exists."""
-    first, last = offsets[low], offsets[np.uint64(low) + ONE] - ONE
-    while first < last:
-        middle = (first + last) >> ONE
-        if heads[middle] < high:
-            first = middle + ONE
-        else:
-            last = middle
-    return first
-
-
 @njit(nogil=True)
 def _count_edges(
     graph: SearchGraph,
@@ -184,7 +171,7 @@ def _count_edges(
             a, b = ranks[u], ranks[col_indices[e]]
             if a == b:
                 continue
-            arc = _arc_between(min(a, b), max(a, b), offsets, heads)
+            arc = arc_between(min(a, b), max(a, b), offsets, heads)
             if a < b:
                 counts.up[arc] += np.float64(of_edges[e] == weights.up[arc])
             else:
@@ -274,7 +261,7 @@ def _spread_edges(
             edges[e] = 0.0
             if a == b:
                 continue
-            arc = _arc_between(min(a, b), max(a, b), offsets, heads)
+            arc = arc_between(min(a, b), max(a, b), offsets, heads)
             if a < b and of_edges[e] == weights.up[arc]:
                 edges[e] = shares.up[arc]
             elif a > b and of_edges[e] == weights.down[arc]:
