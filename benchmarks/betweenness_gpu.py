@@ -71,7 +71,7 @@ class Timed:
 
 
 def cpu_pass_us(graph: CsrGraph, sources: np.ndarray, asked: PathSumsAsked, solver: str) -> float:
-    """Return microseconds of the CPU's pass for a source; raises if its words differ from those of the GPU."""
+    """Return how many microseconds a source takes on the CPU. It raises if the sums differ from those of the GPU."""
     rows = SOLVERS["delta-stepping"].solve(graph, sources, OPTIONS).distances
     PathSums(graph, asked).add(rows[:1], sources[:1])  # compiles
     sums = PathSums(graph, asked)

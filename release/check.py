@@ -72,7 +72,7 @@ def clone_files(place: str) -> set[str]:
 
 
 def check_contents(sdist: Path, wheel: Path) -> None:
-    """Compare the files of both with those of the clone."""
+    """Refuse packages that lack a file of the clone, or have another one."""
     package = clone_files("sssp_pipeline/")
     beside = {name for place in NEXT_TO_PACKAGE for name in clone_files(place)}
     with zipfile.ZipFile(wheel) as archive:

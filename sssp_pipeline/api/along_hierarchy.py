@@ -7,7 +7,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from sssp_pipeline.api.calls import device_with_hierarchy, result_of
+from sssp_pipeline.api.calls import result_of, solver_of_call
 from sssp_pipeline.base.csr import CsrGraph, largest_distance
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.kernels.answers.path_sums import PathWords
@@ -17,15 +17,16 @@ from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepO
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.path_sweep import GROUP, Passing, PathSweep, n_bytes_of, spread
 from sssp_pipeline.kernels.hierarchy.region import no_distance_above
-from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy, traits_of
+from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.search import search_limit
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 
 #: Seconds of a core for each edge and source with rows: to search and to scan. With a hierarchy for each arc and
 #: source, and once for each triangle. Rows take 6 to 40 ns, more on roads; arcs 0.8 to 1.9.
 _EDGE_S, _ARC_S, _TRIANGLE_S = 15e-9, 1.5e-9, 4e-9
-#: A search and the scan of its row take as long as about so many searches.
+#: To search a row and to scan it takes about this many times as long as the search alone.
 _SEARCHES = 3
 #: The share of the free memory that the threads may take.
 _MEMORY_SHARE = 0.5
@@ -51,10 +52,9 @@ def sums_on_hierarchy(
     """
     if asked.squares or graph.weight_dtype.kind == "f":
         return None
-    n_expected = _SEARCHES * len(sources)
-    device = device_with_hierarchy(graph, sources, options, solver, stored=stored, n_expected=n_expected)
-    known = traits_of(graph).hierarchy
-    if device is None or known is None:
+    chosen, work, _ = solver_of_call(graph, sources, options, solver, stored, _SEARCHES * len(sources))
+    known = work.traits.hierarchy
+    if known is None or not (chosen.uses_hierarchy and has_hierarchy(work.traits, chosen)):
         return None
     saved_s = (_EDGE_S * graph.n_edges - _ARC_S * known.n_arcs) * len(sources) / usable_cores()
     if saved_s < _TRIANGLE_S * known.n_triangles:
@@ -66,7 +66,7 @@ def sums_on_hierarchy(
     if counts is None:
         return None
     limit = hierarchy.up.weights.dtype.type(search_limit(graph, options.cutoff))
-    if device == "gpu" and PathSweepOnDevice.fits(counts):
+    if chosen.device == "gpu" and PathSweepOnDevice.fits(counts):
         passing = _on_device(counts, sources, asked, limit)
     else:
         passing = _on_cores(counts, sources, asked, limit)

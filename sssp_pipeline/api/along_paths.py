@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 
 from sssp_pipeline.api.along_hierarchy import sums_on_hierarchy
-from sssp_pipeline.api.calls import Take, runs_on_gpu
+from sssp_pipeline.api.calls import Take, solver_of_call
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
@@ -71,7 +71,8 @@ def sums_along_paths(
     words = sums_on_hierarchy(graph, sources, asked, options, solver, stored)
     if words is not None:
         return words
-    if runs_on_gpu(graph, sources, options, solver, stored=stored):
+    chosen, *_ = solver_of_call(graph, sources, options, solver, stored)
+    if chosen.device == "gpu" and chosen.leaves_rows and len(sources):
         on_device = PathSumsOnDevice(graph, asked, len(sources))
         if on_device.size is not None:
             return _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)
@@ -84,7 +85,10 @@ def sums_along_paths(
 def sums_of_rows(
     on_host: OnHost[Sums], sources: np.ndarray, options: SolveOptions, solver: str, solve: Solve
 ) -> Sums:
-    """Return the sums over the rows from `sources`; the other parameters and errors are those of `sums_along_paths`."""
+    """Return the sums over the rows from `sources`.
+
+    The other parameters and the errors are those of `sums_along_paths`.
+    """
     with on_host:
 
         def take(first: int, solution: Solution) -> None:

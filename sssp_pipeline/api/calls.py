@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def solve_sources(
     InputError, SsspError
         As `Solver.solve`, `prepare_call` and `kept_reversed`.
     """
-    chosen, work, machine = _chosen(graph, sources, options, solver, stored, n_expected)
+    chosen, work, machine = solver_of_call(graph, sources, options, solver, stored, n_expected)
     batch = work.batch
     searched = kept_reversed(graph, is_symmetric=_is_symmetric(stored)) if is_backward else graph
     forecast = work.of_a_call(chosen.name)
@@ -144,50 +144,18 @@ def solve_sources(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def device_with_hierarchy(
-    graph: CsrGraph,
-    sources: np.ndarray,
-    options: SolveOptions,
-    solver: str,
-    *,
-    stored: StoredGraph | None,
-    n_expected: int,
-) -> Literal["cpu", "gpu"] | None:
-    """Return the device of the solver that `solve_sources` would take, if it has a hierarchy; `graph` has one then.
-
-    Parameters and errors are those of `solve_sources`.
-    """
-    chosen, work, _ = _chosen(graph, sources, options, solver, stored, n_expected)
-    return chosen.device if chosen.uses_hierarchy and has_hierarchy(work.traits, chosen) else None
-
-
-def runs_on_gpu(
-    graph: CsrGraph,
-    sources: np.ndarray,
-    options: SolveOptions,
-    solver: str,
-    *,
-    stored: StoredGraph | None,
-) -> bool:
-    """Return whether `solve_sources` would take a solver on the GPU of this machine that can leave rows there.
-
-    Parameters and errors are those of `solve_sources`.
-    """
-    if _machine().gpu_free_bytes is None or not len(sources):
-        return False
-    chosen, *_ = _chosen(graph, sources, options, solver, stored, len(sources))
-    return chosen.device == "gpu" and chosen.leaves_rows
-
-
-def _chosen(
+def solver_of_call(
     graph: CsrGraph,
     sources: np.ndarray,
     options: SolveOptions,
     solver: str,
     stored: StoredGraph | None,
-    n_expected: int,
+    n_expected: int = 0,
 ) -> tuple[Solver, Work, Machine]:
-    """Return the solver of a call, the work, and the machine. Parameters and errors are those of `solve_sources`."""
+    """Return the solver that `solve_sources` takes, with the work and the machine.
+
+    If the call gains by a hierarchy, the graph has one afterwards. Parameters and errors are those of `solve_sources`.
+    """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
     machine = _machine()
     n_sources, n_costs = max(len(sources), n_expected, 1), len(options.along)

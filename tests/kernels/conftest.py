@@ -1,11 +1,16 @@
-"""Fixtures of the kernels' tests."""
+"""Fixtures of the kernels' tests. The modules beside this one can be imported by name."""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
 
 from sssp_pipeline.base.csr import unreached_distance
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ class KeptOfRow(ABC):
 
     #: Whether every distance is kept. Predecessors and the certificate need all of them.
     is_whole_row: ClassVar[bool] = False
-    #: Whether what is kept are distances to vertices, which may have second costs.
+    #: Whether distances are kept. Each may have second costs.
     takes_costs: ClassVar[bool] = False
     #: Seconds of a core to reduce a vertex of a row.
     reduce_s: ClassVar[float] = 0.0

@@ -62,7 +62,7 @@ class PathSumsAsked:
 class RowSums(Protocol):
     """Sums over the rows that were added so far; one thread at a time adds to it."""
 
-    #: (P, W) uint64: the words of the vertices, then those of the edges, as far as they are asked for.
+    #: (P, W) uint64: the words of the vertices, then of the edges; only those that are asked for.
     part_words: np.ndarray
 
     def add(self, rows: np.ndarray, sources: np.ndarray) -> np.ndarray:

@@ -225,7 +225,7 @@ def _is_limited(graph: CsrGraph, options: SolveOptions) -> bool:
 
 
 def _keep(call: WholeCall, copy: Callable[..., None]) -> float:
-    """Write what is kept of each row of the last sweep, and return the seconds of sums along paths.
+    """Write what is kept of each row of the last sweep. Return the seconds that sums along paths took.
 
     `copy` is `Sweep.copy` without its limits.
     """

@@ -4,53 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from passed_paths import along_rows, assert_close, counts_of, diamonds, grid, random_graph
 
-from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, sums_of
+from sssp_pipeline.kernels.answers.path_sums import PathWords
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
-from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import THREADS, PathSweepOnDevice
-from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
-from sssp_pipeline.kernels.hierarchy.customization import customize
-from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.path_sweep import spread
 from sssp_pipeline.kernels.host.search import search_limit
 
 pytestmark = pytest.mark.gpu
 
 
-def random_graph(rng: np.random.Generator, dtype: str, n_vertices: int, n_edges: int) -> CsrGraph:
-    """Return a graph with ties, parallel edges, self-loops and unreachable vertices; half are nearly symmetric."""
-    src, dst = rng.integers(0, n_vertices, (2, n_edges))
-    weights = rng.integers(1, 5, n_edges)
-    if rng.random() < 0.5:
-        src, dst, weights = np.r_[src, dst], np.r_[dst, src], np.r_[weights, weights]
-        weights[: len(weights) // 8] = 1
-    return csr_from_edges(src, dst, weights.astype(dtype), n_vertices)
-
-
 def on_device(graph, sources, asked, cutoff=None, threads=THREADS) -> PathWords | None:
-    counts = PathCounts.of(graph, customize(completion_of(graph), graph))
+    counts = counts_of(graph)
     assert counts is not None
     assert PathSweepOnDevice.fits(counts)
     sweep = PathSweepOnDevice(counts, asked, threads)
     limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
     can_count = [sweep.add(some, limit) for some in np.array_split(sources, 2) if len(some)]
     return spread(graph, counts, sweep.words(), asked) if all(can_count) else None
-
-
-def along_rows(graph, sources, asked, cutoff=None) -> PathWords:
-    sums = PathSums(graph, asked)
-    sums.add(Dijkstra().solve(graph, sources, SolveOptions(cutoff=cutoff)).distances, sources)
-    return sums.words
-
-
-def assert_close(found: PathWords, expected: PathWords) -> None:
-    for some, others in zip(found, expected, strict=True):
-        values = sums_of(others)
-        np.testing.assert_allclose(sums_of(some), values, rtol=1e-13, atol=1e-15)
-        np.testing.assert_array_equal(sums_of(some) == 0, values == 0)
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "int32", "uint64", "int64"])
@@ -68,23 +40,18 @@ def test_random_graphs(dtype, cutoff):
         assert_close(found, along_rows(graph, sources, asked, cutoff))
 
 
-def grid(side: int, most: int) -> CsrGraph:
-    """Return a square grid with weights from 1 to `most`, the same in both directions."""
-    at = np.arange(side * side).reshape(side, side)
-    src = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
-    dst = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
-    weights = np.random.default_rng(8).integers(1, most + 1, len(src)).astype(np.uint32)
-    return csr_from_edges(np.r_[src, dst], np.r_[dst, src], np.r_[weights, weights], side * side)
-
-
 @pytest.mark.parametrize("most", [1, 100])
 def test_grids(most, monkeypatch):
-    graph, asked, sources = grid(18, most), PathSumsAsked(edges=True), np.arange(324, dtype=np.uint32)
+    graph, asked, sources = (
+        grid(np.random.default_rng(8), 18, most),
+        PathSumsAsked(edges=True),
+        np.arange(324, dtype=np.uint32),
+    )
     found = on_device(graph, sources, asked, threads=128)
     assert found is not None
     assert_close(found, along_rows(graph, sources, asked))
     # Fewer blocks at once, and other threads, do not change a bit.
-    counts = PathCounts.of(graph, customize(completion_of(graph), graph))
+    counts = counts_of(graph)
     assert counts is not None
     rows = 324 * 32 * 12 + 324 * 32 * 24
     monkeypatch.setattr(
@@ -97,10 +64,6 @@ def test_grids(most, monkeypatch):
 
 
 def test_too_many_paths():
-    """A chain of 1,010 diamonds: each doubles the number of paths."""
-    tops = 3 * np.arange(1010)
-    src = np.concatenate([tops, tops, tops + 1, tops + 2])
-    dst = np.concatenate([tops + 1, tops + 2, tops + 3, tops + 3])
-    graph = csr_from_edges(src, dst, np.ones(len(src), np.uint32), 3031)
+    graph = diamonds(1010)
     assert on_device(graph, np.array([90], np.uint32), PathSumsAsked()) is not None
     assert on_device(graph, np.array([90, 0], np.uint32), PathSumsAsked()) is None
