@@ -291,8 +291,9 @@ def test_many_tiny_files_are_one_graph(monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc for the peak memory")
 def test_many_tiny_files_need_little_memory():
     write_tiny(range(20_000))
-    peak_mib("tiny/00000*.txt")  # fills the cache of compiled functions: to compile takes up to 90 MiB
-    Path("store").rename("first")
+    for store in ("compiles", "few"):  # the first fills the cache of compiled functions: to compile takes up to 90 MiB
+        used_by_100, _ = peak_mib("tiny/00000*.txt")
+        Path("store").rename(store)
     used, said = peak_mib("tiny/*.txt")
     assert "20001 vertices, 20000 edges" in said
-    assert used < 256
+    assert used - used_by_100 < 110  # 6 KB a file
