@@ -10,10 +10,11 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.host.second_costs import check_sums
+from sssp_pipeline.kernels.host.second_costs import check_sums, cost_dtype
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit
 from sssp_pipeline.pipeline.planning.along import second_costs
+from sssp_pipeline.pipeline.results.distance_files import SecondCost
 from sssp_pipeline.workflow.weights import COLUMNS, naming_weight
 
 
@@ -30,6 +31,15 @@ class Along:
     def in_unit(self, sums: np.ndarray) -> np.ndarray:
         """Return sums of `weights` in the unit of the caller."""
         return sums if self.scale is None else distances_in_input_unit(sums, self.scale)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the sums."""
+        return cost_dtype(self.weights.dtype)
+
+    def as_column(self) -> SecondCost:
+        """Return how a table of answers has the sums."""
+        return SecondCost(self.name, "", self.dtype.name, self.scale)
 
 
 def names_of(along: Any) -> tuple[str, ...]:
@@ -54,7 +64,7 @@ def along_of_store(names: tuple[str, ...], stored: StoredGraph) -> tuple[Along, 
     return tuple(Along(cost.name, stored.other_weights(cost.weights), cost.scale) for cost in found)
 
 
-def along_of_table(
+def along_of_edges(
     names: tuple[str, ...],
     ends: tuple[np.ndarray, np.ndarray],
     weights: np.ndarray,
@@ -62,19 +72,19 @@ def along_of_table(
     mirror: bool,
     read: Callable[[str], np.ndarray],
 ) -> tuple[CsrGraph, tuple[Along, ...]]:
-    """Return the graph of a table as `csr_of_edges` does, with columns of the table in the order of its edges.
+    """Return the graph of some edges as `csr_of_edges` does, with other weights of them in its order.
 
     Parameters
     ----------
     ends, weights
         (E,) each, as for `csr_of_edges`.
     read
-        Returns the column of a name, (E,).
+        Returns the weights of a name, (E,).
 
     Raises
     ------
     InputError
-        The sum of a column along a path may be beyond its type. Also what `read` raises.
+        The sum of a weight along a path may be beyond its type. Also what `read` raises.
     """
     columns = []
     for name in names:

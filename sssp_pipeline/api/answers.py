@@ -191,6 +191,7 @@ def nearest(
     *,
     targets: Any = None,
     direction: Direction = "auto",
+    along: str | Sequence[str] = (),
     **options: Unpack[Options],
 ) -> pa.Table:
     """Return the `k` nearest vertices of each of `sources`, or the `k` nearest of `targets`.
@@ -205,13 +206,15 @@ def nearest(
         Ids of the vertices to choose from. None means every vertex, the source included.
     direction
         As for `solve`. The nearest vertices are the same.
+    along
+        As for `solve`. Each weight becomes a column.
 
     Returns
     -------
     pyarrow.Table
-        S·k rows with the columns `source`, `rank` from 1, `vertex` and `distance`. Of vertices at the same distance,
-        the one with the smallest id comes first. Ids of NetworkX, igraph and rustworkx have the order of the graph.
-        `vertex` and `distance` are NULL where fewer are reached.
+        S·k rows with the columns `source`, `rank` from 1, `vertex`, `distance` and those of `along`. Of vertices at the
+        same distance, the one with the smallest id comes first. Ids of NetworkX, igraph and rustworkx have the order of
+        the graph. Where fewer are reached, all but `source` and `rank` are NULL.
 
     Raises
     ------
@@ -219,24 +222,25 @@ def nearest(
         As `solve`; or k is out of range.
     """
     with naming_for(graph):
-        named = named_by(graph, options)
+        named = named_by(graph, options, along)
         input_words = None if targets is None else np.unique(vertices_of(targets, named.ids, "target"))
         return _answer(named, sources, NearestVertices(*_common(named, input_words), k), options, direction)
 
 
-def named_by(graph: Any, options: Options) -> NamedGraph:
+def named_by(graph: Any, options: Options, along: str | Sequence[str] = ()) -> NamedGraph:
     """Return `graph` for a call with `options`; an option that is not known raises `TypeError`."""
     if unknown := [name for name in options if name not in Options.__annotations__]:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; the others are {_OTHERS}")
     of_graph: Any = {name: value for name, value in options.items() if name not in ("cutoff", "solver")}
-    return graph_of(graph, **of_graph)
+    return graph_of(graph, **of_graph, along=along)
 
 
 def _common(
     named: NamedGraph, input_words: np.ndarray | None
 ) -> tuple[DistanceFormat, str | None, np.ndarray | None, str]:
     """Return the first fields of a `TableOutput`."""
-    form = DistanceFormat("long", None, "none", predecessors=False, scale=named.scale)
+    costs = tuple(each.as_column() for each in named.along)
+    form = DistanceFormat("long", None, "none", predecessors=False, scale=named.scale, along=costs)
     digest = None if input_words is None else digest_of(input_words)
     return form, digest, input_words, named.graph.weight_dtype.name
 
@@ -256,19 +260,27 @@ def _answer(
     )
     solver, solve_options = options.get("solver", "auto"), _solve_options(named, output, options)
     kept, words = solve_options.kept, None
-    if is_backward(named, of_sources, kept.read_vertices, solve_options, solver, direction, {}):
+    sums = tuple(np.empty((len(of_sources), kept.n_costs(n_vertices)), each.dtype) for each in named.along)
+    asked = {"along": bool(named.along)}
+    if is_backward(named, of_sources, kept.read_vertices, solve_options, solver, direction, asked):
         assert isinstance(kept, NearestOfRow), "others have no direction"
         words = nearest_backward(named, of_sources, kept, solve_options, solver)
     if words is None:
         words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
-        named.solve(of_sources, solve_options, solver, filling((words, lambda part: part.distances)))
-    return output.table(named.ids.originals(of_sources), words, named.ids, n_vertices)
+        take = filling(
+            (words, lambda part: part.distances),
+            *((whole, lambda part, place=place: part.along[place]) for place, whole in enumerate(sums)),
+        )
+        named.solve(of_sources, solve_options, solver, take)
+    answers = Solution(words, None, [], along=sums)
+    return output.table(named.ids.originals(of_sources), answers, named.ids, n_vertices)
 
 
 def _solve_options(named: NamedGraph, output: TableOutput, options: Options) -> SolveOptions:
     """Return the options of a call for `output`; raise `InputError` if it names what the graph does not have."""
     kept = output.kept.checked(named.graph.n_vertices)
-    return SolveOptions(cutoff=scaled_limit(options.get("cutoff"), named.scale), kept=kept, metrics=False)
+    limit, along = scaled_limit(options.get("cutoff"), named.scale), named.along
+    return SolveOptions(cutoff=limit, kept=kept, metrics=False, along=tuple(each.weights for each in along))
 
 
 def _numbers(given: Sequence[float] | float) -> list[Any]:

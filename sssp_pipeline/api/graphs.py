@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sssp_pipeline.api.along import Along, along_of_store, along_of_table, names_of
+from sssp_pipeline.api.along import Along, along_of_edges, along_of_store, names_of
 from sssp_pipeline.api.argument_names import naming, of_solve, of_store
 from sssp_pipeline.api.calls import Take, make_hierarchy_of, solve_sources
 from sssp_pipeline.api.ids import Ids
@@ -177,8 +177,8 @@ def graph_of(
     mirror, asked = directed is False, _weight_dtype(dtype)
     if hasattr(graph, "__arrow_c_stream__"):
         return _of_table(graph, weight, _two_columns(columns), mirror, asked, wanted)
-    given += ["along"] * bool(wanted)
     if hasattr(graph, "tocsr") or isinstance(graph, np.ndarray) or is_of_cupy(graph):
+        given += ["along"] * bool(wanted)
         refuse("a matrix", "columns", "along")
         if weight not in ("auto", None):
             raise InputError(
@@ -186,8 +186,8 @@ def graph_of(
             )
         return _of_matrix(graph, weight is None, mirror, asked)
     if (library := library_of(graph)) is not None:
-        refuse(f"a graph of {library}", "columns", "directed", "along")
-        return _of_objects(edges_of(graph, library, weight), asked)
+        refuse(f"a graph of {library}", "columns", "directed")
+        return _of_objects(graph, library, weight, asked, wanted)
     raise InputError(
         f"`{type(graph).__name__}` is not a graph that `solve` takes",
         hint="give a SciPy sparse array, a graph of NetworkX, igraph or rustworkx, a table of edges, "
@@ -306,7 +306,7 @@ def _of_table(
     def column(name: str) -> np.ndarray:
         return _typed(_chunks_of(edges, name, columns)[1], None, "`table`")
 
-    graph, summed = along_of_table(along, (src, dst), weights, ids.n_vertices, mirror, column)
+    graph, summed = along_of_edges(along, (src, dst), weights, ids.n_vertices, mirror, column)
     return NamedGraph(graph, ids, along=summed)
 
 
@@ -345,15 +345,26 @@ def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None)
     return NamedGraph(csr_with_reverses(graph) if mirror else graph, VertexIds.numbered(graph.n_vertices))
 
 
-def _of_objects(edges: ObjectEdges, dtype: Dtype | None) -> NamedGraph:
-    src, dst = edges.src, edges.dst
-    if edges.values is None:
-        weights = _ones(len(src), dtype)
-    else:
-        chunk, whole = edges.chunk()
-        weights = _typed([chunk], dtype, "the graph", whole)
-    graph = csr_of_edges(src, dst, weights, edges.n_vertices, mirror=not edges.is_directed)
-    return NamedGraph(graph, edges.ids)
+def _of_objects(
+    graph: Any, library: str, weight: str | None, dtype: Dtype | None, along: tuple[str, ...]
+) -> NamedGraph:
+    edges = edges_of(graph, library, weight)
+    src, dst, mirror = edges.src, edges.dst, not edges.is_directed
+    weights = _ones(len(src), dtype) if edges.values is None else _of_values(edges, dtype)
+    if not along:
+        return NamedGraph(csr_of_edges(src, dst, weights, edges.n_vertices, mirror=mirror), edges.ids)
+
+    def attribute(name: str) -> np.ndarray:
+        return _of_values(edges_of(graph, library, name), None)
+
+    csr, summed = along_of_edges(along, (src, dst), weights, edges.n_vertices, mirror, attribute)
+    return NamedGraph(csr, edges.ids, along=summed)
+
+
+def _of_values(edges: ObjectEdges, dtype: Dtype | None) -> np.ndarray:
+    """Return the values of the edges as weights."""
+    chunk, whole = edges.chunk()
+    return _typed([chunk], dtype, "the graph", whole)
 
 
 def _ones(n_edges: int, dtype: Dtype | None) -> np.ndarray:

@@ -6,7 +6,7 @@ Each vertex of the end with fewer different vertices is searched once. `docs/des
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
@@ -43,8 +43,9 @@ def distances_of_pairs(
     pairs: Any,
     *,
     unknown: Literal["error", "skip"] = "error",
+    along: str | Sequence[str] = (),
     **options: Unpack[Options],
-) -> pa.Array:
+) -> pa.Array | pa.Table:
     """Return the exact distance of each pair of a source and a target, in the order of the pairs.
 
     Each different source is searched once; or each different target in the reversed graph, if that is expected to take
@@ -59,12 +60,14 @@ def distances_of_pairs(
         file of pairs: CSV, text, Parquet or Arrow. A pair may occur twice.
     unknown
         What to do with pairs that have an id that is not in the graph. "error" raises. "skip" gives them NULL.
+    along
+        As for `solve`.
 
     Returns
     -------
-    pyarrow.Array
+    pyarrow.Array or pyarrow.Table
         (n,) of the type of the weights; float64 for a graph store with a scale. NULL where there is no path, or none
-        within the cutoff.
+        within the cutoff. With `along` it is a table with the column `distance` and one for each of these weights.
 
     Raises
     ------
@@ -75,26 +78,27 @@ def distances_of_pairs(
 
     Notes
     -----
-    It takes 20 bytes for each pair, 24 if weights have 64 bits or a scale, in addition to the graph, the pairs
-    themselves, and what is read and searched at a time.
+    It takes 20 bytes for each pair, 24 if weights have 64 bits or a scale, and 8 for each of `along`, in addition to
+    the graph, the pairs themselves, and what is read and searched at a time.
     """
     with naming_for(graph):
-        named = named_by(graph, options)
+        named = named_by(graph, options, along)
         if unknown not in ("error", "skip"):
             raise InputError(f"`unknown` is {unknown!r}", hint='it is "error" or "skip"')
         found = pairs_of(pairs, named.ids, skip=unknown == "skip")
         solver, limit = options.get("solver", "auto"), scaled_limit(options.get("cutoff"), named.scale)
-        of_pairs = _solved(named, found, SolveOptions(cutoff=limit, metrics=False), solver)
-        written, is_reached = _written(of_pairs, named.scale)
-        if found.is_known is None:
-            return pa.array(written, mask=~is_reached)
-        every, is_there = np.zeros(len(found.is_known), written.dtype), found.is_known.copy()
-        every[found.is_known], is_there[found.is_known] = written, is_reached
-        return pa.array(every, mask=~is_there)
+        costs = tuple(each.weights for each in named.along)
+        asked = SolveOptions(cutoff=limit, metrics=False, along=costs)
+        scales = [named.scale, *(each.scale for each in named.along)]
+        of_pairs = _solved(named, found, asked, solver)
+        columns = [_column(*each, found.is_known) for each in zip(of_pairs, scales, strict=True)]
+        if not named.along:
+            return columns[0]
+        return pa.table(columns, ["distance", *(each.name for each in named.along)])
 
 
-def _solved(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> np.ndarray:
-    """Return the distances (n,) of the pairs, as solvers return them."""
+def _solved(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> list[np.ndarray]:
+    """Return the distances (n,) of the pairs and each of their second costs (n,), as solvers return them."""
     is_backward = _is_backward(named, found, options, solver)
     try:
         return _searched(named, found, options, solver, is_backward)
@@ -107,23 +111,25 @@ def _solved(named: NamedGraph, found: PairList, options: SolveOptions, solver: s
 
 def _searched(
     named: NamedGraph, found: PairList, options: SolveOptions, solver: str, is_backward: bool
-) -> np.ndarray:
+) -> list[np.ndarray]:
     n_vertices = named.graph.n_vertices
     groups = GroupedPairs.of(found.sources, found.targets, n_vertices, is_backward=is_backward)
-    distances = np.empty(len(groups), named.graph.weight_dtype)
+    dtypes = [named.graph.weight_dtype, *(each.dtype for each in named.along)]
+    of_pairs = [np.empty(len(groups), dtype) for dtype in dtypes]
 
     def take(first: int, solution: Solution) -> None:
-        groups.pick(first, solution.distances, distances)
+        for rows, into in zip([solution.distances, *solution.along], of_pairs, strict=True):
+            groups.pick(first, rows, into)
 
     kept = replace(options, kept=groups.kept)
     named.solve(groups.searched, kept, solver, take, is_backward=is_backward)
-    return distances
+    return of_pairs
 
 
 def _is_backward(named: NamedGraph, found: PairList, options: SolveOptions, solver: str) -> bool:
     """Return whether to search from the targets."""
     graph = named.graph
-    if not may_go_backward(graph.traits):
+    if named.along or not may_go_backward(graph.traits):
         return False
     sources, targets = (different(ends, graph.n_vertices) for ends in (found.sources, found.targets))
     if named.stored is not None and named.stored.manifest.symmetric:
@@ -131,16 +137,29 @@ def _is_backward(named: NamedGraph, found: PairList, options: SolveOptions, solv
     return goes_backward(graph, sources, targets, options, solver, named.stored)
 
 
-def _written(distances: np.ndarray, scale: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances (n,) in the unit of the caller, and which of them are there."""
-    is_reached = distances != unreached_distance(distances.dtype)
-    if scale is None:
-        return distances, is_reached
-    written = np.empty(len(distances), np.float64)
-    for first in range(0, len(distances), _CHUNK):
-        some = slice(first, first + _CHUNK)
-        written[some] = distances_in_input_unit(distances[some], scale)
-    return written, is_reached
+def _column(solved: np.ndarray, scale: int | None, is_known: np.ndarray | None) -> pa.Array:
+    """Return a column with the value of each pair, in the unit of the caller; NULL for "unreached" and unknown ids.
+
+    Parameters
+    ----------
+    solved
+        (n,), for the known pairs, as solvers return it.
+    scale
+        The scale of the weight.
+    is_known
+        (m,), which of the pairs of the caller are known; None if all are.
+    """
+    is_reached, written = solved != unreached_distance(solved.dtype), solved
+    if scale is not None:
+        written = np.empty(len(solved), np.float64)
+        for first in range(0, len(solved), _CHUNK):
+            some = slice(first, first + _CHUNK)
+            written[some] = distances_in_input_unit(solved[some], scale)
+    if is_known is None:
+        return pa.array(written, mask=~is_reached)
+    every, is_there = np.zeros(len(is_known), written.dtype), is_known.copy()
+    every[is_known], is_there[is_known] = written, is_reached
+    return pa.array(every, mask=~is_there)
 
 
 def pairs_of(pairs: Any, ids: Ids, *, skip: bool) -> PairList:

@@ -96,6 +96,53 @@ def test_sums_of_weights_of_a_store(tmp_path, walked, error_of):
     assert again.to_arrow().column_names == ["source", "vertex", "distance", "km"]
 
 
+@pytest.mark.parametrize("how", [{}, {"cutoff": 5}])
+def test_sums_to_nearest_vertices_and_of_pairs(how):
+    table, sources, targets = roads(), [3, 17], [5, 2, 9, 30]
+    options = {"weight": "minutes", "along": ["km", "toll"], **how}
+    whole = sp.solve(table, sources, **options).to_arrow().to_pylist()
+    of_pair = {(row["source"], row["vertex"]): row for row in whole}
+    found = sp.nearest(table, sources, 3, targets=targets, **options)
+    assert found.column_names == ["source", "rank", "vertex", "distance", "km", "toll"]
+    assert found.drop_columns(["km", "toll"]).equals(
+        sp.nearest(table, sources, 3, targets=targets, weight="minutes", **how)
+    )
+    for row in found.to_pylist():
+        expected = of_pair[row["source"], row["vertex"]] if row["vertex"] is not None else dict.fromkeys(row)
+        assert [row[name] for name in ("km", "toll")] == [expected["km"], expected["toll"]]
+    # More sources than targets, which without sums may be searched from the targets.
+    pairs = [(source, target) for source in range(N_VERTICES) for target in (5, 17)]
+    table_of_pairs = sp.distances_of_pairs(table, [*pairs, (99, 5)], unknown="skip", **options)
+    every = sp.solve(table, range(N_VERTICES), targets=[5, 17], **options).to_arrow()
+    names = ["distance", "km", "toll"]
+    assert table_of_pairs.slice(0, len(pairs)).equals(every.select(names))
+    assert table_of_pairs.slice(len(pairs)).to_pylist() == [dict.fromkeys(names)]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_sums_of_attributes_of_objects(directed):
+    igraph, networkx, rustworkx = map(pytest.importorskip, ("igraph", "networkx", "rustworkx"))
+    table = roads()
+    ends = list(zip(table["from"].to_pylist(), table["to"].to_pylist(), strict=True))
+    attributes = table.select(["minutes", "km", "toll"]).to_pylist()
+    of_networkx = networkx.MultiDiGraph() if directed else networkx.MultiGraph()
+    of_networkx.add_nodes_from(range(N_VERTICES))
+    of_networkx.add_edges_from([(*end, each) for end, each in zip(ends, attributes, strict=True)])
+    of_igraph = igraph.Graph(N_VERTICES, ends, directed=directed)
+    for name in ("minutes", "km", "toll"):
+        of_igraph.es[name] = table[name].to_pylist()
+    of_rustworkx = (rustworkx.PyDiGraph if directed else rustworkx.PyGraph)()
+    of_rustworkx.add_nodes_from(range(N_VERTICES))
+    of_rustworkx.add_edges_from([(*end, each) for end, each in zip(ends, attributes, strict=True)])
+    options = {"weight": "minutes", "along": ("km", "toll")}
+    wanted = sp.solve(table, [3, 17], directed=directed, **options)
+    for graph in (of_networkx, of_igraph, of_rustworkx):
+        found = sp.solve(graph, [3, 17], **options)
+        assert_array_equal(found.numpy(), wanted.numpy())
+        for name in ("km", "toll"):
+            assert_array_equal(found.along(name), wanted.along(name))
+
+
 def test_what_is_refused(error_of, tmp_path):
     table = roads()
     named = {"weight": "minutes"}
@@ -122,6 +169,15 @@ def test_what_is_refused(error_of, tmp_path):
         ),
     ):
         assert error_of(sp.solve, graph, [1], along=along, **options).message.startswith(message)
+    networkx = pytest.importorskip("networkx")
+    lengths = networkx.DiGraph([(1, 2, {"minutes": 3, "km": 2.5}), (2, 3, {"minutes": 4})])
+    error = error_of(sp.solve, lengths, [1], along="km", **named)
+    assert error.message == "weight `km`: edge from `2` to `3`: `km` is None"
+    for name in ("nearest", "distances_of_pairs"):
+        arguments = ([1], 2) if name == "nearest" else ([(1, 2)],)
+        assert error_of(getattr(sp, name), matrix, *arguments, along="km").message.startswith(
+            "`along` cannot be"
+        )
     with_null = table.set_column(3, "km", pa.array([None, *table["km"].to_pylist()[1:]]))
     assert "km" in error_of(sp.solve, with_null, [1], along="km", **named).message
     found = sp.solve(table, [1], along="km", **named)

@@ -27,6 +27,7 @@ from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
     from sssp_pipeline.workflow.output import Output
@@ -168,9 +169,9 @@ class Reduced(TableOutput):
     def histogram_columns(self) -> dict[str, tuple[float, float]]:
         return {f"from_{low}_to_{high}": (low, high) for low, high in pairwise(self.histogram)}
 
-    def table(self, sources: pa.Array, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
+    def table(self, sources: pa.Array, solution: Solution, ids: Originals, n_vertices: int) -> pa.Table:
         n_passed = 0 if self.betweenness is None else self.betweenness.asked.n_totals
-        words, passed = np.split(words, [words.shape[1] - n_passed], axis=1)
+        words, passed = np.split(solution.distances, [solution.distances.shape[1] - n_passed], axis=1)
         try:
             columns = [
                 sources,

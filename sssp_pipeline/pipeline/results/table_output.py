@@ -42,8 +42,8 @@ class TableOutput(RowOutput):
     input_stays = True
 
     @abstractmethod
-    def table(self, sources: pa.Array, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
-        """Return what is stored of the rows of sources, which have these ids (S,). Solvers kept `words` (S, W) of them.
+    def table(self, sources: pa.Array, solution: Solution, ids: Originals, n_vertices: int) -> pa.Table:
+        """Return what is stored of the rows of a solution, whose sources have these ids (S,).
 
         Raises
         ------
@@ -64,12 +64,8 @@ class TableOutput(RowOutput):
     def row_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         return 8 * self.n_columns(n_vertices)
 
-    def table_of(self, sources: pa.Array, solution: Solution, ids: VertexIds) -> pa.Table:
-        """Return what is stored of the rows of a solution, as `table`."""
-        return self.table(sources, solution.distances, ids, ids.n_vertices)
-
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        table = self.table_of(ids.of_sources(sources), solution, ids)
+        table = self.table(ids.of_sources(sources), solution, ids, ids.n_vertices)
         write_parquet(table, handle, compression=self.form.compression)
 
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
@@ -82,7 +78,7 @@ class TableOutput(RowOutput):
                 yield rows[0]["source"], rows
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
-        exact = self.table_of(pa.array([source]), true, ids).to_pylist()
+        exact = self.table(pa.array([source]), true, ids, ids.n_vertices).to_pylist()
         for found, wanted in zip(stored, exact, strict=True):
             for name in self.names[1:]:
                 if found[name] != wanted[name]:
@@ -142,19 +138,9 @@ class NearestVertices(TableOutput):
     def row_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         return 8 * self.k * (2 + len(self.form.along))
 
-    def table_of(self, sources: pa.Array, solution: Solution, ids: VertexIds) -> pa.Table:
-        return self.table(sources, solution.distances, ids, ids.n_vertices, solution.along)
-
-    def table(
-        self,
-        sources: pa.Array,
-        words: np.ndarray,
-        ids: Originals,
-        n_vertices: int,
-        along: Sequence[np.ndarray] = (),
-    ) -> pa.Table:
-        """Return the nearest vertices, as `TableOutput.table`; `along` has second costs, (S, k) each."""
-        distances, vertices = nearest.nearest_of(words, self._dtype)
+    def table(self, sources: pa.Array, solution: Solution, ids: Originals, n_vertices: int) -> pa.Table:
+        distances, vertices = nearest.nearest_of(solution.distances, self._dtype)
+        along: Sequence[np.ndarray] = solution.along
         if (points := ids.target_points) is None:
             missing = vertices == csr.NO_VERTEX
             named = ids.originals(np.where(missing, 0, vertices).ravel())
@@ -169,7 +155,7 @@ class NearestVertices(TableOutput):
             pc.if_else(pa.array(missing.ravel()), None, named),
             self.form.column(distances.ravel()),
         ]
-        for cost, sums in zip(self.form.along if along else (), along, strict=True):
+        for cost, sums in zip(self.form.along, along, strict=True):
             columns.append(cost.form(self.form).column(sums.ravel()))
         return pa.table(columns, self.names)
 
