@@ -105,15 +105,10 @@ def _direction_contradictions(output: Plain, solve: Plain) -> Iterator[Contradic
 def _along_contradictions(output: Plain, solve: Plain) -> Iterator[Contradiction]:
     """Yield what has no place for the second costs of `solve.along`."""
     distances, path = output.get("distances", "full"), ("solve", "along")
-    with_costs = (
-        "`output.distances: full`, `reached`, `nearest` and `pairs` with `output.layout: long` have them"
-    )
     if distances not in _WITH_COSTS and distances in OUTPUTS:
         text = f"`output.distances: {distances}` has no place for second costs"
-        yield Contradiction(path, text, f"remove `solve.along`: {with_costs}")
-    if output.get("layout") == "wide":
-        text = "layout `wide` has no place for second costs"
-        yield Contradiction(("output", "layout"), text, f"set `output.layout: long`: {with_costs}")
+        hint = "remove `solve.along`: `output.distances: full`, `reached`, `nearest` and `pairs` have them"
+        yield Contradiction(path, text, hint)
     if solve.get("direction") == "backward":
         text = "`solve.direction: backward` searches from the targets, and `solve.along` needs paths from the sources"
         yield Contradiction(path, text, "remove `solve.direction`")

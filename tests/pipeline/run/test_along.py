@@ -11,7 +11,7 @@ import pytest
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.csr import CsrGraph, unreached_distance
-from sssp_pipeline.base.errors import InputError, RefutedError
+from sssp_pipeline.base.errors import InputError, RefutedError, SsspError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
@@ -118,8 +118,14 @@ def assert_right(run, walked, targets=None, reached_only=False, **how):
         ({"targets": {"ids": ["v33", "v07", "v41"]}}, {}, {"targets": ["v33", "v07", "v41"]}),
         ({"distances": "reached"}, {"cutoff": 9}, {"reached_only": True, "cutoff": 9}),
         ({}, {"solver": "phast"}, {}),
+        ({"layout": "wide"}, {"cutoff": 9}, {"cutoff": 9}),
+        (
+            {"layout": "wide", "targets": {"ids": ["v33", "v07", "v41"]}},
+            {},
+            {"targets": ["v33", "v07", "v41"]},
+        ),
     ],
-    ids=["all", "cutoff", "targets", "reached", "phast"],
+    ids=["all", "cutoff", "targets", "reached", "phast", "wide", "wide targets"],
 )
 @pytest.mark.medium
 def test_costs_are_those_of_the_rows_of_the_input(output, solve, how, walked):
@@ -248,6 +254,27 @@ def test_an_exported_table_has_the_costs():
         export_matrix(folder, "sparse.csv", sparse=True)
 
 
+def test_wide_files_have_the_columns_of_each_cost_one_after_the_other():
+    found = run(output={"layout": "wide"}, solve={"batch": 11})
+    sources = found.metrics["source"].to_pylist()
+    names = pq.read_schema("out/minutes/distances/batch-00000.parquet").names
+    assert names == [
+        "vertex",
+        *sources,
+        *(f"{source}/{cost}" for cost in ("km", "toll") for source in sources),
+    ]
+    export_matrix(RunFolder(found.url), "all.parquet")
+    assert pq.read_table("all.parquet").equals(found.distances())
+
+
+def test_a_source_called_as_another_column_of_the_wide_layout():
+    table = roads()
+    renamed = pa.array(["v01/km" if name == "v02" else name for name in table["from"].to_pylist()])
+    pa.csv.write_csv(table.set_column(0, "from", renamed), "roads.csv")
+    with pytest.raises(SsspError, match="a source has the id `v01/km`, which is the name of another column"):
+        run(output={"layout": "wide"}, sources={"ids": ["v01", "v01/km"]})
+
+
 def test_a_run_with_other_costs_is_another_run():
     run(("km",))
     with pytest.raises(InputError, match=r"holds another run"):
@@ -261,6 +288,7 @@ def test_a_run_with_other_costs_is_another_run():
         ({}, "certificate"),
         ({"targets": {"ids": ["v33", "v07"]}}, "sample"),
         ({"distances": "reached"}, "sample"),
+        ({"layout": "wide"}, "sample"),
     ],
 )
 @pytest.mark.medium
@@ -297,14 +325,9 @@ def refused(**sections):
             "name what to solve: `solve.weights: [minutes]`",
         ),
         (
-            {"output": {"layout": "wide"}},
-            "workflow: layout `wide` has no place for second costs",
-            "set `output.layout: long`",
-        ),
-        (
             {"output": {"distances": "none"}},
             "workflow: `output.distances: none` has no place for second costs",
-            "`output.distances: full`, `reached`, `nearest` and `pairs` with `output.layout: long` have them",
+            "remove `solve.along`: `output.distances: full`, `reached`, `nearest` and `pairs` have them",
         ),
         (
             {"output": {"targets": {"ids": ["v01"]}}, "solve": {"direction": "backward"}},

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, SecondCost
 from sssp_pipeline.pipeline.results.run_files import WRITER
 from sssp_pipeline.storage.file_sums import StoredFile
 
@@ -74,6 +74,11 @@ class DistanceLayout(ABC):
         """For each second cost of `form`, what reads its sums as it reads distances."""
         return [replace(self, form=cost.form(self.form), column=cost.name) for cost in self.form.along]
 
+    def costs_of(self, solution: Solution) -> list[tuple[SecondCost, DistanceFormat, np.ndarray]]:
+        """Return each second cost, how it is written, and its sums."""
+        costs = self.form.along
+        return [(cost, cost.form(self.form), sums) for cost, sums in zip(costs, solution.along, strict=True)]
+
     def vertex_column(self, ids: VertexIds) -> pa.Array:
         """Return the ids of `vertices`, (n,)."""
         return ids.column() if self.vertices is None else ids.of_targets(self.vertices)
@@ -99,8 +104,7 @@ class DistanceLayout(ABC):
         Raises
         ------
         UnsolvableError
-            `form.unreached` is the distance of a reached vertex; or, in the wide layout, the id of a source is the name
-            of another column.
+            `form.unreached` is the distance of a reached vertex; or, in the wide layout, two columns have one name.
         """
 
     @abstractmethod

@@ -19,7 +19,7 @@ from sssp_pipeline.base import csr
 from sssp_pipeline.kernels.host.reached_values import reached_of
 from sssp_pipeline.parquet import page_writer, pages
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, SecondCost, opened
+from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.layouts.layout import (
     Block,
     DistanceLayout,
@@ -64,7 +64,7 @@ class LongLayout(DistanceLayout):
         columns = [("source", source.type), ("vertex", vertex.type), ("distance", kind)]
         columns += [
             (cost.name, pa.from_numpy_dtype(form.dtype(sums.dtype)))
-            for cost, form, sums in self._costs(solution)
+            for cost, form, sums in self.costs_of(solution)
         ]
         if solution.predecessors is not None:
             columns.append(("predecessor", vertex.type))
@@ -72,7 +72,7 @@ class LongLayout(DistanceLayout):
         names = source.to_pylist()
         ids_of_rows = pages.RepeatedColumn.of(vertex, compression)
         values = [Rows.of(solution.distances, self.form, solution.facts)]
-        values += [Rows.of(sums, form, None) for _, form, sums in self._costs(solution)]
+        values += [Rows.of(sums, form, None) for _, form, sums in self.costs_of(solution)]
         for some, part in _groups(len(sources), len(vertex)):
             n_sources, n_vertices = some.stop - some.start, part.stop - part.start
             chunks = [
@@ -86,11 +86,6 @@ class LongLayout(DistanceLayout):
             sorted_by = (0, 1) if ids_of_rows.is_rising else (0,)
             writer.write_group(chunks, sorted_by if all(map(lt, names[some], names[some][1:])) else ())
         writer.close()
-
-    def _costs(self, solution: Solution) -> list[tuple[SecondCost, DistanceFormat, np.ndarray]]:
-        """Return each second cost, how it is written, and its sums."""
-        costs = self.form.along
-        return [(cost, cost.form(self.form), sums) for cost, sums in zip(costs, solution.along, strict=True)]
 
     def read(self, stored: Files, places: Sequence[int], ids: VertexIds, dtype: np.dtype) -> StoredRows:
         vertex = self.vertex_column(ids)
@@ -152,7 +147,7 @@ class ReachedLayout(LongLayout):
             "vertex": ids.originals(found.vertices),
             "distance": pa.array(self.form.as_written(found.distances)),
         }
-        for cost, form, sums in self._costs(solution):
+        for cost, form, sums in self.costs_of(solution):
             columns[cost.name] = pa.array(form.as_written(sums[found.places, found.vertices]))
         options = {"compression": self.form.compression, "row_group_size": REACHED_GROUP_ROWS}
         write_parquet(pa.table(columns), handle, **options)

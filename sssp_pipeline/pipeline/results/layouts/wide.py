@@ -1,5 +1,7 @@
 """The wide layout: a file for each batch, with a row for each vertex and a column for each source of the batch.
 
+After the columns of distances come those of the first second cost, then those of the next one, in the same order.
+
 The rows of all files are the same vertices in the same order, so files are joined by position. The column `vertex` of
 each of them says so. `docs/design/0031-wide-files.md` has the idea.
 
@@ -43,7 +45,7 @@ GROUP_ROWS = 2**20
 
 
 class WideLayout(DistanceLayout):
-    """A row for each vertex and a column for each source."""
+    """A row for each vertex; a column for each source, and one for each source and second cost."""
 
     writer = "columns"
     has_columns = True
@@ -57,19 +59,28 @@ class WideLayout(DistanceLayout):
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         names, vertex = ids.of_sources(sources).to_pylist(), self.vertex_column(ids)
-        if "vertex" in names:
+        tables = [("distance", self.form, solution.distances)]
+        tables += [(cost.name, form, sums) for cost, form, sums in self.costs_of(solution)]
+        columns: list[tuple[str, pa.DataType]] = [("vertex", vertex.type)]
+        for column, form, values in tables:
+            kind = pa.from_numpy_dtype(form.dtype(values.dtype))
+            columns += [(_name(source_id, column), kind) for source_id in names]
+        schema = pa.schema(columns)
+        others = {"vertex", *schema.names[1 + len(names) :]}
+        if (taken := next((name for name in names if name in others), None)) is not None:
             raise UnsolvableError(
-                "a source has the id `vertex`, which is the name of another column of the wide layout",
+                f"a source has the id `{taken}`, which is the name of another column of the wide layout",
                 hint="set `output.layout: long`",
             )
-        kind = pa.from_numpy_dtype(self.form.dtype(solution.distances.dtype))
-        columns = [("vertex", vertex.type), *((str(name), kind) for name in names)]
-        writer = page_writer.PageWriter(handle, pa.schema(columns), self.form.compression)
+        writer = page_writer.PageWriter(handle, schema, self.form.compression)
         ids_of_rows = pages.RepeatedColumn.of(vertex, self.form.compression)
-        rows = Rows.of(solution.distances, self.form, solution.facts)
+        rows = [Rows.of(solution.distances, self.form, solution.facts)]
+        rows += [Rows.of(sums, form, None) for _, form, sums in tables[1:]]
         for begin in range(0, len(vertex), GROUP_ROWS):
             part = slice(begin, min(begin + GROUP_ROWS, len(vertex)))
-            of_sources = (rows.chunk(slice(place, place + 1), part) for place in range(len(names)))
+            of_sources = (
+                values.chunk(slice(place, place + 1), part) for values in rows for place in range(len(names))
+            )
             chunks = chain([ids_of_rows.chunk(part, 1)], of_sources)
             writer.write_group(chunks, (0,) if ids_of_rows.is_rising else ())
         writer.close()
@@ -83,10 +94,11 @@ class WideLayout(DistanceLayout):
         for each in stored:
             with opened(each) as file:
                 names = file.schema_arrow.names[1:]
-                part = file.read(columns=["vertex", *(names[place] for place in places)])
+                sources = [names[place] for place in places]
+                part = file.read(columns=["vertex", *(_name(source, self.column) for source in sources)])
                 check_vertices(part["vertex"], vertex.slice(first, part.num_rows))
                 first += part.num_rows
-                parts.append(part.drop_columns("vertex"))
+                parts.append(part.drop_columns("vertex").rename_columns(sources))
         with opened(stored[-1]):  # so that an error names the file
             check_vertices(pa.chunked_array([vertex.slice(0, first)]), vertex)
             table = pa.concat_tables(parts)
@@ -98,17 +110,19 @@ class WideLayout(DistanceLayout):
         self, stored: Files, sources: pa.Array, vertices: pa.Array | None, columns: Sequence[str] | None
     ) -> Iterator[pa.Table]:
         names, kind = sources.to_pylist(), sources.type
+        values = ["distance", *(cost.name for cost in self.form.along)]
         parts: dict[Any, list[pa.Table]] = {source_id: [] for source_id in names}
         for each in stored:
             with opened(each) as file:
                 for group in groups_with(file, {"vertex": vertices}):
-                    to_read = ["vertex", *map(str, names)]
+                    to_read = ["vertex", *(_name(each, column) for each in names for column in values)]
                     rows = file.read_row_group(group, to_read, use_threads=False)
                     if vertices is not None:
                         rows = rows.filter(pc.is_in(rows["vertex"].cast(vertices.type), value_set=vertices))
                     for source_id, of_source in parts.items():
                         source = pa.repeat(pa.scalar(source_id, kind), rows.num_rows)
-                        found = {"source": source, "vertex": rows["vertex"], "distance": rows[str(source_id)]}
+                        found = {"source": source, "vertex": rows["vertex"]}
+                        found |= {column: rows[_name(source_id, column)] for column in values}
                         of_source.append(pa.table({name: found[name] for name in columns or found}))
         yield from chain.from_iterable(parts.values())
 
@@ -130,3 +144,8 @@ class WideLayout(DistanceLayout):
                     tables = [file.read(columns=names, use_threads=False) for file in parts]
                     rows = [chunk for name in names for table in tables for chunk in table[name].chunks]
                     yield Block(some, vertices, pa.chunked_array(rows))
+
+
+def _name(source_id: Any, column: str) -> str:
+    """Return the name of the column with the distances from a source, or with a second cost."""
+    return str(source_id) if column == "distance" else f"{source_id}/{column}"
