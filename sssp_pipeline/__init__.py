@@ -1,8 +1,5 @@
 """Exact shortest paths from many sources over big graphs, on GPUs and CPUs, with Parquet in and out.
 
->>> import sssp_pipeline as sp
->>> sp.solve(graph, sources).to_pandas()
-
 `docs/guides/python.md` shows each function. They are imported on first access, so the import itself is light.
 """
 
@@ -34,19 +31,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-#: The names that each module gives.
+#: The names that each module gives, in the order of the page about them: calls on a graph, stores and runs, errors.
 _NAMES = {
+    "api.solving": ("solve",),
+    "api.distances": ("Distances",),
+    "api.pairs": ("distances_of_pairs",),
     "api.answers": ("nearest", "reduce", "reduce_per_vertex"),
     "api.betweenness": ("betweenness",),
     "api.flows": ("flows",),
-    "api.distances": ("Distances",),
-    "api.graphs": ("PreparedGraph", "open_store", "prepare"),
     "api.like_scipy": ("dijkstra",),
-    "api.pairs": ("distances_of_pairs",),
-    "api.solving": ("solve",),
-    "api.stored_run": ("StoredRun", "open_run"),
+    "api.graphs": ("prepare", "PreparedGraph", "open_store"),
     "api.workflows": ("ingest", "run", "run_each"),
-    "base.errors": ("InputError", "SsspError"),
+    "api.stored_run": ("open_run", "StoredRun"),
+    "base.errors": ("SsspError", "InputError"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = ["__version__", *_MODULES]

@@ -93,6 +93,13 @@ def reduce(
     ------
     InputError, SsspError
         As `solve`; or an argument of this function cannot be used, or a sum does not fit its type.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
+    >>> sp.reduce(roads, ["A", "B"], ["reached", "mean_distance"], within=5).to_pylist()[1]
+    {'source': 'B', 'reached': 2, 'mean_distance': 2.5, 'within_5': 2}
     """
     asked = [values] if isinstance(values, str) else list(values)
     radii = _numbers(within)
@@ -153,6 +160,13 @@ def reduce_per_vertex(
     ------
     InputError, SsspError
         As `solve`; or an argument of this function cannot be used, or a sum does not fit its type.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
+    >>> sp.reduce_per_vertex(roads, ["A", "B"], "nearest_source").to_pylist()[2]
+    {'vertex': 'C', 'nearest_source': 'B', 'nearest_distance': 5}
     """
     asked = [values] if isinstance(values, str) else list(values)
     radii = _numbers(within)
@@ -220,6 +234,13 @@ def nearest(
     ------
     InputError, SsspError
         As `solve`; or k is out of range.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
+    >>> sp.nearest(roads, "A", 2).to_pydict()
+    {'source': ['A', 'A'], 'rank': [1, 2], 'vertex': ['A', 'B'], 'distance': [0, 4]}
     """
     with naming_for(graph):
         named = named_by(graph, options, along)

@@ -74,6 +74,13 @@ def betweenness(
     InputError, SsspError
         As `solve`; or a weight is zero or negative, the weights are float32, a float loses the weight of an edge, or
         there are more than 2^1000 shortest paths between two vertices.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
+    >>> sp.betweenness(roads).to_pydict()
+    {'vertex': ['A', 'B', 'C'], 'betweenness': [0.0, 1.0, 0.0]}
     """
     with naming_for(graph):
         _check_together(sources, targets, edges, sample, seed, endpoints, normalized)

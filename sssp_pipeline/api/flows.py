@@ -62,6 +62,14 @@ def flows(
         trip has no path; or as `betweenness`.
     SsspError
         As `solve`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
+    >>> trips = pa.table({"source": ["A", "A"], "target": ["B", "C"], "amount": [10, 20]})
+    >>> sp.flows(roads, trips).to_pydict()
+    {'source': ['A', 'A', 'B'], 'target': ['B', 'C', 'C'], 'flow': [30.0, 0.0, 20.0]}
     """
     with naming_for(graph):
         for name, given, known in (

@@ -123,6 +123,16 @@ def prepare(
         The graph or an argument cannot be used; or no hierarchy can be made, and one is asked for.
     SsspError
         A hierarchy is asked for, and METIS failed.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
+    >>> graph = sp.prepare(roads)
+    >>> graph
+    <PreparedGraph: 3 vertices, 3 edges, uint32, without a hierarchy>
+    >>> [sp.solve(graph, source, targets="C").numpy().item() for source in ("A", "B")]
+    [9, 5]
     """
     with naming_for(graph):
         named = graph_of(graph, weight, columns, directed, dtype)
@@ -259,6 +269,14 @@ def open_store(url: str | os.PathLike[str], *, weight: str | None = None) -> Sto
     InputError
         There is no store, it has another format, or it is damaged; or it has several weights and `weight` names none of
         them.
+
+    Examples
+    --------
+    >>> sp.ingest("workflows/data/places.csv", "places", directed=False)
+    <StoredGraph: places, 60 vertices, 228 edges>
+    >>> places = sp.open_store("places")
+    >>> sp.solve(places, "Bralister", targets="Ulombe").numpy()
+    array([[22]], dtype=uint32)
     """
     if os.path.isfile(url):  # noqa: PTH113
         raise InputError(

@@ -75,6 +75,12 @@ def dijkstra(
     Notes
     -----
     If several shortest paths exist, predecessors may be others than SciPy's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sp.dijkstra(np.array([[0, 4, 12], [0, 0, 5], [0, 0, 0]]), indices=0)
+    array([0., 4., 9.])
     """
     graph = _graph(csgraph, directed, unweighted)
     sources = _sources(indices, graph.n_vertices)

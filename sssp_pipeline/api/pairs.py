@@ -80,6 +80,13 @@ def distances_of_pairs(
     -----
     It takes 20 bytes for each pair, 24 if weights have 64 bits or a scale, and 8 for each of `along`, in addition to
     the graph, the pairs themselves, and what is read and searched at a time.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
+    >>> sp.distances_of_pairs(roads, [("A", "C"), ("C", "A")]).to_pylist()
+    [9, None]
     """
     with naming_for(graph):
         named = named_by(graph, options, along)

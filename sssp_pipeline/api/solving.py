@@ -125,6 +125,18 @@ def solve(
         the free memory.
     SsspError
         The memory of the GPU is too small; or there is no GPU, and the distances are to stay on it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
+    >>> found = sp.solve(roads, "A", predecessors=True)
+    >>> found.numpy()
+    array([[0, 4, 9]], dtype=uint32)
+    >>> found.path("A", "C")
+    ['A', 'B', 'C']
+    >>> sp.solve(roads, ["A", "B"], targets="C").to_arrow().to_pydict()
+    {'source': ['A', 'B'], 'vertex': ['C', 'C'], 'distance': [9, 5]}
     """
     with naming_for(graph):
         named = graph_of(graph, weight, columns, directed, dtype, along)

@@ -40,6 +40,14 @@ def open_run(url: str | os.PathLike[str]) -> StoredRun:
     ------
     InputError
         There is no run, it is not finished, or its `run.json` is damaged.
+
+    Examples
+    --------
+    >>> graph = {"input": "workflows/data/places.csv", "directed": False}
+    >>> run = sp.run({"graph": graph, "sources": {"ids": ["Bralister"]}, "output": {"path": "results"}})
+    >>> run = sp.open_run("results")
+    >>> run.path("Bralister", "Ulombe")
+    ['Bralister', 'Ulombe']
     """
     folder = RunFolder(os.fspath(url))
     return StoredRun(folder, folder.read_run())

@@ -50,6 +50,13 @@ def run(
         A stored distance is wrong.
     SsspError
         Batches failed on every attempt.
+
+    Examples
+    --------
+    >>> graph = {"input": "workflows/data/places.csv", "directed": False}
+    >>> run = sp.run({"graph": graph, "sources": {"ids": ["Bralister"]}, "output": {"path": "results"}})
+    >>> run.distances("Bralister", "Ulombe")["distance"].to_pylist()
+    [22]
     """
     workflow = _loaded(workflow)
     if workflow.graph.weights.several is not None:
@@ -73,6 +80,17 @@ def run_each(
     ------
     SsspError
         As `run`; the message names the weight. `InputError` also if the workflow has only one weight.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pyarrow import csv
+    >>> csv.write_csv(pa.table({"from": ["A"], "to": ["B"], "minutes": [4], "km": [3]}), "roads.csv")
+    >>> weights = {"several": [{"name": name, "column": name} for name in ("minutes", "km")]}
+    >>> graph = {"input": "roads.csv", "weights": weights}
+    >>> runs = sp.run_each({"graph": graph, "sources": {"ids": ["A"]}, "output": {"path": "results"}})
+    >>> {name: run.distances("A", "B")["distance"].to_pylist() for name, run in runs.items()}
+    {'minutes': [4], 'km': [3]}
     """
     workflow = _loaded(workflow)
     if workflow.graph.weights.several is None:
@@ -138,6 +156,13 @@ def ingest(
     InputError
         The input or an option cannot be used, or the store holds another graph; or there are several weights and
         `weight` names none of them; or no hierarchy can be made, and one is asked for.
+
+    Examples
+    --------
+    >>> sp.ingest("workflows/data/places.csv", "places", directed=False)
+    <StoredGraph: places, 60 vertices, 228 edges>
+    >>> sp.nearest("places", "Bralister", 2)["vertex"].to_pylist()
+    ['Bralister', 'Cormombe']
     """
     urls = os.fspath(edges) if isinstance(edges, str | os.PathLike) else [os.fspath(url) for url in edges]
     graph = {"input": urls, "store": os.fspath(store), **_with_text(options)}
