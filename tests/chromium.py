@@ -67,6 +67,10 @@ class BrowserPage:
         await self.send("Emulation.setEmulatedMedia", features=features)
         self.heard.clear()
         await self.send("Page.navigate", url=url)
+        await self.loaded()
+
+    async def loaded(self) -> None:
+        """Wait until a page has loaded since `heard` was cleared."""
         while not any(method == "Page.loadEventFired" for method, _ in self.heard):
             await self._next()
 
