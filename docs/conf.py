@@ -42,6 +42,7 @@ nb_execution_mode = "off"
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+python_maximum_signature_line_length = 88
 napoleon_google_docstring = False
 
 html_theme = "pydata_sphinx_theme"
@@ -78,23 +79,20 @@ html_theme_options = {
 
 
 def fill_in_sections(app: Sphinx, name: str, text: list[str]) -> None:
-    """Replace `<!-- sections: A, B -->` by these sections of docs/README.md, each with its pages as navigation."""
+    """Replace `<!-- section: A -->` by this section of docs/README.md and a hidden toctree of its pages."""
 
-    def sections(match: re.Match[str]) -> str:
-        app.env.note_dependency(str(DOCS / "README.md"))
-        return "\n".join(_section(title) for title in match[1].split(", "))
+    def section(match: re.Match[str]) -> str:
+        title, index = match[1], DOCS / "README.md"
+        app.env.note_dependency(str(index))
+        found = re.search(
+            rf"^## {title}\n(.*?)(?=^## |\Z)", index.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+        assert found, f"docs/README.md has no section `{title}`"
+        pages = dict.fromkeys(re.findall(r"\]\((?!\.\.)([^)#]+)\.(?:md|ipynb)", found[1]))
+        tree = ["```{toctree}", f":caption: {title}", ":hidden:", "", *(f"/{page}" for page in pages), "```"]
+        return "\n".join([found[1].replace("](", "](/"), *tree])
 
-    text[0] = re.sub(r"<!-- sections: (.+) -->", sections, text[0])
-
-
-def _section(title: str) -> str:
-    """Return a section of docs/README.md for any page, followed by a hidden toctree of the pages that it links to."""
-    index = (DOCS / "README.md").read_text(encoding="utf-8")
-    found = re.search(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", index, re.MULTILINE | re.DOTALL)
-    assert found, f"docs/README.md has no section `{title}`"
-    pages = dict.fromkeys(re.findall(r"\]\((?!\.\.)([^)#]+)\.(?:md|ipynb)", found[0]))
-    tree = [f":caption: {title}", ":hidden:", "", *(f"/{page}" for page in pages)]
-    return "\n".join([found[0].replace("](", "](/"), "```{toctree}", *tree, "```", ""])
+    text[0] = re.sub("<!-- section: (.+) -->", section, text[0])
 
 
 def link_to_repository(app: Sphinx, page: nodes.document) -> None:
