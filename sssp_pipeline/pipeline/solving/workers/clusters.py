@@ -25,7 +25,7 @@ def check_startable(spec: Cluster) -> None:
     if spec.kind == "slurm":
         slurm.cluster_class()
     elif spec.kind == "kubernetes":
-        kubernetes.cluster_class()
+        kubernetes.check_startable(spec)
     elif spec.kind == "local-cuda":
         local_cluster.cluster_class(spec.kind)
 
