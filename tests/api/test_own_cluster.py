@@ -117,8 +117,9 @@ def test_an_interrupted_run_leaves_no_task_and_goes_on_without_the_client(client
 
 
 @pytest.mark.medium
-def test_a_client_of_a_notebooks_loop_serves_another_thread(error_of):
+def test_a_cell_of_a_notebook_runs_in_a_loop(client, error_of):
     async def notebook():
+        sp.run(workflow("cell"), client=client)  # the client has a loop and a thread of its own
         async with (
             LocalCluster(**options(n_workers=1, asynchronous=True)) as cluster,
             Client(cluster, asynchronous=True, set_as_default=False) as own,
@@ -133,7 +134,7 @@ def test_a_client_of_a_notebooks_loop_serves_another_thread(error_of):
         "make it without `asynchronous=True`, or run in another thread: "
         "`await asyncio.to_thread(sp.run, workflow, client=client)`"
     )
-    assert Path("run", "run.json").exists()
+    assert contents("run") == contents("cell")
 
 
 @pytest.mark.medium

@@ -136,8 +136,8 @@ def test_the_entrypoint_calls_dask_or_the_pipeline(tmp_path, arguments, called):
             "a.sqsh",
             True,
             "enroot <start> <--mount> <HERE:HERE:none:x-create=dir,rbind> <--mount> "
-            "</data:/data:none:x-create=dir,rbind> <--env> <AWS_PROFILE=me> <--env> <SSSP_IMAGE=a.sqsh> <--env> "
-            "<SSSP_MOUNTS=/data> <--env> <SSSP_FOLDER=HERE> <--rc> <FOLDER/enroot.rc> <a.sqsh>",
+            "</data:/data:none:x-create=dir,rbind> <--env> <AWS_PROFILE> <--env> <SSSP_IMAGE> <--env> "
+            "<SSSP_MOUNTS> <--env> <SSSP_FOLDER=HERE> <--rc> <FOLDER/enroot.rc> <a.sqsh>",
         ),
     ],
     ids=["apptainer", "without-gpu", "enroot"],

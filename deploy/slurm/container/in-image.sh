@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs `dask` or `sssp-pipeline` in the image $SSSP_IMAGE: one of Enroot if its name ends with .sqsh, else of Apptainer.
-# run.sbatch puts the links to this file on the PATH. The container sees the folder of the job, its own home folder, the
-# folders in $SSSP_MOUNTS, and the variables of Dask, of this program and of object storage.
+# run.sbatch puts the links to this file on the PATH. The container sees the folder of the job and those in $SSSP_MOUNTS.
+# Apptainer passes all variables on. Enroot gets the ones of Dask, of this program and of object storage.
 set -euo pipefail
 
 command=${0##*/}
@@ -14,8 +14,9 @@ if [[ $SSSP_IMAGE == *.sqsh ]]; then
     for folder in "${folders[@]}"; do
         options+=(--mount "$folder:$folder:none:x-create=dir,rbind")
     done
+    # Names without values: every user of the node can read the arguments of a process.
     for name in $(compgen -e | grep -E '^(AWS|AZURE|DASK|GOOGLE|SSSP)_' || true); do
-        options+=(--env "$name=${!name}")
+        options+=(--env "$name")
     done
     # The script takes the place of the entry point, which would leave the folder of the job.
     exec enroot start "${options[@]}" --env "SSSP_FOLDER=$PWD" --rc "$(dirname "$0")/enroot.rc" "$SSSP_IMAGE" \
