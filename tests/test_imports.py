@@ -115,7 +115,8 @@ USERS = {
     # `doctor` names the installed fsspec, it opens nothing.
     "fsspec": ("storage.filesystems", "storage.local_files", "pipeline.planning.machine"),
     "dask": ("pipeline.solving.workers.",),
-    "distributed": ("pipeline.solving.workers.",),
+    # `sp.run` and the conductor name the type of `client`, and do not import it.
+    "distributed": ("pipeline.solving.workers.", "pipeline.run.conductor", "api.workflows"),
     "cupy": ("kernels.gpu.common.cuda.cupy_setup",),
     "pyarrow": ("pipeline.", "parquet.", "storage.", "api.", "base."),
     # Inside of the methods that return what they make.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.api.argument_names import naming
 from sssp_pipeline.api.stored_run import StoredRun
@@ -19,6 +19,9 @@ from sssp_pipeline.workflow.inputs import check_exists
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.yaml_file import load_workflow, workflow_from_dict
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 _QUIET = Quiet()
 _CORRECT_INPUT = "correct `graph.input`, which names it, or create it"
 
@@ -29,6 +32,7 @@ def run(
     *,
     overwrite: bool = False,
     progress: Progress = _QUIET,
+    client: Client | None = None,
 ) -> StoredRun:
     """Return a run after all its stages: ingest, solve, verify, report. A second call continues where one stopped.
 
@@ -40,12 +44,16 @@ def run(
         Remove an earlier run from `output.path` first.
     progress
         Gets each stage and the lines that the command line shows.
+    client
+        A `distributed.Client` of any Dask cluster. Its workers ingest, solve and verify. Client and cluster stay open.
+        The section `cluster` of the workflow may then only have `in_flight` and `wait_s`.
 
     Raises
     ------
     InputError
         The workflow, its input or an option cannot be used. The message names every fault of the workflow. Or the
-        workflow has several weights: `run_each` runs those.
+        workflow has several weights: `run_each` runs those. Or the client is closed or asynchronous, or the workflow
+        has a cluster of its own.
     RefutedError
         A stored distance is wrong.
     SsspError
@@ -63,7 +71,7 @@ def run(
         raise InputError(
             "the workflow has several weights, and `run` returns one run", hint="call `sp.run_each`"
         )
-    folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
+    folder, record = run_pipeline(workflow, progress, overwrite=overwrite, client=client)
     return StoredRun(folder, record)
 
 
@@ -73,6 +81,7 @@ def run_each(
     *,
     overwrite: bool = False,
     progress: Progress = _QUIET,
+    client: Client | None = None,
 ) -> dict[str, StoredRun]:
     """Return the run of each of several weights, by the name of the weight; else as `run`.
 
@@ -98,7 +107,7 @@ def run_each(
             "the workflow has one weight without a name",
             hint="call `sp.run`, or list the weights in `graph.weights.several`",
         )
-    runs = run_each_pipeline(workflow, progress, overwrite=overwrite)
+    runs = run_each_pipeline(workflow, progress, overwrite=overwrite, client=client)
     return {str(name): StoredRun(*found) for name, found in runs.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -68,6 +68,29 @@ class Kubernetes(Section):
 
     service_account: Text | None = None
     """Service account of scheduler and workers."""
+
+    pod_template: Text | dict[str, Any] | None = None
+    """What to add to the pods of workers and scheduler: `metadata` and `spec` of a pod, such as tolerations, volumes
+    and pull secrets. URL of a YAML file, or its keys."""
+
+    scheduler_pod_template: Text | dict[str, Any] | None = None
+    """What to add to the scheduler's pod in place of `pod_template`. `{}` adds nothing."""
+
+
+class PodTemplate(Section):
+    """A pod as far as it differs from the pods that a run builds."""
+
+    apiVersion: Literal["v1"] = "v1"  # noqa: N815 (Kubernetes names it)
+    """Version of the kind."""
+
+    kind: Literal["Pod"] = "Pod"
+    """Kind of the resource."""
+
+    metadata: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
+    """Labels and annotations."""
+
+    spec: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
+    """Specification of the pod. Its first container is the one of Dask."""
 
 
 class Cluster(Section):

@@ -64,7 +64,7 @@ def whole(model: type[Section] = Workflow) -> dict[str, Any]:
     """Return the schema of a file of `model` with each `$ref` replaced by its part. The result is shared."""
     referring = schema(model)
     top = {key: value for key, value in referring.items() if key != "$defs"}
-    resolved: dict[str, Any] = _resolved(top, referring["$defs"])
+    resolved: dict[str, Any] = _resolved(top, referring.get("$defs", {}))
     return resolved
 
 

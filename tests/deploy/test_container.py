@@ -18,6 +18,8 @@ DOCKERFILE = (ROOT / "deploy" / "container" / "Dockerfile").read_text(encoding="
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: What the image can do beyond solving on CPUs, as the Makefile locks it.
 EXTRAS = {"cuda12", "http", "s3", "gcs", "azure", "kubernetes", "prometheus"}
+#: A program that stands for another one, and prints its own name and its arguments.
+SHOWS_ARGUMENTS = 'printf "%s" "${0##*/}"\n[ $# = 0 ] || printf " <%s>" "$@"'
 
 
 def copied() -> list[str]:
@@ -117,9 +119,54 @@ def test_the_image_is_not_root_and_of_a_named_release():
 def test_the_entrypoint_calls_dask_or_the_pipeline(tmp_path, arguments, called):
     for name in ("dask", "sssp-pipeline"):
         program = tmp_path / name
-        program.write_text('#!/bin/sh\nprintf "%s" "${0##*/}"\n[ $# = 0 ] || printf " <%s>" "$@"\n')
+        program.write_text(f"#!/bin/sh\n{SHOWS_ARGUMENTS}\n")
         program.chmod(0o755)
     path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = [ROOT / "deploy" / "container" / "entrypoint.sh", *arguments]
     done = subprocess.run(command, env=path, capture_output=True, text=True, check=True)
     assert done.stdout == called
+
+
+@pytest.mark.parametrize(
+    ("image", "has_gpu", "called"),
+    [
+        ("a.sif", True, "apptainer <exec> <--pwd> <HERE> <--bind> <HERE> <--bind> </data> <--nv> <a.sif>"),
+        ("a.sif", False, "apptainer <exec> <--pwd> <HERE> <--bind> <HERE> <--bind> </data> <a.sif>"),
+        (
+            "a.sqsh",
+            True,
+            "enroot <start> <--mount> <HERE:HERE:none:x-create=dir,rbind> <--mount> "
+            "</data:/data:none:x-create=dir,rbind> <--env> <AWS_PROFILE> <--env> <SSSP_IMAGE> <--env> "
+            "<SSSP_MOUNTS> <--env> <SSSP_FOLDER=HERE> <--rc> <FOLDER/enroot.rc> <a.sqsh>",
+        ),
+    ],
+    ids=["apptainer", "without-gpu", "enroot"],
+)
+def test_a_job_runs_its_commands_in_the_image(tmp_path, image, has_gpu, called):
+    programs = {
+        "apptainer": SHOWS_ARGUMENTS,
+        "enroot": SHOWS_ARGUMENTS,
+        "nvidia-smi": f"exit {int(not has_gpu)}",
+    }
+    for name, script in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    folder = ROOT / "deploy" / "slurm" / "container"
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "AWS_PROFILE": "me",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SSSP_IMAGE": image,
+        "SSSP_MOUNTS": "/data",
+    }
+    command = [folder / "dask", "worker", "a b"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    shown = done.stdout.replace(str(tmp_path), "HERE").replace(str(folder), "FOLDER")
+    assert shown == f"{called} <dask> <worker> <a b>"
+
+
+def test_enroot_starts_a_command_in_the_folder_of_the_job(tmp_path):
+    script = ROOT / "deploy" / "slurm" / "container" / "enroot.rc"
+    environment = {**os.environ, "SSSP_FOLDER": str(tmp_path)}
+    done = subprocess.run(["sh", script, "pwd"], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{tmp_path}\n"

@@ -85,8 +85,11 @@ def test_manifests_fit_their_schema(manifest, cluster_schema):
 
 
 @pytest.mark.medium
-def test_what_kind_kubernetes_asks_for_fits_too(cluster_schema):
-    pods = {"image": "i:1", "gpus": 1, "secret": "keys", "service_account": "solver"}
+@pytest.mark.parametrize(
+    "more", [{}, {"pod_template": str(FOLDER / "pod-template.yaml")}], ids=["plain", "template"]
+)
+def test_what_kind_kubernetes_asks_for_fits_too(cluster_schema, more):
+    pods = {"image": "i:1", "gpus": 1, "secret": "keys", "service_account": "solver", **more}
     spec = Cluster.model_validate(
         {"kind": "kubernetes", "memory_limit": "32GB", "workers": 4, "kubernetes": pods}
     )

@@ -30,9 +30,10 @@ def clone(tmp_path):
     return tmp_path
 
 
-def submitted(slurm: dict[str, str], clone: Path, *arguments: str) -> tuple[str, str, str]:
+def submitted(slurm: dict[str, str], clone: Path, *arguments: str, **variables: str) -> tuple[str, str, str]:
     """Submit the script, wait for its end, and return the job's number, how it ended, and what it printed."""
-    environment = {**slurm, "PATH": f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"}
+    path = f"{clone}:{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
+    environment = {**slurm, "PATH": path, **variables}
 
     def asked(*command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, cwd=clone, env=environment, check=True)
@@ -47,6 +48,13 @@ def submitted(slurm: dict[str, str], clone: Path, *arguments: str) -> tuple[str,
     return job, ended, (clone / f"sssp-{job}.log").read_text()
 
 
+def standing_in(folder: Path, program: str, then: str) -> None:
+    """Put a `program` into `folder` that writes its arguments to `called`, and then runs the rest of them."""
+    path = folder / program
+    path.write_text(f'#!/bin/sh\necho "$*" >>"{folder}/called"\n{then}\nexec "$@"\n')
+    path.chmod(0o755)
+
+
 def test_a_job_runs_the_workflow_on_workers_of_its_own(slurm, clone):
     job, ended, printed = submitted(slurm, clone, "small.yaml", "--set", "solve.retries=1")
     assert ended == "ExitCode=0:0", printed
@@ -59,8 +67,17 @@ def test_a_job_runs_the_workflow_on_workers_of_its_own(slurm, clone):
     assert "Scheduler at:     tls://" in (clone / f"sssp-{job}" / "scheduler.log").read_text()
 
 
-def test_a_job_ends_with_the_exit_code_of_the_run_and_leaves_no_key(slurm, clone):
-    job, ended, printed = submitted(slurm, clone, "small.yaml", "--set", "solve.solver=adss")
+def test_a_job_in_an_image_ends_with_the_exit_code_of_the_run_and_leaves_no_key(slurm, clone):
+    standing_in(
+        clone, "apptainer", 'while [ "$1" != sssp.sif ]; do shift; done; shift; PATH=${PATH#*container:}'
+    )
+    arguments = ("small.yaml", "--set", "solve.solver=adss")
+    job, ended, printed = submitted(slurm, clone, *arguments, SSSP_IMAGE="sssp.sif")
+    called = [
+        line.partition("sssp.sif ")[2].split()[:2] for line in (clone / "called").read_text().splitlines()
+    ]
+    assert called[0] == ["dask", "scheduler"]
+    assert ["sssp-pipeline", "run"] in called
     assert ended == "ExitCode=2:0"
     assert "hint: did you mean `adds`?" in printed
     assert not list((clone / f"sssp-{job}").glob("**/*.pem"))

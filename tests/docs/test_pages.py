@@ -24,6 +24,7 @@ NOT_RUN = {
     "networkx.md": 1,
     "operations.md": 4,
     "results.md": 1,
+    "workflow-managers.md": 6,
 }
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.errors import (
@@ -42,6 +42,9 @@ from sssp_pipeline.storage.durability import syncing
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.weights import naming_weight
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: The run folder of each weight and the content of its run.json, by the name of the weight. The name is None if the
 #: workflow has one weight without a name.
@@ -77,6 +80,7 @@ def run_each(
     finish: bool = True,
     overwrite: bool = False,
     began: float | None = None,
+    client: Client | None = None,
 ) -> Runs:
     """Return the run of each weight, after the stages that are not done yet.
 
@@ -96,6 +100,8 @@ def run_each(
         Remove the files of earlier runs, and no others, from their folders before solving.
     began
         The value of `time.perf_counter()` when the command began, for the event `started`; None means now.
+    client
+        A client of a Dask cluster. Its workers do the run, and it stays open. None means the cluster of the workflow.
 
     Raises
     ------
@@ -109,15 +115,22 @@ def run_each(
     """
     start_up, timings = StartUp(began), _Timings()
     start_up.end("imports")
+    spec = workflow.cluster
+    if client is not None:
+        # The import of Dask takes as long as the ingest of a small graph.
+        from sssp_pipeline.pipeline.solving.workers.address import cluster_of_client
+
+        spec = cluster_of_client(client, spec)
     weights = {name: workflow.with_weight(name) for name in workflow.weights}
     if workflow.graph.weights.several is not None:
         _check_no_run(workflow.output.path)
     for name, one in weights.items():
         with naming_weight(name):
             RunFolder(one.output.path).check_ours()
-            check_before_ingest(one, progress, overwrite=overwrite)
+            on_spec = one.model_copy(update={"cluster": spec})
+            check_before_ingest(on_spec, progress, cluster=client is None, overwrite=overwrite)
     done: Runs = {}
-    with OneCluster(workflow.cluster) as cluster, ExitStack() as using:
+    with OneCluster(spec, client) as cluster, ExitStack() as using:
         using.callback(compile_children.stop)
         graphs = Graphs(workflow, progress, cluster, lambda: compile_for_run(workflow))
         if may_ingest:

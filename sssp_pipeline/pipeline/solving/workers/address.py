@@ -1,4 +1,4 @@
-"""Kind `address`: the workers of a Dask scheduler that runs already."""
+"""The workers of a Dask scheduler that runs already: kind `address`, or the client of a call."""
 
 from __future__ import annotations
 
@@ -15,6 +15,43 @@ from sssp_pipeline.workflow.cluster import Cluster
 CONNECT_S = 20
 #: Seconds between two attempts to connect.
 _RETRY_S = 0.5
+
+
+#: The keys of `cluster` that a run with the client of a call may have: they start no cluster and find none.
+_KEYS_WITH_CLIENT = frozenset({"in_flight", "wait_s"})
+
+
+def cluster_of_client(client: Client, spec: Cluster) -> Cluster:
+    """Return the section `cluster` of a run on the workers of `client`; `spec` is the section of the workflow.
+
+    Raises
+    ------
+    InputError
+        The client cannot be used here, or a key of `spec` would start or find another cluster.
+    """
+    if not isinstance(client, Client):
+        raise InputError(
+            f"`client` is of type {type(client).__name__}, not a client of Dask",
+            hint="make one with `distributed.Client(address)`, or with `cluster.get_client()` of a Dask cluster",
+        )
+    if client.asynchronous:
+        raise InputError(
+            "`client` is asynchronous in this thread, and a run waits for its workers",
+            hint="make it without `asynchronous=True`, or run in another thread: "
+            "`await asyncio.to_thread(sp.run, workflow, client=client)`",
+        )
+    if client.status != "running":
+        raise InputError(
+            f"`client` is not connected to a scheduler: its status is `{client.status}`",
+            hint="make another client of the cluster",
+        )
+    others = Cluster.model_fields.keys() - _KEYS_WITH_CLIENT
+    if given := sorted(key for key in others if getattr(spec, key) != Cluster.model_fields[key].default):
+        raise InputError(
+            f"`client` has workers of its own, and the workflow sets {', '.join(f'`cluster.{key}`' for key in given)}",
+            hint="leave out `client`, or only set `in_flight` and `wait_s` in the section `cluster`",
+        )
+    return spec.model_copy(update={"kind": "address", "address": client.scheduler.address})
 
 
 def connect(spec: Cluster) -> Client:

@@ -25,16 +25,16 @@ def check_startable(spec: Cluster) -> None:
     if spec.kind == "slurm":
         slurm.cluster_class()
     elif spec.kind == "kubernetes":
-        kubernetes.cluster_class()
+        kubernetes.check_startable(spec)
     elif spec.kind == "local-cuda":
         local_cluster.cluster_class(spec.kind)
 
 
 @contextmanager
-def connected(spec: Cluster) -> Iterator[Client]:
-    """Give a client of the cluster of `spec`, which has at least one worker.
+def connected(spec: Cluster, given: Client | None = None) -> Iterator[Client]:
+    """Give a client of the cluster of `spec`, which has at least one worker: `given`, or one made here.
 
-    A cluster that was started here ends with the block.
+    A client or a cluster that was made here ends with the block. `given` stays open.
 
     Raises
     ------
@@ -44,8 +44,11 @@ def connected(spec: Cluster) -> Iterator[Client]:
         The cluster does not start, or Dask has paused all its workers.
     """
     with dask_configured(), ExitStack() as resources:
-        connection = address.connect(spec) if spec.kind == "address" else _started(spec, resources)
-        client = resources.enter_context(connection)
+        if given is not None:
+            client = given
+        else:
+            made = address.connect(spec) if spec.kind == "address" else _started(spec, resources)
+            client = resources.enter_context(made)
         try:
             # With 0 Dask would wait forever.
             client.wait_for_workers(1, timeout=max(spec.first_wait_s, 1))
@@ -53,9 +56,14 @@ def connected(spec: Cluster) -> Iterator[Client]:
             if paused := paused_workers(client, address.CONNECT_S):
                 raise all_paused(paused, spec.first_wait_s) from error
             if spec.kind == "address":
+                start = (
+                    f"one with `dask worker {spec.address}`"
+                    if given is None
+                    else "some: `client.cluster.scale(2)`"
+                )
                 raise InputError(
                     f"the scheduler at `{spec.address}` has no workers after {spec.first_wait_s} s",
-                    hint=f"start one with `dask worker {spec.address}`, or raise `cluster.wait_s`",
+                    hint=f"start {start}, or raise `cluster.wait_s`",
                 ) from error
             raise SsspError(
                 f"the {NAMES[spec.kind]} cluster has no workers after {spec.first_wait_s} s",

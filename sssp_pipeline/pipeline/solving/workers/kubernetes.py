@@ -17,6 +17,7 @@ from sssp_pipeline.pipeline.solving.workers.dask_start import (
     threads_of,
     tls_options,
 )
+from sssp_pipeline.pipeline.solving.workers.pod_templates import merge_template
 from sssp_pipeline.workflow.cluster import Cluster, WorkerRange
 
 #: The label that `deploy/kubernetes/network-policy.yaml` selects.
@@ -25,6 +26,13 @@ LABEL = {"app.kubernetes.io/part-of": "sssp-pipeline"}
 _HEALTH_CODE = "from urllib.request import urlopen; urlopen('http://127.0.0.1:8787/health', timeout=5)"
 _HEALTH_COMMAND = {"command": ["python3", "-c", _HEALTH_CODE]}
 _HEALTH_CHECK = {"exec": _HEALTH_COMMAND, "periodSeconds": 5, "timeoutSeconds": 10}
+
+
+def check_startable(spec: Cluster) -> None:
+    """Raise `InputError` if the templates of the pods cannot be used, or Kubernetes does not answer."""
+    with needed_for("kubernetes", "kubernetes"):
+        cluster_resource(spec, "sssp")
+    cluster_class()
 
 
 def cluster_class() -> Any:
@@ -66,6 +74,11 @@ def cluster_resource(spec: Cluster, name: str) -> dict[str, Any]:
     """Return the operator's resource `DaskCluster` with this `name` for a `spec` of kind `kubernetes`.
 
     The worker pods get the memory and the GPU of `spec`. The scheduler pod gets a fixed size and no GPU.
+
+    Raises
+    ------
+    InputError
+        As `merge_template`.
     """
     from dask_kubernetes.operator import make_cluster_spec
 
@@ -103,7 +116,7 @@ def cluster_resource(spec: Cluster, name: str) -> dict[str, Any]:
                     container[probe] |= _HEALTH_CHECK
         if spec.is_secured:
             container["env"] += tls_environment(name)
-        resource["spec"][role]["metadata"] = {"labels": LABEL}
+        resource["spec"][role]["metadata"] = {"labels": dict(LABEL)}
         container["resources"] = {"requests": size, "limits": {"memory": size["memory"]}}
         if role == "worker" and pods.gpus:
             container["resources"]["limits"]["nvidia.com/gpu"] = str(pods.gpus)
@@ -111,6 +124,9 @@ def cluster_resource(spec: Cluster, name: str) -> dict[str, Any]:
             container["envFrom"] = [{"secretRef": {"name": pods.secret}}]
         if pods.service_account is not None:
             pod["serviceAccountName"] = pods.service_account
+        of_scheduler = role == "scheduler" and pods.scheduler_pod_template is not None
+        template_key = "scheduler_pod_template" if of_scheduler else "pod_template"
+        merge_template(resource["spec"][role], getattr(pods, template_key), template_key)
     return dict(resource)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 from sssp_pipeline.workflow.cluster import Cluster
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 
 #: The kinds whose workers run on this machine.
@@ -16,8 +18,10 @@ _HERE = ("auto", "local-cpu", "local-cuda")
 
 
 @contextmanager
-def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
+def worker_source(spec: Cluster, client: Client | None = None) -> Iterator[WorkerSource]:
     """Give the source of the workers of `spec`. A cluster of other machines is connected or started at once.
+
+    With `client`, `spec` is what `address.cluster_of_client` made of it, and the client stays open.
 
     Worker processes of this machine are started by the first stage that needs them, to fit it. A later stage takes the
     same ones if it needs equally many. All end with the block.
@@ -38,15 +42,18 @@ def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
     from sssp_pipeline.pipeline.solving.workers.clusters import connected
     from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskCluster
 
-    with connected(spec) as client:
-        yield DaskCluster(spec, client)
+    with connected(spec, client) as connection:
+        yield DaskCluster(spec, connection)
 
 
 class OneCluster:
-    """The workers of `spec`: a cluster is connected or started on first use, and ended at the end of the block."""
+    """The workers of `spec`: a cluster is connected or started on first use, and ended at the end of the block.
 
-    def __init__(self, spec: Cluster) -> None:
-        self._spec, self._resources = spec, ExitStack()
+    The arguments are those of `worker_source`.
+    """
+
+    def __init__(self, spec: Cluster, client: Client | None = None) -> None:
+        self._spec, self._client, self._resources = spec, client, ExitStack()
         self._source: WorkerSource | None = None
 
     def __enter__(self) -> Self:
@@ -64,7 +71,7 @@ class OneCluster:
     def source(self) -> WorkerSource:
         """Return the source of the workers; raises the errors of `worker_source`."""
         if self._source is None:
-            self._source = self._resources.enter_context(worker_source(self._spec))
+            self._source = self._resources.enter_context(worker_source(self._spec, self._client))
         return self._source
 
     def close(self) -> None:
