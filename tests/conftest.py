@@ -50,8 +50,8 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-#: Fixtures that start a server. Under `--dist loadgroup` one process runs all tests of a server.
-SERVERS = ("swift", "azurite", "slurm")
+#: Fixtures that start a server or build an image. Under `--dist loadgroup` one process runs all tests of each.
+SERVERS = ("swift", "azurite", "slurm", "image")
 #: How many tests were left out because there is no GPU.
 LEFT_OUT = pytest.StashKey[int]()
 

@@ -22,8 +22,10 @@ from typing import Any
 from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.runtime import rtsys
+from numba.misc.appdirs import AppDirs
 
 from sssp_pipeline.base.compile_notice import compilation_began
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_digests import digest_of, helpers_digest, whole_content
 
 
@@ -112,7 +114,15 @@ class Cache(FunctionCache):
     _impl_class = _Files
 
     def __init__(self, function: Any, before_compiling: Callable[[Any], None]) -> None:
-        super().__init__(function)
+        try:
+            super().__init__(function)
+        except RuntimeError as error:
+            module = Path(function.__code__.co_filename)
+            raise InputError(
+                f"no folder for compiled kernels can be written: neither `{module.parent}` nor "
+                f"`{AppDirs('numba', False).user_cache_dir}`",
+                hint="set NUMBA_CACHE_DIR to a folder that can be written",
+            ) from error
         self._before_compiling = before_compiling
         impl = self._impl
         self._cache_file = CheckedFiles(self._cache_path, impl.filename_base, impl.locator.get_source_stamp())

@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numba
 import pytest
 
+from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_digests import HELPERS, whole_content
-from sssp_pipeline.base.numba_files import CheckedFiles
+from sssp_pipeline.base.numba_files import Cache, CheckedFiles
 
 PACKAGE = Path(__file__).parents[2] / "sssp_pipeline"
 HELPER = "pipeline/formats/parsing/numbers_in_text.py"
@@ -88,6 +91,23 @@ def test_several_processes_that_start_at_once_after_a_change_all_see_it(copy):
     processes = [started(copy) for _ in range(3)]
     assert [printed(process) for process in processes] == ["0\n"] * 3
     assert len(cached(copy)) == 2
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
+    module, taken = tmp_path / "module.py", tmp_path / "taken"
+    module.write_text("def kernel(): pass\n")
+    for file in (taken, tmp_path / "__pycache__"):
+        file.touch()  # where a folder would be
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(taken))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(taken))
+    names: dict[str, Any] = {}
+    exec(compile(module.read_text(), module, "exec"), names)
+    with pytest.raises(InputError) as raised:
+        Cache(names["kernel"], before_compiling=print)
+    assert str(raised.value) == (
+        f"no folder for compiled kernels can be written: neither `{tmp_path}` nor `{taken}/numba`"
+    )
+    assert raised.value.hint == "set NUMBA_CACHE_DIR to a folder that can be written"
 
 
 def altered(content: bytes, begin: int, new: bytes) -> bytes:

@@ -1,4 +1,7 @@
-"""The image as far as it can be known without building it: what it copies is there, what it installs is locked."""
+"""The image as far as it can be known without building it: what it copies is there, what it installs is locked.
+
+`test_image.py` builds it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ SHOWS_ARGUMENTS = 'printf "%s" "${0##*/}"\n[ $# = 0 ] || printf " <%s>" "$@"'
 
 def copied() -> list[str]:
     """Return the paths of the clone that the image is made from."""
-    lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
+    recipe = DOCKERFILE.replace("${LOCK}", "requirements.lock requirements-gpu.lock")
+    lines = re.findall(r"^COPY (?!--from)(.+)$", recipe, re.MULTILINE)
     return [source for line in lines for source in line.split()[:-1]]
 
 
@@ -99,7 +103,7 @@ def test_the_makefile_locks_these_extras():
 
 
 def test_the_image_is_not_root_and_of_a_named_release():
-    name, _, digest = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)[0].partition("@sha256:")
+    name, _, digest = re.findall(r"^ARG BASE=(\S+)", DOCKERFILE, re.MULTILINE)[0].partition("@sha256:")
     assert fnmatch(name, "nvidia/cuda:12.*-ubuntu24.04")
     assert re.fullmatch("[0-9a-f]{64}", digest)
     user, _, group = re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE)[-1].partition(":")
