@@ -96,7 +96,7 @@ def _on_cores(
     def add(group: np.ndarray) -> bool:
         sweep = idle.get()
         try:
-            return sweep.add(group, limit)
+            return sweep.add(group, limit) is not None
         finally:
             idle.put(sweep)
 
