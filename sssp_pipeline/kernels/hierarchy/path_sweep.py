@@ -136,7 +136,16 @@ class PathSweep:
             _climb(rank, np.uint64(lane), tree.parents, *up, climb, rows)
         _sweep(counts.hierarchy.down, counts.down, rows)
         _back(
-            *(by_upper, paths_by_upper, inner_by_upper, rows, limit, self._amounts, float(self._endpoints), most),
+            *(
+                by_upper,
+                paths_by_upper,
+                inner_by_upper,
+                rows,
+                limit,
+                self._amounts,
+                float(self._endpoints),
+                most,
+            ),
             *(ended, passing.down, passing.through, totals.ravel()),
         )
         if not np.all(most <= MOST_PATHS):
