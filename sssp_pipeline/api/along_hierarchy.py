@@ -60,9 +60,7 @@ def sums_on_hierarchy(
         return None
     counts = shared_counts(graph)
     if isinstance(counts, str):
-        return (
-            None  # rows may be counted, and a solver finds out whether there is a distance that is too long
-        )
+        return None  # rows may be counted, and a solver may find no distance that is too long
     limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, options.cutoff))
     if chosen.device == "gpu" and PathSweepOnDevice.fits(counts):
         passing = _on_device(counts, sources, asked, limit)

@@ -56,7 +56,7 @@ class Reductions(KeptOfRow):
     over_sources: OverSources | None = None
     #: T totals of a row are its last words.
     paths: PathSumsAsked | None = None
-    #: Whether the first six words are wanted; without, a solver may leave all but the totals unwritten.
+    #: Whether the first six words are wanted. If nothing but totals is wanted, a solver may leave the others unwritten.
     facts: bool = True
 
     @property

@@ -50,7 +50,7 @@ class KeptOfRow(ABC):
 
     @property
     def reads_rows(self) -> bool:
-        """Whether `reduce` writes anything. What is kept over sources and along paths does not count."""
+        """Whether distances are needed besides for metrics and for sums along paths."""
         return True
 
     @property

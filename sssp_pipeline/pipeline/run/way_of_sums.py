@@ -15,13 +15,12 @@ import numpy as np
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy.arc_sums import shared_counts
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.selection import Selected
-from sssp_pipeline.pipeline.planning.work import Work, cut, work_of
+from sssp_pipeline.pipeline.planning.work import Work, cut, solve_options, work_of
 from sssp_pipeline.pipeline.results.reduced import Reduced
 from sssp_pipeline.pipeline.results.run_files import RUN_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -31,10 +30,8 @@ from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Solve, Workflow
 
-_ON_ARCS, _ALONG_ROWS = (
-    "betweenness: summed over the hierarchy",
-    "betweenness: summed along rows of distances",
-)
+_ON_ARCS = "betweenness: summed over the hierarchy"
+_ALONG_ROWS = "betweenness: summed along rows of distances"
 #: The solver that sums over arcs.
 _SOLVER = "phast"
 
@@ -77,21 +74,18 @@ def with_way_of_sums(
         was_on_arcs = Reduced.wrote(begun) and begun["reduce"].get("betweenness", {}).get("on_hierarchy")
         line = f"{_ON_ARCS if was_on_arcs else _ALONG_ROWS}, as before"
         return WayOfSums(ways[bool(was_on_arcs)], None if files.exists(folder.path(RUN_FILE)) else line)
-    if (reason := _why_not_wanted(output.betweenness.is_sample, len(sources), traits, solve)) is None:
+    if not len(sources):
+        reason: str | None = "there is no source"
+    elif output.betweenness.is_sample:
+        reason = "the standard error of a sample needs the squares of each source"
+    else:
+        supports = SOLVERS[_SOLVER].supports
+        reason = why_not_wanted(solve) or supports(traits, solve_options(solve, on_arcs.kept))
+    if reason is None:
         known, reason = _why_rows(stored, solve, ways, machine(), progress, is_plan=is_plan)
         if reason is None:
             return WayOfSums(over_hierarchy, _ON_ARCS, known)
     return WayOfSums(selected, f"{_ALONG_ROWS}: {reason}")
-
-
-def _why_not_wanted(is_sample: bool, n_sources: int, traits: GraphTraits, solve: Solve) -> str | None:
-    """Return why sums over a hierarchy are not possible, or not wanted; None if they are."""
-    if not n_sources:
-        return "there is no source"
-    if is_sample:
-        return "the standard error of a sample needs the squares of each source"
-    options = SolveOptions(None if solve.delta == "auto" else float(solve.delta))
-    return why_not_wanted(solve) or SOLVERS[_SOLVER].supports(traits, options)
 
 
 def _why_rows(
