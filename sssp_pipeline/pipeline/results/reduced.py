@@ -153,7 +153,7 @@ class Reduced(TableOutput):
     def verdict(self, weight_dtype: str) -> str:
         exact = super().verdict(weight_dtype)
         is_rounded = self.betweenness is not None and self.betweenness.on_hierarchy
-        return f"{exact}, and sums over the hierarchy up to rounding" if is_rounded else exact
+        return f"{exact}; sums over the hierarchy are right up to rounding" if is_rounded else exact
 
     def is_equal(self, name: str, stored: Any, true: Any) -> bool:
         if self.rounding and name in OF_SOURCE.values():

@@ -262,7 +262,7 @@ def test_a_hierarchy_gives_the_values_of_rows(town, overrides, listener):
     heard = listener()
     run(load_workflow("w.yaml", [*SWEPT, *overrides]), heard)
     assert ON_ARCS in heard.lines
-    assert any("is exact, and sums over the hierarchy up to rounding" in line for line in heard.lines)
+    assert any("is exact; sums over the hierarchy are right up to rounding" in line for line in heard.lines)
     swept = sp.open_run("run")
     along_rows = solved(*overrides, "solve.solver=dijkstra", "output.path=rows")
     assert_close(swept.answers(), along_rows.answers())
