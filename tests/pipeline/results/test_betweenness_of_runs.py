@@ -301,6 +301,7 @@ def test_batches_that_were_summed_over_a_hierarchy_keep_the_run_there(town, run_
     assert error.hint == "these can: phast"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("overrides", "why"),
     [
