@@ -8,24 +8,23 @@ from queue import SimpleQueue
 import numpy as np
 
 from sssp_pipeline.api.calls import result_of, solver_of_call
-from sssp_pipeline.base.csr import CsrGraph, largest_distance
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.kernels.answers.path_sums import PathWords
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepOnDevice
+from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.arc_sums import shared_counts
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.path_sweep import GROUP, Passing, PathSweep, n_bytes_of, spread
-from sssp_pipeline.kernels.hierarchy.region import no_distance_above
-from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.search import search_limit
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 
-#: Seconds of a core for each edge and source with rows: to search and to scan. With a hierarchy for each arc and
-#: source, and once for each triangle. Rows take 6 to 40 ns, more on roads; arcs 0.8 to 1.9.
-_EDGE_S, _ARC_S, _TRIANGLE_S = 15e-9, 1.5e-9, 4e-9
+#: Seconds of a core for each edge and source with rows: to search and to scan. They take 6 to 40 ns, more on roads.
+_EDGE_S = 15e-9
 #: To search a row and to scan it takes about this many times as long as the search alone.
 _SEARCHES = 3
 #: The share of the free memory that the threads may take.
@@ -56,16 +55,13 @@ def sums_on_hierarchy(
     known = work.traits.hierarchy
     if known is None or not (chosen.uses_hierarchy and has_hierarchy(work.traits, chosen)):
         return None
-    saved_s = (_EDGE_S * graph.n_edges - _ARC_S * known.n_arcs) * len(sources) / usable_cores()
-    if saved_s < _TRIANGLE_S * known.n_triangles:
+    saved_s = (_EDGE_S * graph.n_edges - costs.pass_s(work.traits)) * len(sources) / usable_cores()
+    if saved_s < 2 * costs.unpack_s(work.traits):
         return None
-    hierarchy = shared_hierarchy(graph)
-    if no_distance_above(hierarchy) > largest_distance(graph.weight_dtype):
-        return None  # a solver finds out whether there is such a distance
-    counts = PathCounts.of(graph, hierarchy)
-    if counts is None:
-        return None
-    limit = hierarchy.up.weights.dtype.type(search_limit(graph, options.cutoff))
+    counts = shared_counts(graph)
+    if isinstance(counts, str):
+        return None  # rows may be counted, and a solver may find no distance that is too long
+    limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, options.cutoff))
     if chosen.device == "gpu" and PathSweepOnDevice.fits(counts):
         passing = _on_device(counts, sources, asked, limit)
     else:
@@ -96,7 +92,7 @@ def _on_cores(
     def add(group: np.ndarray) -> bool:
         sweep = idle.get()
         try:
-            return sweep.add(group, limit)
+            return sweep.add(group, limit) is not None
         finally:
             idle.put(sweep)
 

@@ -56,6 +56,13 @@ class Reductions(KeptOfRow):
     over_sources: OverSources | None = None
     #: T totals of a row are its last words.
     paths: PathSumsAsked | None = None
+    #: Whether the first six words are wanted. If nothing but totals is wanted, a solver may leave the others unwritten.
+    facts: bool = True
+
+    @property
+    def reads_rows(self) -> bool:
+        others = self.radii or self.bounds or self.shares or self.over_sources or self.harmonic
+        return self.facts or bool(others)
 
     @property
     def n_amounts(self) -> int:

@@ -49,6 +49,11 @@ class KeptOfRow(ABC):
         return None
 
     @property
+    def reads_rows(self) -> bool:
+        """Whether distances are needed besides for metrics and for sums along paths."""
+        return True
+
+    @property
     def takes_lanes(self) -> bool:
         """Whether a reduction on a device can read rows by place (`LaneRows`)."""
         return False
@@ -130,13 +135,13 @@ class KeptOfRow(ABC):
         return self.part_bytes(traits.n_vertices, traits.weight_dtype) + of_paths
 
     def held_part_bytes(self, traits: GraphTraits) -> int:
-        """Return the host memory of a part while its rows are solved."""
-        of_paths = 0 if self.paths is None else self.paths.n_bytes(traits)
+        """Return the host memory of a part while its rows are solved, without that of sums over a hierarchy."""
+        of_paths = 0 if self.paths is None or self.paths.on_hierarchy else self.paths.n_bytes(traits)
         return self.part_bytes(traits.n_vertices, traits.weight_dtype) + of_paths
 
     def sum_s(self, traits: GraphTraits) -> float:
-        """Return the seconds of a core to sum along the paths of a row."""
-        if self.paths is None:
+        """Return the seconds of a core to sum along the paths of a row; 0 if there are no such sums."""
+        if self.paths is None or self.paths.on_hierarchy:
             return 0.0
         return _SUM_S * (1 + self.paths.edges) * (traits.n_vertices + traits.n_edges)
 

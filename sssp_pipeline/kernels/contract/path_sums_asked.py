@@ -26,6 +26,8 @@ class PathSumsAsked:
     endpoints: bool = False
     #: (V,) bool: the vertices whose paths count; None for all.
     is_target: np.ndarray | None = None
+    #: Whether the sums are made over the arcs of a hierarchy, else along rows. The last digits of both differ.
+    on_hierarchy: bool = False
 
     def n_bytes(self, traits: GraphTraits) -> int:
         """Return the memory of a `PathSums`."""
@@ -62,8 +64,10 @@ class PathSumsAsked:
 class RowSums(Protocol):
     """Sums over the rows that were added so far; one thread at a time adds to it."""
 
-    #: (P, W) uint64: the words of the vertices, then of the edges; only those that are asked for.
-    part_words: np.ndarray
+    @property
+    def part_words(self) -> np.ndarray:
+        """The words (P, W) uint64 of the vertices, then of the edges; only those that are asked for."""
+        ...
 
     def add(self, rows: np.ndarray, sources: np.ndarray) -> np.ndarray:
         """Add the distances `rows` (S, V) from `sources` (S,) uint32; return the totals (S, T) float64 of each row."""

@@ -38,8 +38,10 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance, unre
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
+from sssp_pipeline.kernels.contract.path_sums_asked import RowSums
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.arc_sums import ArcSums
 from sssp_pipeline.kernels.hierarchy.compile_ahead import SWEEPS
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
@@ -131,6 +133,7 @@ class Phast(WholeCalls):
     unites_sources = True
     keeps_pace = False
     counts_arcs = True
+    sums_on_arcs = True
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         return (
@@ -156,7 +159,21 @@ class Phast(WholeCalls):
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
         return prepared(graph).rows.empty(shape, dtype)
 
+    def _path_sums(self, graph: CsrGraph, options: SolveOptions) -> RowSums | None:
+        paths = options.kept.paths
+        if paths is None or not paths.on_hierarchy:
+            return super()._path_sums(graph, options)
+        return ArcSums(graph, paths, options.cutoff)
+
     def _fill_rows(self, call: WholeCall) -> list[SourceMetrics]:
+        if not isinstance(call.path_sums, ArcSums):
+            return self._swept(call)
+        metrics = self._swept(replace(call, path_sums=None))
+        totals = call.path_sums.add(call.distances, call.sources)
+        call.distances[:, call.distances.shape[1] - totals.shape[1] :] = totals.view(np.uint64)
+        return metrics
+
+    def _swept(self, call: WholeCall) -> list[SourceMetrics]:
         graph, sources, options = call.graph, call.sources, call.options
         if graph.n_edges > 1:
             _compile(graph.weight_dtype)
@@ -231,7 +248,7 @@ def _keep(call: WholeCall, copy: Callable[..., None]) -> float:
     """
     graph, distances, kept, accumulator = call.graph, call.distances, call.options.kept, call.accumulator
     sums_s = 0.0
-    if isinstance(kept, Nothing):
+    if isinstance(kept, Nothing) or (call.path_sums is None and not kept.reads_rows):
         return sums_s
     into = as_searched(graph, distances) if kept.is_whole_row or isinstance(kept, Targets) else None
     targets = None if accumulator is not None else kept.read_vertices

@@ -42,6 +42,11 @@ _METIS_BYTES = 10**8
 _READ_S = 1e-9
 #: Seconds of a sweep and its copy for each vertex, and for each arc that is listed. Some are left out of the sweep.
 _SWEEP_VERTEX_S, _SWEEP_ARC_S = 0.7e-9, 0.06e-9
+#: Seconds of a core for each arc and source when what passes the arcs is summed. Seconds for each arc and each triangle
+#: to count the paths of the arcs, and as many to unpack the sums of a batch.
+_PASS_ARC_S, _UNPACK_ARC_S, _UNPACK_TRIANGLE_S = 0.85e-9, 100e-9, 2.2e-9
+#: Bytes for each arc: of the numbers of paths, which a process has once; and of a call, with what it takes to unpack.
+_COUNTS_ARC_BYTES, _PASS_ARC_BYTES = 72, 112
 
 #: A graph with at most so many edges a vertex is taken for one of roads if at most this share of its vertices separates
 #: half of it, or this multiple of the square root of their number. The separators of roads are much smaller than what
@@ -145,6 +150,31 @@ def sweep_s(traits: GraphTraits) -> float:
     """Return the seconds of a source in a sweep with all its lanes in use, and of its copy."""
     n_arcs, _ = expected_size(traits)
     return _SWEEP_VERTEX_S * traits.n_vertices + _SWEEP_ARC_S * n_arcs
+
+
+def pass_s(traits: GraphTraits) -> float:
+    """Return the seconds of a core to sum over the arcs along the paths of a source."""
+    n_arcs, _ = expected_size(traits)
+    return _PASS_ARC_S * n_arcs
+
+
+def unpack_s(traits: GraphTraits) -> float:
+    """Return the seconds of a core to count the paths of the arcs, or to unpack the sums of a batch."""
+    n_arcs, n_triangles = expected_size(traits)
+    return _UNPACK_ARC_S * n_arcs + _UNPACK_TRIANGLE_S * n_triangles
+
+
+def counts_bytes(traits: GraphTraits) -> int:
+    """Return the memory of the numbers of paths of the arcs, which a process has once."""
+    n_arcs, _ = expected_size(traits)
+    return _COUNTS_ARC_BYTES * n_arcs
+
+
+def pass_bytes(traits: GraphTraits) -> int:
+    """Return the memory of a call that sums over the arcs."""
+    n_arcs, _ = expected_size(traits)
+    of_vertex = 16 * (traits.weight_dtype.itemsize + 8) + traits.weight_dtype.itemsize + 53
+    return of_vertex * traits.n_vertices + _PASS_ARC_BYTES * n_arcs
 
 
 def host_bytes(traits: GraphTraits) -> int:

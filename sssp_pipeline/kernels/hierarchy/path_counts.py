@@ -9,7 +9,7 @@ over the ways that are as short as the distance.
 Phases
     1. `PathCounts.of` counts. An arc has one path for each edge between its ends that is as short, and the product of
        the two sides of each lower triangle that is as short. Triangles are visited with the middle vertex rising, so
-       that both sides are final.
+       that both sides are final. It also finds how many vertices a path of an arc has between its ends, in the mean.
     2. `path_sweep.py` finds what passes each arc.
     3. `PathCounts.spread` gives what passes an arc to its edges and triangles, in proportion to their paths. Upper arcs
        first: what passes an arc is known when all arcs above have given theirs.
@@ -50,8 +50,9 @@ class ByUpper(NamedTuple):
 
     #: Those with the upper end `v` are `offsets[v]:offsets[v + 1]`; `heads` are their lower ends, rising.
     arcs: Arcs
-    #: float64: the paths of each.
+    #: float64: the paths of each, and the mean number of vertices between their ends.
     paths: np.ndarray
+    inner: np.ndarray
     #: int64: the place of each among the arcs by their lower end.
     order: np.ndarray
 
@@ -64,6 +65,8 @@ class PathCounts:
     #: float64: the paths of each arc of `hierarchy.up`, and of each of `hierarchy.down`.
     up: np.ndarray
     down: np.ndarray
+    #: float64: the mean number of vertices between the ends of the paths of each.
+    inner: Both
 
     @cached_property
     def down_by_upper(self) -> ByUpper:
@@ -73,21 +76,22 @@ class PathCounts:
         every = np.arange(len(offsets) - 1, dtype=np.uint32)
         lower = np.repeat(every, np.diff(offsets).astype(np.int64))
         of_upper = np.searchsorted(heads[order], np.arange(len(offsets))).astype(np.uint64)
-        return ByUpper(Arcs(of_upper, lower[order], weights[order]), self.down[order], order)
+        arcs = Arcs(of_upper, lower[order], weights[order])
+        return ByUpper(arcs, self.down[order], self.inner.down[order], order)
 
     @classmethod
     def of(cls, graph: CsrGraph, hierarchy: Hierarchy) -> PathCounts | None:
         """Return the numbers of `graph`; None if an arc has more than `MOST_PATHS` paths."""
         tree, places = _tree_of(hierarchy.completion), _places_of(hierarchy)
         weights = _spread_out(hierarchy, places)
-        counts = Both(np.zeros(len(weights.up)), np.zeros(len(weights.up)))
+        counts, inner = (Both(np.zeros(len(weights.up)), np.zeros(len(weights.up))) for _ in range(2))
         ranks = hierarchy.completion.ranks
         _count_edges(SearchGraph.of(graph), ranks, tree.offsets, tree.heads, weights, counts)
-        _count_triangles(tree, weights, counts)
+        _count_triangles(tree, weights, counts, inner)
         up, down = counts.up[places.up], counts.down[places.down]
         if max(np.max(up, initial=0), np.max(down, initial=0)) > MOST_PATHS:
             return None
-        return cls(hierarchy, up, down)
+        return cls(hierarchy, up, down, Both(inner.up[places.up], inner.down[places.down]))
 
     def spread(self, graph: CsrGraph, passing: Both, through: np.ndarray, edges: np.ndarray) -> None:
         """Add what passes arcs to what passes vertices and edges.
@@ -179,10 +183,10 @@ def _count_edges(
 
 
 @njit(nogil=True)
-def _count_triangles(tree: Tree, weights: Both, counts: Both) -> None:
-    """Add the paths through lower triangles, with the middle vertex rising."""
+def _count_triangles(tree: Tree, weights: Both, counts: Both, inner: Both) -> None:
+    """Add the paths through lower triangles, with the middle vertex rising. `inner` are means, like the counts."""
     _, _, offsets, heads, tails_offsets, tails, arcs = tree
-    (up, down), (paths_up, paths_down) = weights, counts
+    (up, down), (paths_up, paths_down), (inner_up, inner_down) = weights, counts, inner
     n = np.uint64(len(offsets)) - ONE
     unreached = ~up.dtype.type(0)
     at = np.empty(n, np.uint64)
@@ -195,13 +199,20 @@ def _count_triangles(tree: Tree, weights: Both, counts: Both) -> None:
             to_x = np.uint64(arcs[i])
             x_to_v, v_to_x = down[to_x], up[to_x]
             n_down, n_up = paths_down[to_x], paths_up[to_x]
+            out_of_x, into_x = inner_down[to_x] + 1.0, inner_up[to_x] + 1.0
             for to_y in range(to_x + ONE, offsets[np.uint64(tails[i]) + ONE]):
                 base = at[heads[to_y]]
                 there, back = saturating_sum(x_to_v, up[to_y]), saturating_sum(down[to_y], v_to_x)
                 if there == up[base] and there != unreached:
-                    paths_up[base] += n_down * paths_up[to_y]
+                    more = n_down * paths_up[to_y]
+                    paths_up[base] += more
+                    inner_up[base] += (out_of_x + inner_up[to_y] - inner_up[base]) * (more / paths_up[base])
                 if back == down[base] and back != unreached:
-                    paths_down[base] += paths_down[to_y] * n_up
+                    more = paths_down[to_y] * n_up
+                    paths_down[base] += more
+                    inner_down[base] += (inner_down[to_y] + into_x - inner_down[base]) * (
+                        more / paths_down[base]
+                    )
 
 
 @njit(nogil=True)

@@ -158,11 +158,13 @@ def rate_lanes(
     tails: Any,
     weights: Any,
     arc_paths: Any,
+    inner: Any,
     first: Any,
     end: Any,
     passing: Any,
     most: Any,
     ended: Any,
+    totals: Any,
 ) -> Any:
     """Set the rates of a row by those of the arcs down from it, and return what passes the vertex.
 
@@ -178,26 +180,31 @@ def rate_lanes(
         float64: what ends at the vertex from each source.
     at_end
         float64: the multiple of `amount` that is added to what passes.
-    tails, weights, arc_paths, first, end
-        The arcs down from the vertex are `first` to `end` of these arrays; `tails` are their lower ends.
+    tails, weights, arc_paths, inner, first, end
+        The arcs down from the vertex are `first` to `end` of these arrays; `tails` are their lower ends, and `inner`
+        the vertices between the ends of a path.
     passing
         float64: raised by what passes each of the arcs, `first` to `end`.
     most, ended
         (LANES,) float64: raised to the numbers of paths, and by what ends here.
+    totals
+        (2 * LANES,) float64: raised by what passes this vertex and the vertices within the arcs, then by what passes
+        the edges of the arcs.
     """
     number = rows.dtype
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = _Lanes(context, builder, signature, arguments, number)
         (
-            of_rows, of_values, own, bound, ends, counts, of_tails, of_weights, of_arcs, begin, stop, of_passing,
-            of_most, of_ended,
+            of_rows, of_values, own, bound, ends, counts, of_tails, of_weights, of_arcs, of_inner, begin, stop,
+            of_passing, of_most, of_ended, of_totals,
         ) = lanes.data  # fmt: skip
         int64 = ir.IntType(64)
         own_values = lanes.at(of_values, own, lanes.floats)
         distances, to_own = lanes.load(lanes.at(of_rows, own, lanes.distances)), lanes.load(own_values)
-        rate = cgutils.alloca_once(builder, lanes.floats)
-        builder.store(lanes.zeros, rate)
+        rate, within, over = (cgutils.alloca_once(builder, lanes.floats) for _ in range(3))
+        for sum_of_arcs in (rate, within, over):
+            builder.store(lanes.zeros, sum_of_arcs)
         with cgutils.for_range_slice(builder, begin, stop, int64(1), int64) as (arc, _):
             tail = lanes.row_of(of_tails, arc)
             at_tail = lanes.load(lanes.at(of_rows, tail, lanes.distances))
@@ -206,7 +213,11 @@ def rate_lanes(
             part = builder.select(is_tight, builder.fmul(of_tail, lanes.splat_of(of_arcs, arc)), lanes.zeros)
             builder.store(builder.fadd(builder.load(rate), part), rate)
             passed = builder.gep(of_passing, [arc])
-            builder.store(builder.fadd(builder.load(passed), lanes.sum(builder.fmul(to_own, part))), passed)
+            flow = builder.fmul(to_own, part)
+            builder.store(builder.fadd(builder.load(passed), lanes.sum(flow)), passed)
+            builder.store(builder.fadd(builder.load(over), flow), over)
+            of_arc = builder.fmul(flow, lanes.splat_of(of_inner, arc))
+            builder.store(builder.fadd(builder.load(within), of_arc), within)
         behind = builder.load(rate)
         is_near = builder.icmp_unsigned("<", distances, splat(builder, bound, lanes.distances))
         is_other = builder.icmp_unsigned("!=", distances, constant(lanes.distances, 0))
@@ -220,6 +231,10 @@ def rate_lanes(
         lanes.store(builder.fadd(lanes.load(own_ended), ending), own_ended)
         through = builder.select(is_other, builder.fmul(to_own, behind), lanes.zeros)
         through = builder.fadd(through, builder.fmul(ending, splat(builder, counts, lanes.floats)))
+        for place, more in enumerate((through, builder.load(over))):
+            total = lanes_at(builder, of_totals, int64(place * lanes.n), lanes.floats)
+            more = builder.fadd(builder.load(within), more)
+            lanes.store(builder.fadd(lanes.load(total), more), total)
         of_end = builder.select(is_end, builder.fdiv(ending, to_own), lanes.zeros)
         lanes.store(builder.fadd(behind, of_end), own_values)
         return lanes.sum(through)
@@ -235,10 +250,12 @@ def rate_lanes(
         tails,
         weights,
         arc_paths,
+        inner,
         uint64,
         uint64,
         passing,
         most,
         ended,
+        totals,
     )
     return signature, generate

@@ -106,39 +106,59 @@ class PathSweep:
         self._of_group = Passing.zeros(counts, (), np.float64)
         self._words = Passing.zeros(counts, (2,), np.uint64)
 
-    def add(self, sources: np.ndarray, limit: np.generic) -> bool:
+    def add(self, sources: np.ndarray, limit: np.generic) -> np.ndarray | None:
         """Add what passes on the paths from a group of `sources` (n,) uint32 to targets nearer than `limit`.
 
-        It returns whether all paths can be counted. If not, the sums are of no use.
+        Returns
+        -------
+        numpy.ndarray or None
+            (n, 2) float64: what the paths from each source pass, of all vertices and of all edges. None if paths
+            cannot be counted; then the sums are of no use.
         """
+        totals = np.zeros((len(sources), 2))
         for first in range(0, len(sources), int(LANES)):
-            if not self._add_lanes(sources[first : first + int(LANES)], limit):
-                return False
+            lanes = slice(first, first + int(LANES))
+            if (of_lanes := self._add_lanes(sources[lanes], limit)) is None:
+                return None
+            totals[lanes] = of_lanes
         for words, values in zip(self._words, self._of_group, strict=True):
             _flush(values, words)
-        return True
+        return totals
 
-    def _add_lanes(self, sources: np.ndarray, limit: np.generic) -> bool:
+    def _add_lanes(self, sources: np.ndarray, limit: np.generic) -> np.ndarray | None:
         """Add what passes on the paths from at most `LANES` sources to what passes in this group; return as `add`."""
         counts, rows, climb, passing = self._counts, self._rows, self._climb, self._of_group
         tree, up = counts.hierarchy.completion, (counts.hierarchy.up, counts.up)
-        by_upper, paths_by_upper, _ = counts.down_by_upper
+        by_upper, paths_by_upper, inner_by_upper, _ = counts.down_by_upper
         ranks = tree.ranks[sources]
-        most, ended = np.zeros(int(LANES)), np.zeros(int(LANES))
+        most, ended, totals = np.zeros(int(LANES)), np.zeros(int(LANES)), np.zeros((2, int(LANES)))
         for lane, rank in enumerate(ranks):
             _climb(rank, np.uint64(lane), tree.parents, *up, climb, rows)
         _sweep(counts.hierarchy.down, counts.down, rows)
         _back(
-            *(by_upper, paths_by_upper, rows, limit, self._amounts, float(self._endpoints), most, ended),
-            *(passing.down, passing.through),
+            *(
+                by_upper,
+                paths_by_upper,
+                inner_by_upper,
+                rows,
+                limit,
+                self._amounts,
+                float(self._endpoints),
+                most,
+            ),
+            *(ended, passing.down, passing.through, totals.ravel()),
         )
         if not np.all(most <= MOST_PATHS):
-            return False
+            return None
         for lane, rank in enumerate(ranks):
-            _climb_back(rank, np.uint64(lane), tree.parents, *up, climb, rows, passing.up, passing.through)
+            _climb_back(
+                *(rank, np.uint64(lane), tree.parents, *up, counts.inner.up, climb, rows),
+                *(passing.up, passing.through, totals[:, lane]),
+            )
         if self._endpoints:
             np.add.at(passing.through, ranks, ended[: len(ranks)])
-        return True
+            totals[0] += ended
+        return totals.T[: len(ranks)]
 
     def words(self) -> Passing:
         """Return the sums so far, as integers of 128 bits."""
@@ -247,6 +267,7 @@ def _sweep(down: Arcs, arc_paths: np.ndarray, rows: _Rows) -> None:
 def _back(
     by_upper: Arcs,
     arc_paths: np.ndarray,
+    inner: np.ndarray,
     rows: _Rows,
     limit: Any,
     amounts: np.ndarray,
@@ -255,14 +276,15 @@ def _back(
     ended: np.ndarray,
     passing: np.ndarray,
     through: np.ndarray,
+    totals: np.ndarray,
 ) -> None:
-    """Compute the rates of all rows, and add what passes arcs and vertices."""
+    """Compute the rates of all rows, and add what passes arcs and vertices, and each lane to its `totals`."""
     offsets, tails, weights = by_upper
     distances, values, _ = rows
     for v in range(np.uint64(len(amounts))):
         through[v] += rate_lanes(
-            distances, values, v, limit, amounts[v], at_end, tails, weights, arc_paths, offsets[v],
-            offsets[v + ONE], passing, most, ended,
+            distances, values, v, limit, amounts[v], at_end, tails, weights, arc_paths, inner, offsets[v],
+            offsets[v + ONE], passing, most, ended, totals,
         )  # fmt: skip
 
 
@@ -273,12 +295,14 @@ def _climb_back(
     parents: np.ndarray,
     up: Arcs,
     arc_paths: np.ndarray,
+    inner: np.ndarray,
     climb: _Climb,
     rows: _Rows,
     passing: np.ndarray,
     through: np.ndarray,
+    totals: np.ndarray,
 ) -> None:
-    """Add what passes the arcs and the vertices above `source`."""
+    """Add what passes the arcs and the vertices above `source`, and all of it to `totals` (2,)."""
     offsets, heads, weights = up
     unreached = ~weights.dtype.type(0)
     n = _climbed(source, parents, up, arc_paths, climb)
@@ -294,9 +318,13 @@ def _climb_back(
             if saturating_sum(d, weights[arc]) == climb.distances[head]:
                 part = arc_paths[arc] * climb.rates[head]
                 rate += part
-                passing[arc] += to_v * part
+                flow = to_v * part
+                passing[arc] += flow
+                totals[0] += flow * inner[arc]
+                totals[1] += flow * (inner[arc] + 1.0)
         if behind != n - ONE:
             through[v] += to_v * rate
+            totals[0] += to_v * rate
         place = v * LANES + lane
         climb.rates[v] = rate + rows.values[place] if rows.distances[place] == d else rate
     for i in range(n):

@@ -53,6 +53,8 @@ class Solver(ABC):
     unites_sources = False
     #: Whether it computes the weights of the arcs itself, so that the order and the arcs are enough.
     weighs_arcs = False
+    #: Whether it can sum along paths over the arcs of the hierarchy.
+    sums_on_arcs = False
     #: Whether it takes only graphs whose weights are all equal.
     takes_equal_only = False
     #: Whether it reproduces a paper and is no faster than the others. `auto` neither takes nor tries it.
@@ -88,6 +90,8 @@ class Solver(ABC):
                 return reason
             if self.device == "gpu":
                 return "it cannot sum along the shortest paths yet"
+            if options.kept.paths.on_hierarchy and not self.sums_on_arcs:
+                return "it sums along rows of distances, and this run sums over a hierarchy"
         if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
             return reason
         return None if self.records_traces else options.no_trace
@@ -218,10 +222,14 @@ class WholeCalls(Solver):
         if distances is None:
             distances = self._rows(graph, shape, options.kept.dtype(graph.weight_dtype))
         accumulator = accumulator_of(graph, options)
-        path_sums = options.kept.path_sums(graph)
+        path_sums = self._path_sums(graph, options)
         call = WholeCall(graph, sources, distances, options, accumulator, path_sums)
         metrics = self._fill_rows(call) if len(sources) else []
         yield from _with_words(Solution(distances, None, metrics), accumulator, path_sums).parts(ends)
+
+    def _path_sums(self, graph: CsrGraph, options: SolveOptions) -> RowSums | None:
+        """Return what makes the sums along paths; None if there are none."""
+        return options.kept.path_sums(graph)
 
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
         """Return the rows of a call on `graph`, not filled yet."""

@@ -15,6 +15,7 @@ from sssp_pipeline.kernels.contract.forecast import (
     graph_device_bytes,
 )
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
@@ -90,6 +91,8 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
     of_a_call = work.of_a_call(solver.name)
     start_s = of_a_call.start_s + (machine.gpu_start_s if solver.device == "gpu" else 0.0)
+    if work.sums_on_hierarchy:
+        start_s += costs.unpack_s(work.traits)  # to count the paths of the arcs takes as long
     source_s = of_a_call.wall_s(machine.cores)
     if not solver.unites_sources:  # a search ends where a source reaches little
         source_s *= work.traits.reach

@@ -110,11 +110,14 @@ def look_at(graph: CsrGraph, work: Work, machine: Machine) -> int:
 
 def expected_with_and_without(work: Work, machine: Machine) -> tuple[float, float]:
     """Return the seconds of a run with a hierarchy and without one; infinite where no solver can do this."""
-    refused = refusals(work, machine)
-    left = [SOLVERS[name] for name in SOLVERS if name not in refused]
-    able = [expected_s(s, work, machine) for s in left if s.uses_hierarchy]
-    others = [expected_s(s, work, machine) for s in left if not s.uses_hierarchy and not s.is_exhibit]
-    return min(able, default=inf), min(others, default=inf)
+
+    def least_s(work: Work, *, uses_hierarchy: bool) -> float:
+        refused = refusals(work, machine)
+        left = [SOLVERS[name] for name in SOLVERS if name not in refused]
+        able = [s for s in left if s.uses_hierarchy == uses_hierarchy and not s.is_exhibit]
+        return min((expected_s(s, work, machine) for s in able), default=inf)
+
+    return least_s(work, uses_hierarchy=True), least_s(work.instead or work, uses_hierarchy=False)
 
 
 def leaves_weights(work: Work, machine: Machine) -> bool:

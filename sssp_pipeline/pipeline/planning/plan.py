@@ -8,6 +8,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.host import reweighting, second_costs
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, is_reweighted
 from sssp_pipeline.pipeline.planning.machine import Machine
@@ -96,6 +97,10 @@ def make_plan(
         graph_bytes += reweighting.host_bytes(traits)
     of_a_call = work.of_a_call(solver.name)
     graph_bytes += output.held_bytes(traits.n_vertices) + of_a_call.host_bytes
+    sums_bytes = 0
+    if work.sums_on_hierarchy:
+        graph_bytes += costs.counts_bytes(traits)
+        sums_bytes = costs.pass_bytes(traits)
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
     stored_bytes = output.value_bytes(n_sources, work.source_bytes, traits.weight_dtype)
     stored_bytes += output.id_bytes(traits.n_vertices, n_sources, len(batches))
@@ -120,6 +125,7 @@ def make_plan(
         batch_bytes=work.batch_bytes
         + kept.held_part_bytes(traits)
         + along_bytes
+        + sums_bytes
         + (row_bytes(traits) if holds_a_row else 0)
         + of_a_call.call_bytes // work.batches_per_call(solver.name),
         written_bytes=stored_bytes + len(batches) * kept.stored_part_bytes(traits),

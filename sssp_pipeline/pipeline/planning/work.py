@@ -16,6 +16,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, CORES_EXPONENT, Forecast
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.host.second_costs import row_s
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.planning.machine import Machine
@@ -37,6 +38,8 @@ ROWS_A_PART = 8
 #: If a batch sums along paths, it has at least so many sources. Each of them adds to the sums of all vertices and
 #: edges. So to write and to merge the sums takes a small share of the time.
 SOURCES_A_PART = 32
+#: The same if the sums are made over a hierarchy. On New York, to unpack a batch takes as long as 200 sources.
+SOURCES_A_SWEEP = 1024
 #: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
 #: solves at most this many sources together.
 BATCH_SOURCES = 4096
@@ -102,7 +105,7 @@ def batch_size(
     part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
     smallest = max(smallest, ROWS_A_PART * part_bytes // max(row_bytes(traits), 1))
     if kept.paths is not None:
-        smallest = max(smallest, SOURCES_A_PART)
+        smallest = max(smallest, SOURCES_A_SWEEP if kept.paths.on_hierarchy else SOURCES_A_PART)
     return max(1, min(largest, max(smallest, -(-n_sources // wanted))))
 
 
@@ -144,6 +147,8 @@ class Work:
     no_hierarchy: str | None = "no hierarchy of the graph is stored"
     #: How many second costs are summed along each path.
     n_costs: int = 0
+    #: What is done without a hierarchy, if it is other work: sums along paths are then made of rows.
+    instead: Work | None = None
 
     @property
     def source_bytes(self) -> int:
@@ -164,6 +169,12 @@ class Work:
     def batch_bytes(self) -> int:
         """Host memory of the values that a run keeps of a batch."""
         return self.batch * self.source_bytes
+
+    @property
+    def sums_on_hierarchy(self) -> bool:
+        """Whether sums along paths are made over a hierarchy."""
+        paths = self.options.kept.paths
+        return paths is not None and paths.on_hierarchy
 
     @property
     def n_batches(self) -> int:
@@ -209,6 +220,9 @@ class Work:
             return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
         kept = self.options.kept
         reduce_s = kept.reduce_s * self.traits.n_vertices + kept.sum_s(self.traits)
+        if self.sums_on_hierarchy:
+            reduce_s *= kept.reads_rows
+            reduce_s += costs.pass_s(self.traits) + costs.unpack_s(self.traits) / self.batch
         return (source_s if is_shared else source_s / cores) + (write_s + reduce_s) / cores
 
     def at_pace(self, pace: float) -> Work:

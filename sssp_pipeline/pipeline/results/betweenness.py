@@ -37,6 +37,8 @@ BETWEENNESS, ERROR = "betweenness", "standard_error"
 OF_SOURCE = {VERTICES_FILE: "vertices_passed", EDGES_FILE: "edges_passed"}
 #: The sum of a table and that of all sources differ by rounding at most: every number is rounded a few times.
 _ROUNDING = 2.0**-48
+#: The same for sums over a hierarchy, and how far the total of a source may be from that of its row.
+_ROUNDING_ON_ARCS = 2.0**-36
 #: The rows of a ranking in the report.
 MOST_RANKED = 10
 #: Rows of a row group of `vertices.parquet` and `edges.parquet`.
@@ -56,6 +58,8 @@ class Betweenness:
     #: Whether the sources are drawn from all vertices, so that the values are estimates.
     is_sample: bool
     compression: str
+    #: Whether sums are made over a hierarchy, and not along rows: the last digits differ.
+    on_hierarchy: bool = False
 
     @classmethod
     def asked_by(cls, reduce: Reduce, is_sample: bool, compression: str) -> Betweenness | None:
@@ -76,7 +80,9 @@ class Betweenness:
 
     def identity(self) -> dict[str, Any]:
         """Return its part of the identity of a run."""
-        return {key: value for key, value in asdict(self).items() if key != "compression"}
+        # A run along rows has the identity that it always had.
+        left_out = {"compression"} if self.on_hierarchy else {"compression", "on_hierarchy"}
+        return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     def facts(self) -> Iterator[tuple[str, Any]]:
         """Yield lines of the report."""
@@ -87,11 +93,19 @@ class Betweenness:
                 *["estimated from a sample"] * self.is_sample,
             ]
             yield f"betweenness in {name}", ", ".join(how) or "sum over the sources"
+        yield "paths are summed", "over a hierarchy" if self.on_hierarchy else "along rows of distances"
 
     @property
     def asked(self) -> PathSumsAsked:
         """What solvers sum along the paths."""
-        return PathSumsAsked(self.vertices, self.edges, self.is_sample, self.endpoints)
+        return PathSumsAsked(
+            self.vertices, self.edges, self.is_sample, self.endpoints, on_hierarchy=self.on_hierarchy
+        )
+
+    @property
+    def rounding(self) -> float:
+        """By how much of it the total of a source may differ from the total of its row."""
+        return _ROUNDING_ON_ARCS if self.on_hierarchy else 0.0
 
     @property
     def columns(self) -> list[str]:
@@ -159,7 +173,8 @@ class Betweenness:
             of_sources = math.fsum(math.fsum(_numbers(each, OF_SOURCE[name])) for each in batches) * scale
             of_table = math.fsum(_numbers([folder.stored(name)], BETWEENNESS))
             # Not `>`: a number may be NaN.
-            if not abs(of_table - of_sources) <= _ROUNDING * min(of_table, of_sources):
+            rounding = max(_ROUNDING, self.rounding)
+            if not abs(of_table - of_sources) <= rounding * min(of_table, of_sources):
                 return (
                     f"`{name}`: the sum of {BETWEENNESS} is {of_table}, and the sources say {of_sources} "
                     f"(`{OF_SOURCE[name]}`)"

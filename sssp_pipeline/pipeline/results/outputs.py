@@ -126,13 +126,12 @@ class RowOutput(ABC):
     #: Whether `verify` needs `words`, so that the run folder keeps them when the run is finished.
     input_stays: ClassVar[bool] = False
 
-    @classmethod
-    def verdict(cls, weight_dtype: str) -> str:
+    def verdict(self, weight_dtype: str) -> str:
         """Return what is true if nothing was refuted: `distance is exact`, or which rounded sum it is."""
         if not weight_dtype.startswith("float"):
-            return f"{cls.judged} is exact"
-        which = "the least sum" if cls.judged == "distance" else "right"
-        return f"{cls.judged} is {which} in {weight_dtype} arithmetic"
+            return f"{self.judged} is exact"
+        which = "the least sum" if self.judged == "distance" else "right"
+        return f"{self.judged} is {which} in {weight_dtype} arithmetic"
 
     @property
     def layout(self) -> DistanceLayout:

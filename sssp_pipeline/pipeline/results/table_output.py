@@ -77,11 +77,15 @@ class TableOutput(RowOutput):
             if rows := table.slice(place * each, each).to_pylist():
                 yield rows[0]["source"], rows
 
+    def is_equal(self, name: str, stored: Any, true: Any) -> bool:
+        """Return whether a stored value of the column `name` is right."""
+        return bool(stored == true)
+
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
         exact = self.table(pa.array([source]), true, ids, ids.n_vertices).to_pylist()
         for found, wanted in zip(stored, exact, strict=True):
             for name in self.names[1:]:
-                if found[name] != wanted[name]:
+                if not self.is_equal(name, found[name], wanted[name]):
                     rank = f", rank {wanted['rank']}" if "rank" in wanted else ""
                     return f"source `{source}`{rank}: stored {name} {found[name]}, true {name} {wanted[name]}"
         return None

@@ -36,6 +36,7 @@ from sssp_pipeline.pipeline.run.direction_of_run import in_direction
 from sssp_pipeline.pipeline.run.graphs import Graphs
 from sssp_pipeline.pipeline.run.ingest_workflow import compile_notice
 from sssp_pipeline.pipeline.run.one_run import OneRun
+from sssp_pipeline.pipeline.run.way_of_sums import with_way_of_sums
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.durability import syncing
@@ -224,11 +225,22 @@ class _Stages:
             selected = in_direction(
                 self.workflow, stored, selected, folder, lambda: self.cluster.source().machine
             )
+            with self.timings.of("plan"):
+                way = with_way_of_sums(
+                    self.workflow,
+                    stored,
+                    selected,
+                    folder,
+                    lambda: self.cluster.source().machine,
+                    self.progress,
+                )
+            if way.line is not None:
+                self.progress.say(way.line, "way_of_sums")
             verify = self.workflow.verify if self.finish else "off"
             run = OneRun(
                 self.workflow,
                 stored,
-                selected,
+                way.selected,
                 verify,
                 folder,
                 still_ours,

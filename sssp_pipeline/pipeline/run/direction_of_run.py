@@ -99,13 +99,14 @@ def in_direction(
     backward = replace(selected, turned=Searched(batches, turned))
     if wanted == BACKWARD:
         return backward
-    if (begun := _begun(folder, *(identity_of(workflow, stored, s) for s in (selected, backward)))) is None:
+    begun = begun_as(folder, [identity_of(workflow, stored, one) for one in (selected, backward)])
+    if begun is None:
         return backward if _pays(workflow, stored, selected, backward, machine) else selected
-    return backward if begun == BACKWARD else selected
+    return backward if begun.get(DIRECTION) == BACKWARD else selected
 
 
-def _begun(folder: RunFolder, forward: dict[str, Any], backward: dict[str, Any]) -> str | None:
-    """Return the direction of the run in `folder`, if it has one of these identities and committed batches."""
+def begun_as(folder: RunFolder, identities: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the identity of the run in `folder`, if it is like one of `identities` and has committed batches."""
     if files.exists(folder.path(RUN_FILE)):
         stored = folder.read_run()["identity"]
     elif not (committed := folder.committed()):
@@ -113,20 +114,16 @@ def _begun(folder: RunFolder, forward: dict[str, Any], backward: dict[str, Any])
     elif (found := folder.stored_identity()) is not None:
         stored = found
     else:  # the file is damaged, and any commit tells which run it is
-        directions = (_of_commit(folder, batch, forward, backward) for batch in committed)
-        return next(filter(None, directions), None)
-    if any(stored.get(key) != forward[key] for key in _SAME):
-        return None
-    return stored.get(DIRECTION, FORWARD)
+        found_in = (_of_commit(folder, batch, identities) for batch in committed)
+        return next(filter(None, found_in), None)
+    return None if any(stored.get(key) != identities[0][key] for key in _SAME) else stored
 
 
-def _of_commit(
-    folder: RunFolder, batch: int, forward: dict[str, Any], backward: dict[str, Any]
-) -> str | None:
-    """Return the direction of the run that committed `batch`; None if it is another run, or the commit is damaged."""
-    directions = {commits.run_digest(forward): FORWARD, commits.run_digest(backward): BACKWARD}
+def _of_commit(folder: RunFolder, batch: int, identities: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return which of `identities` committed `batch`; None if none did, or the commit is damaged."""
+    of_digests = {commits.run_digest(identity): identity for identity in identities}
     with suppress(InputError):
-        return directions.get(folder.commit(batch).run)
+        return of_digests.get(folder.commit(batch).run)
     return None
 
 

@@ -132,7 +132,9 @@ class OneRun:
             compile_children.stop()
         plan = make_plan(traits, batches, solve, output, machine, no_hierarchy)
         wait_until_compiled(plan.solver, traits.weight_dtype)
-        why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
+        why = "asked for" if plan.solver == solve.solver else "no other can"
+        if plan.n_compared > 1:
+            why = f"`sssp-pipeline plan` compares {plan.n_compared}"
         line, total = f"solver: {plan.solver} ({why})", len(batches)
         self.progress.say(line, "solver", solver=plan.solver, total=total)
         if output.betweenness is not None and machine.gpu_free_bytes is not None:

@@ -26,6 +26,7 @@ from sssp_pipeline.pipeline.run.direction_of_run import in_direction
 from sssp_pipeline.pipeline.run.graphs import Graphs
 from sssp_pipeline.pipeline.run.hierarchy_stage import planned
 from sssp_pipeline.pipeline.run.pace import Pace, Searches, measured_pace, pace_of_run, reach_of_run
+from sssp_pipeline.pipeline.run.way_of_sums import with_way_of_sums
 from sssp_pipeline.workflow.models import Solve, Workflow
 from sssp_pipeline.workflow.weights import naming_weight
 
@@ -72,12 +73,17 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
     selected, machine = select(workflow, stored, progress), this_machine()
     folder = RunFolder(workflow.output.path)
     selected = in_direction(workflow, stored, selected, folder, lambda: machine)
+    way = with_way_of_sums(workflow, stored, selected, folder, lambda: machine, progress, is_plan=True)
+    selected = way.selected
     (batches, output), solve = selected.searched, workflow.solve
     work = work_of(stored.manifest.traits, batches, solve, output.kept)
     pace = _pace(stored, solve, work, machine, batches, probe)
     work = work if pace is None else work.at_pace(pace.pace)
     work = work.with_reach(reach_of_run(Searches.of_run(stored, solve, batches), solve, work, machine))
-    known, no_hierarchy = planned(stored, solve, work, machine, progress)
+    if way.traits is None:
+        known, no_hierarchy = planned(stored, solve, work, machine, progress)
+    else:
+        known, no_hierarchy = way.traits, None
     plan = make_plan(known, batches, solve, output, machine, no_hierarchy)
     traits = stored.manifest.traits
     facts: dict[str, Any] = {
@@ -87,6 +93,7 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
         "solver": plan.solver,
         "solver_reason": plan.solver_reason,
         "hierarchy": _hierarchy_facts(plan.work, solver_named(plan.solver)),
+        **({} if way.line is None else {"way_of_sums": way.line}),
         "sources": sum(map(len, selected.batches)),
         "targets": selected.output.n_targets,
         DIRECTION: BACKWARD if output.follows_reversed else FORWARD,

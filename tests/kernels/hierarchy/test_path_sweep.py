@@ -7,8 +7,10 @@ import pytest
 from passed_paths import along_rows, assert_close, counts_of, diamonds, grid, random_graph
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.kernels.answers.path_sums import PathWords, sums_of
+from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.hierarchy.path_sweep import GROUP, PathSweep, spread
 from sssp_pipeline.kernels.host.search import search_limit
 
@@ -23,7 +25,7 @@ def on_hierarchy(
     sweep = PathSweep(counts, asked.is_target, asked.endpoints)
     limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
     for first in range(0, len(sources), GROUP):
-        if not sweep.add(sources[first : first + GROUP], limit):
+        if sweep.add(sources[first : first + GROUP], limit) is None:
             return None
     return spread(graph, counts, sweep.words(), asked)
 
@@ -39,6 +41,20 @@ def test_random_graphs(dtype, cutoff):
         is_target = rng.random(n_vertices) < 0.5 if rng.random() < 0.5 else None
         asked = PathSumsAsked(edges=True, endpoints=bool(rng.random() < 0.5), is_target=is_target)
         assert_close(on_hierarchy(graph, sources, asked, cutoff), along_rows(graph, sources, asked, cutoff))
+
+
+@pytest.mark.parametrize("cutoff", [None, 4])
+@pytest.mark.parametrize("endpoints", [False, True])
+def test_each_source_has_the_totals_of_its_row(endpoints, cutoff):
+    rng = np.random.default_rng(3)
+    asked = PathSumsAsked(edges=True, endpoints=endpoints)
+    for _ in range(30):
+        graph = random_graph(rng, "uint32", 40, int(rng.integers(20, 150)))
+        sources, counts = rng.integers(0, 40, 20).astype(np.uint32), counts_of(graph)
+        assert counts is not None
+        found = PathSweep(counts, None, endpoints).add(sources, np.uint32(search_limit(graph, cutoff)))
+        rows = Dijkstra().solve(graph, sources, SolveOptions(cutoff=cutoff)).distances
+        np.testing.assert_allclose(found, PathSums(graph, asked).add(rows, sources), rtol=1e-13)
 
 
 def test_parallel_edges_differ_by_direction():
@@ -74,7 +90,7 @@ def test_groups_may_be_added_in_any_order_by_several_threads():
     def swept(some: list[np.ndarray]) -> PathSweep:
         sweep = PathSweep(counts, None, endpoints=False)
         for group in some:
-            assert sweep.add(group, limit)
+            assert sweep.add(group, limit) is not None
         return sweep
 
     whole, first, second = swept(groups), swept(groups[5:2:-1]), swept(groups[:3] + groups[6:])

@@ -214,6 +214,163 @@ def test_samples_of_one_and_of_all_are_those_of_the_python_function(count):
     assert stored.per_edge() == sp.betweenness(graph, edges=True, sample=count, normalized=True)
 
 
+# ---- over a hierarchy ----
+
+ON_ARCS = "betweenness: summed over the hierarchy"
+SWEPT = "solve.solver=phast", "solve.batch=64"
+
+
+@pytest.fixture
+def town():
+    """Write the streets of a grid, with ties and one way of an edge missing."""
+    at, rng = np.arange(225).reshape(15, 15), np.random.default_rng(5)
+    ends = np.concatenate(
+        [[at[:, :-1].ravel(), at[:, 1:].ravel()], [at[:-1].ravel(), at[1:].ravel()]], axis=1
+    )
+    weights = rng.integers(1, 4, ends.shape[1])
+    both = np.concatenate([ends, ends[::-1, 1:]], axis=1)
+    edges = pd.DataFrame({"source": both[0], "target": both[1], "weight": [*weights, *weights[1:]]})
+    edges.to_csv("edges.csv", index=False)
+
+
+def assert_close(found, expected):
+    """Compare tables: numbers with fractions may differ by rounding, and nothing else."""
+    assert found.column_names == expected.column_names
+    for name in found.column_names:
+        if pa.types.is_floating(found[name].type):
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-13)
+        else:
+            assert found[name] == expected[name]
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [ENDPOINTS, *NORMALIZED],
+        [
+            "solve.cutoff=9",
+            "output.reduce.values=[reached, max_distance, closeness]",
+            "output.reduce.within=[3]",
+        ],
+        ["output.reduce.per_vertex.values=[betweenness, sum_distance]", "output.reduce.per_edge=null"],
+        ["output.reduce.per_vertex=null"],
+    ],
+    ids=str,
+)
+def test_a_hierarchy_gives_the_values_of_rows(town, overrides, listener):
+    heard = listener()
+    run(load_workflow("w.yaml", [*SWEPT, *overrides]), heard)
+    assert ON_ARCS in heard.lines
+    assert any("is exact; sums over the hierarchy are right up to rounding" in line for line in heard.lines)
+    swept = sp.open_run("run")
+    along_rows = solved(*overrides, "solve.solver=dijkstra", "output.path=rows")
+    assert_close(swept.answers(), along_rows.answers())
+    for part, name in (("per_vertex", VERTICES), ("per_edge", EDGES)):
+        if Path("run", name).exists():
+            assert_close(getattr(swept, part)(), getattr(along_rows, part)())
+    facts = ["source", "reached", "max_distance", "mean_distance"]
+    assert swept.metrics.select(facts) == along_rows.metrics.select(facts)
+
+
+@pytest.mark.medium
+def test_no_worker_or_restart_changes_a_byte_of_sums_over_a_hierarchy(town, run_interrupted, listener):
+    solved(*SWEPT)
+    whole = stored_bytes()
+    run_interrupted(load_workflow("w.yaml", [*SWEPT, "output.path=again"]))
+    Path("again/_run/paths-00001.u64").unlink()
+    heard = listener()
+    run(
+        load_workflow("w.yaml", ["solve.batch=64", "output.path=again"]), heard
+    )  # the way stays, whatever is asked for
+    assert f"{ON_ARCS}, as before" in heard.lines
+    assert "solver: phast (no other can)" in heard.lines
+    assert stored_bytes("again") == whole
+    Path("again", EDGES).unlink()
+    solved(*SWEPT, "output.path=again")
+    assert stored_bytes("again") == whole
+
+
+def test_batches_that_were_summed_over_a_hierarchy_keep_the_run_there(town, run_interrupted):
+    run_interrupted(load_workflow("w.yaml", SWEPT))
+    Path("run/_run/paths-00001.u64").unlink()
+    error = refused("solve.solver=dijkstra", "solve.batch=64")
+    assert error.message == (
+        "solver `dijkstra` cannot solve this: it sums along rows of distances, and this run sums over a hierarchy"
+    )
+    assert error.hint == "these can: phast"
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    ("overrides", "why"),
+    [
+        (["solve.solver=phast", TEN], "the standard error of a sample needs the squares of each source"),
+        (["solve.hierarchy=off"], "`solve.hierarchy` is off"),
+        (["solve.solver=dijkstra"], "`dijkstra` uses no hierarchy"),
+        (["solve.delta=3"], "it has no buckets and takes no delta, and delta is 3.0"),
+        (["graph.weights.dtype=float64"], "it adds weights in another order than along the path"),
+        ([], "making a hierarchy does not pay for 225 sources"),
+        (["solve.solver=phast", "sources={ids: [3, 4]}"], "expected to take "),
+    ],
+    ids=str,
+)
+def test_a_run_says_why_it_sums_along_rows(town, overrides, why, listener):
+    heard = listener()
+    run(load_workflow("w.yaml", overrides), heard)
+    (line,) = (line for line in heard.lines if line.startswith("betweenness: "))
+    assert line.startswith(f"betweenness: summed along rows of distances: {why}")
+    assert describe_plan(load_workflow("w.yaml", ["output.path=other", *overrides]), 0, Quiet())[
+        "way_of_sums"
+    ]
+
+
+def test_a_path_that_may_be_too_long_is_summed_along_rows(town, listener):
+    table = pd.read_csv("edges.csv")
+    table.assign(weight=table["weight"] * 2**26).to_csv("edges.csv", index=False)
+    heard = listener()
+    run(load_workflow("w.yaml", [*SWEPT, "graph.weights.dtype=uint32"]), heard)
+    assert (
+        "betweenness: summed along rows of distances: a path may be longer than uint32 holds" in heard.lines
+    )
+
+
+def test_a_plan_has_the_way_and_the_memory_of_sums_over_a_hierarchy(town):
+    solved(*SWEPT)
+    plan = describe_plan(load_workflow("w.yaml", [*SWEPT, "output.path=other"]), 0, Quiet())
+    assert plan["way_of_sums"] == ON_ARCS
+    by_auto = describe_plan(load_workflow("w.yaml", ["solve.batch=64", "output.path=other"]), 0, Quiet())
+    assert (by_auto["way_of_sums"], by_auto["solver"]) == (ON_ARCS, "phast")
+    n_arcs = plan["hierarchy"]["arcs"]
+    along_rows = describe_plan(load_workflow("w.yaml", [*SWEPT, TEN]), 0, Quiet())
+    assert plan["graph_bytes"] > along_rows["graph_bytes"] + 40 * n_arcs
+    assert plan["batch_bytes"] > 64 * 8 * 8 + 16 * (225 + plan["n_edges"]) + 16 * 12 * 225 + 80 * n_arcs
+    one = describe_plan(load_workflow("w.yaml", ["solve.solver=phast", "solve.batch=auto"]), 0, Quiet())
+    assert one["batches"] == 1
+
+
+def test_verify_compares_sums_over_a_hierarchy_with_rows(town, recorded_anew):
+    solved("solve.solver=phast", "solve.batch=225")
+    path = "run/distances/batch-00000.parquet"
+    table = pq.read_table(path)
+    values = table["edges_passed"].to_numpy().copy()
+    values[0] *= 1 + 1e-9
+    pq.write_table(
+        table.set_column(table.column_names.index("edges_passed"), "edges_passed", pa.array(values)), path
+    )
+    recorded_anew(RunFolder("run"))
+    with pytest.raises(RefutedError, match=r"stored edges_passed [\d.]+, true edges_passed [\d.]+"):
+        verdict_of()
+
+
+@pytest.mark.slow
+def test_two_workers_write_the_same_bytes_over_a_hierarchy(town):
+    solved(*SWEPT)
+    whole = stored_bytes()
+    solved(*SWEPT, "cluster={kind: local-cpu, workers: 2}", overwrite=True)
+    assert stored_bytes() == whole
+
+
 # ---- verify, resume, report, plan ----
 
 

@@ -45,7 +45,7 @@ class PathSweepOnDevice:
             amounts[tree.ranks] = asked.is_target
         self._of_vertices = [_sent(values) for values in (tree.parents, depths, by_depth, begins, amounts)]
         up, down = hierarchy.up, hierarchy.down
-        by_upper, paths_by_upper, self._by_upper = counts.down_by_upper
+        by_upper, paths_by_upper, _, self._by_upper = counts.down_by_upper
         of_ends = ((up, counts.up), (down, counts.down), (by_upper, paths_by_upper))
         self._arcs = [
             [_sent(array) for array in (arcs.offsets.astype(np.uint32), arcs.heads, arcs.weights, paths)]
