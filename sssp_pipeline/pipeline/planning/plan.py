@@ -95,7 +95,7 @@ def make_plan(
     if is_reweighted(solver, traits):
         graph_bytes += reweighting.host_bytes(traits)
     of_a_call = work.of_a_call(solver.name)
-    graph_bytes += output.held_bytes(traits.n_vertices) + of_a_call.host_bytes
+    graph_bytes += output.held_bytes(traits) + of_a_call.host_bytes
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
     stored_bytes = output.value_bytes(n_sources, work.source_bytes, traits.weight_dtype)
     stored_bytes += output.id_bytes(traits.n_vertices, n_sources, len(batches))
