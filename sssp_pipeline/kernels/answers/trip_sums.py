@@ -31,7 +31,7 @@ from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, add_wide, add_words, sums_of
 from sssp_pipeline.kernels.contract.kept import KeptOfRow
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
-from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, sum_of
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch, sum_of
 from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 
 #: The totals of a row: how many trips begin at its source and what they carry, the same of trips without a path, and
@@ -42,6 +42,8 @@ MOST_CARRIED = 2.0**63
 _NO_EDGE: Any = np.uint64(2**64 - 1)
 #: Seconds of a core for each vertex of the graph to follow the trips of a row: 500 trips of a source on New York.
 _FOLLOW_S = 16e-9
+#: How many vertices ahead the way back prefetches.
+_AHEAD: Any = np.uint64(16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,6 +318,10 @@ def _send(
                 return np.int64(v)
             v = np.uint64(before[v])
     for i in range(n):
+        if i + _AHEAD < n:
+            later = np.uint64(order[i + _AHEAD])
+            prefetch(pending, later * np.uint64(2))
+            prefetch(words, edge_to[later] * np.uint64(2))
         v = np.uint64(order[i])
         while v != source and edge_to[v] != _NO_EDGE and waiting[v] == 0:
             u = np.uint64(before[v])
