@@ -10,7 +10,8 @@ A row also has totals: of its trips, and of what they add to all edges (`TOTALS`
 
 Keeps
     I1. Amounts are added as integers of 128 bits (`path_sums.py`). So trips may be added in any order.
-    I2. Between two rows the scratch memory is as `_Scratch.of` makes it.
+    I2. The sum over all edges wraps if the amounts times the edges of their paths reach 2^64. Runs bound the amounts.
+    I3. Between two rows the scratch memory is as `_Scratch.of` makes it.
 Needs
     Weights above zero. The rows are true distances.
 """
@@ -63,9 +64,9 @@ class Trips:
     def of(cls, sources: np.ndarray, targets: np.ndarray, amounts: np.ndarray) -> Trips:
         """Return the trips (n,) of a caller."""
         order = np.argsort(sources, kind="stable")
-        different, firsts = np.unique(sources[order], return_index=True)
-        offsets = np.append(firsts, len(order)).astype(np.int64)
-        return cls(different.astype(np.uint32), offsets, targets[order], amounts[order], order)
+        rising = sources[order]
+        offsets = np.concatenate([[0], np.flatnonzero(rising[1:] != rising[:-1]) + 1, [len(rising)]])
+        return cls(rising[offsets[:-1]], offsets, targets[order], amounts[order], order)
 
     @classmethod
     def of_words(cls, words: np.ndarray, n_sources: int) -> Trips:

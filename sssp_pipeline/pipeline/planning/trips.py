@@ -25,11 +25,11 @@ def chosen_trips(spec: Flows, choose: VertexSelection) -> Trips:
         be sent; or all amounts together are too large.
     """
     ids = choose.ids
-    columns = ("auto" if column is None else str(column) for column in (spec.source, spec.target))
+    source, target = ("auto" if column is None else str(column) for column in (spec.source, spec.target))
     reading = PairReading(
         spec.file,
         ids.mapping.type,
-        columns=(next(columns), next(columns)),
+        columns=(source, target),
         header="auto" if spec.header is None else spec.header,
         naming=f"name them: `{_KEY}: {{file: {files.redacted(spec.file)}, source: NAME, target: NAME, amount: NAME}}`",
         has_header=f"`{_KEY}.header: true` says that the first line names the columns, `false` that it is a trip",
@@ -46,9 +46,10 @@ def chosen_trips(spec: Flows, choose: VertexSelection) -> Trips:
         amounts = amounts[found.is_known]
         choose.skipped.trips = found.n_unknown
         choose.skipped.first["trips"] = [str(i) for i in found.unknown]
-    if (total := float(amounts.sum())) >= MOST_CARRIED:
+    # A path has fewer edges than there are vertices, so the sum of all flows is below `MOST_CARRIED` too.
+    if (total := float(amounts.sum())) >= (most := MOST_CARRIED / ids.n_vertices):
         raise InputError(
             f"{reading.place}all amounts together are {total}",
-            hint="give them in a larger unit: below 2^63 in all",
+            hint=f"give them in a larger unit: below {most:.2g} in all, 2^63 divided by the number of vertices",
         )
     return Trips.of(found.sources, found.targets, amounts)
