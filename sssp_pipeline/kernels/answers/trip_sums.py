@@ -4,6 +4,7 @@ A trip has a source, a target and an amount. Its path is that of the predecessor
 vertex with a tight edge, and the first of parallel edges. A row costs what its trips pass, and not the whole graph:
 
 1. From each target the path is followed back, over the edges into each vertex, up to a vertex that another path passes.
+   Several paths take turns, step by step: one alone would wait for memory at each step.
 2. These paths are a tree. From the leaves on, each vertex gives what begins at it and passes it to its predecessor.
 
 A row also has totals: of its trips, and of what they add to all edges (`TOTALS`). `TripsOfRow` is what a run keeps.
@@ -42,7 +43,9 @@ TOTALS = ("trips", "amount", "unreached_trips", "unreached_amount", "edges_passe
 MOST_CARRIED = 2.0**63
 _NO_EDGE: Any = np.uint64(2**64 - 1)
 #: Seconds of a core for each vertex of the graph to follow the trips of a row: 500 trips of a source on New York.
-_FOLLOW_S = 16e-9
+_FOLLOW_S = 10e-9
+#: How many paths take turns.
+_WALKS: Any = np.uint64(16)
 #: How many vertices ahead the way back prefetches.
 _AHEAD: Any = np.uint64(16)
 
@@ -216,12 +219,13 @@ class TripSums:
         assert incoming is not None
         searched = as_searched(self._graph, row)
         self._passed[:] = 0
-        stuck = _send(
+        n_vertices, stuck = _find_tree(
             *(incoming.offsets, incoming.starts, incoming.edges, self._searched.weights, searched),
-            *(np.uint64(source), targets, amounts, self._scratch, self.part_words, self._passed),
+            *(np.uint64(source), targets, amounts, self._scratch),
         )
         if stuck >= 0:
             raise UncountablePathsError(source, int(stuck), is_absorbed=True)
+        _send_back(n_vertices, np.uint64(source), self._scratch, self.part_words, self._passed)
         return float(sums_of(self._passed)[0])
 
     def _divide(self, row: np.ndarray, source: int, targets: np.ndarray, amounts: np.ndarray) -> float:
@@ -282,7 +286,7 @@ class TripsOfRow(KeptOfRow):
 
 
 @njit(nogil=True)
-def _send(
+def _find_tree(
     offsets: np.ndarray,
     starts: np.ndarray,
     edges: np.ndarray,
@@ -292,32 +296,57 @@ def _send(
     targets: np.ndarray,
     amounts: np.ndarray,
     scratch: _Scratch,
-    words: np.ndarray,
-    passed: np.ndarray,
 ) -> Any:
-    """Add the trips of one source, and the sum over all edges to `passed` (1, 2).
+    """List the vertices of the tree of the paths to `targets` in `order`, and add `amounts` at the targets.
 
-    Return a vertex from which no shorter one leads back, else -1.
+    Return how many vertices there are; and one from which no shorter vertex leads back, else -1.
     """
     pending, waiting, edge_to, before, order = scratch
-    n = ZERO
-    for trip in range(len(targets)):
-        v = np.uint64(targets[trip])
-        if v != source:
-            add_wide(pending, v, 0, amounts[trip])
-        while v != source and edge_to[v] == _NO_EDGE:
-            for i in range(offsets[v], offsets[v + ONE]):
-                # The distance of an unreached start is the largest value.
-                u, edge = np.uint64(starts[i]), edges[i]
-                if distances[u] < distances[v] and sum_of(distances[u], weights[edge]) == distances[v]:
-                    edge_to[v], before[v] = edge, u
-                    waiting[u] += np.uint32(1)
-                    order[n] = v
-                    n += ONE
-                    break
-            if edge_to[v] == _NO_EDGE:
-                return np.int64(v)
-            v = np.uint64(before[v])
+    n = n_walks = trip = ZERO
+    at = np.empty(_WALKS, np.uint64)
+    while n_walks > ZERO or trip < len(targets):
+        while n_walks < _WALKS and trip < len(targets):
+            v = np.uint64(targets[trip])
+            if v != source:
+                add_wide(pending, v, 0, amounts[trip])
+                if edge_to[v] == _NO_EDGE:
+                    prefetch(offsets, v)
+                    at[n_walks] = v
+                    n_walks += ONE
+            trip += ONE
+        for walk in range(n_walks):
+            prefetch(starts, offsets[at[walk]])
+            prefetch(edges, offsets[at[walk]])
+        walk = ZERO
+        while walk < n_walks:
+            v = at[walk]
+            if edge_to[v] == _NO_EDGE:  # no other walk was here meanwhile
+                for i in range(offsets[v], offsets[v + ONE]):
+                    # The distance of an unreached start is the largest value.
+                    u, edge = np.uint64(starts[i]), edges[i]
+                    if distances[u] < distances[v] and sum_of(distances[u], weights[edge]) == distances[v]:
+                        edge_to[v], before[v] = edge, u
+                        waiting[u] += np.uint32(1)
+                        order[n] = v
+                        n += ONE
+                        break
+                if edge_to[v] == _NO_EDGE:
+                    return n, np.int64(v)
+                v = np.uint64(before[v])
+            if v != source and edge_to[v] == _NO_EDGE:
+                prefetch(offsets, v)
+                at[walk] = v
+                walk += ONE
+            else:
+                n_walks -= ONE
+                at[walk] = at[n_walks]
+    return n, np.int64(-1)
+
+
+@njit(nogil=True)
+def _send_back(n: Any, source: Any, scratch: _Scratch, words: np.ndarray, passed: np.ndarray) -> None:
+    """Add what passes the edges of a tree of `n` vertices to `words`, and the sum over them to `passed` (1, 2)."""
+    pending, waiting, edge_to, before, order = scratch
     for i in range(n):
         if i + _AHEAD < n:
             later = np.uint64(order[i + _AHEAD])
@@ -334,7 +363,6 @@ def _send(
             waiting[u] -= np.uint32(1)
             edge_to[v] = _NO_EDGE
             v = u
-    return -1
 
 
 @njit(nogil=True, inline="always")
