@@ -291,10 +291,8 @@ def test_many_tiny_files_are_one_graph(monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc for the peak memory")
 def test_many_tiny_files_need_little_memory():
     write_tiny(range(20_000))
-    for store in (
-        "compiles",
-        "few",
-    ):  # the first fills the cache of compiled functions: to compile takes up to 90 MiB
+    # The first fills the cache of compiled functions: to compile takes up to 90 MiB.
+    for store in ("compiles", "few"):
         used_by_100, _ = peak_mib("tiny/00000*.txt")
         Path("store").rename(store)
     used, said = peak_mib("tiny/*.txt")

@@ -253,6 +253,16 @@ def test_verify_finds_a_wrong_number(name, column, sentence, recorded_anew):
         verdict_of()
 
 
+def test_verify_finds_a_wrong_sum_in_run_json():
+    solved()
+    folder = RunFolder("run")
+    record = folder.read_run()
+    record["overall"]["trips"] += 1
+    folder.finish(record)
+    with pytest.raises(RefutedError, match=r"`run\.json`: stored trips 219, true trips 218"):
+        verdict_of()
+
+
 def test_a_table_that_is_lost_is_made_again_and_the_trips_are_part_of_the_identity():
     solved()
     whole = stored_bytes()

@@ -339,10 +339,11 @@ def _in_words_of_pairs(error: InputError, reading: PairReading) -> InputError:
         message = f"`{files.redacted(reading.url)}` is no table of {reading.one}s"
     parts = message.split("`")
     # The texts between backticks are of the user.
-    is_of_amounts = any("weight" in part for part in parts[::2])
-    for old, new in (("an edge", f"a {reading.one}"), ("edge", reading.one), ("a weight", "an amount")):
+    is_of_amounts = reading.amount is not None and any("weight" in part for part in parts[::2])
+    of_pairs = ("an edge", f"a {reading.one}"), ("edge", reading.one)
+    of_amounts = (("a weight", "an amount"), ("weight", "amount")) if is_of_amounts else ()
+    for old, new in (*of_pairs, *of_amounts):
         parts[::2] = [part.replace(old, new) for part in parts[::2]]
-    parts[::2] = [part.replace("weight", "amount") for part in parts[::2]]
     if "ids are integers, strings or UUIDs" in message:
         hint = "store the ids as integers or as strings"
     elif "graph.columns" in hint or "columns:" in hint:
