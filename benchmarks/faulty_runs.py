@@ -54,6 +54,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "distances": "reduced",
         "reduce": {"per_vertex": {"values": ["betweenness"]}, "per_edge": {"values": ["betweenness"]}},
     },
+    "flows": {"distances": "flows"},
     "metrics": {"distances": "none"},
 }
 DAMAGES = ("remove", "cut", "zeros", "flip", "append")
@@ -78,15 +79,20 @@ class _StopsAt(Quiet):
 
 def workflow(folder: Path, kind: str, sources: int = 12, batch: int = 3, side: int = 12) -> Workflow:
     """Return the workflow of a run of this kind in `folder`."""
+    output, named = OUTPUTS[kind], {"sources": {"random": {"count": sources, "seed": 1}}}
+    if kind == "flows":
+        trips = [f"{trip % sources},{7 * trip % side**2},{trip}" for trip in range(4 * sources)]
+        (folder / "trips.csv").write_text("\n".join(["source,target,amount", *trips]))
+        output, named = output | {"flows": str(folder / "trips.csv")}, {}
     return Workflow.model_validate(
         {
             "graph": {
                 "input": f"generated:grid?rows={side}&cols={side}&seed=1",
                 "store": str(folder / "graph"),
             },
-            "sources": {"random": {"count": sources, "seed": 1}},
+            **named,
             "solve": {"solver": "dijkstra", "batch": batch},
-            "output": {"path": str(folder / "run"), **OUTPUTS[kind]},
+            "output": {"path": str(folder / "run"), **output},
             "verify": "off",
             "report": False,
         }

@@ -16,7 +16,8 @@ from sssp_pipeline.base.progress import plural
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.results.betweenness import check_weights, ends_of_edges, estimates, n_pairs
+from sssp_pipeline.pipeline.results.betweenness import check_weights, estimates, n_pairs
+from sssp_pipeline.pipeline.results.path_parts import ends_of_edges
 
 
 def betweenness(

@@ -14,13 +14,11 @@ from sssp_pipeline.api.graphs import naming_for
 from sssp_pipeline.api.pairs import pairs_of
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.answers.path_sums import sums_of
-from sssp_pipeline.kernels.answers.trip_sums import Incoming, Trips, TripSums
+from sssp_pipeline.kernels.answers.trip_sums import MOST_CARRIED, Incoming, Trips, TripSums
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.results.betweenness import check_weights, ends_of_edges
-
-#: The most that all trips together may carry: sums have 64 bits before the point.
-_MOST = 2.0**63
+from sssp_pipeline.pipeline.results.betweenness import check_weights
+from sssp_pipeline.pipeline.results.path_parts import ends_of_edges
 
 
 def flows(
@@ -135,7 +133,7 @@ def _amounts_of(table: pa.Table) -> np.ndarray:
             f"row {row} of the trips has the amount {column[row].as_py()}",
             hint="an amount is a number of 0 or more",
         )
-    if (total := float(amounts.sum())) >= _MOST:
+    if (total := float(amounts.sum())) >= MOST_CARRIED:
         raise InputError(
             f"all amounts together are {total}", hint="give them in a larger unit: below 2^63 in all"
         )

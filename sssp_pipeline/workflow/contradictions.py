@@ -13,6 +13,7 @@ from typing import Any
 from sssp_pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read_only, redacted
 from sssp_pipeline.workflow.betweenness import betweenness_contradictions
 from sssp_pipeline.workflow.cluster import cluster_contradictions
+from sssp_pipeline.workflow.flows import flows_contradictions
 from sssp_pipeline.workflow.graph import misplaced_keys
 from sssp_pipeline.workflow.output import output_contradictions
 from sssp_pipeline.workflow.pairs import pairs_contradictions
@@ -34,6 +35,10 @@ _POINTS: tuple[Path, ...] = (
     *((*path, "points") for path in _CHOSEN),
     *(("output", "pairs", key) for key in ("source_points", "target_points")),
 )
+#: The files of an output that name the sources, as a URL or in a section.
+_TABLES: tuple[Path, ...] = tuple(
+    path for key in ("pairs", "flows") for path in (("output", key), ("output", key, "file"))
+)
 
 
 def contradictions(data: Plain) -> Iterator[Contradiction]:
@@ -42,6 +47,7 @@ def contradictions(data: Plain) -> Iterator[Contradiction]:
     graph, solve, cluster, output = (sections.get(key, {}) for key in ("graph", "solve", "cluster", "output"))
     yield from vertices_contradictions(("sources",), data.get("sources"), Sources)
     yield from pairs_contradictions(data, output)
+    yield from flows_contradictions(output, _at(data, ("graph", "weights", "dtype")))
     yield from cluster_contradictions(cluster)
     yield from graph_contradictions(graph)
     for path in _POINTS:
@@ -62,7 +68,7 @@ def contradictions(data: Plain) -> Iterator[Contradiction]:
 def files_read(data: Plain) -> Iterator[tuple[Path, str]]:
     """Yield each URL that a run of the workflow `data` reads, after the path of its key."""
     keys: list[Path] = [(*path, "file") for path in (*_CHOSEN, *_POINTS)]
-    keys += [("output", "reduce", "amounts", "file"), ("output", "pairs"), ("output", "pairs", "file")]
+    keys += [("output", "reduce", "amounts", "file"), *_TABLES]
     inputs = [("graph", "input"), *((*path, "input") for path, _ in several_weights(data.get("graph")))]
     for path in [*inputs, ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
         value = _at(data, path)

@@ -98,7 +98,8 @@ class Workflow(Section):
     """The input and the graph store."""
 
     sources: Sources | None = None
-    """The vertices to start from. Every run needs them, but one with `output.distances: pairs`, whose file has them."""
+    """The vertices to start from. Every run needs them, but one with `output.distances: pairs` or `flows`, whose
+    file has them."""
 
     solve: Solve = Solve.model_construct()
     """Solver, batches and what to compute."""

@@ -27,7 +27,8 @@ class Output(Section):
     """`full` writes the distances from every source to every vertex, or to the `targets`. `none` writes only metrics:
     for each source the number of vertices reached, the largest distance and the mean. `reached` writes the distances to
     reached vertices, and no rows for the others. `reduced` writes the numbers that `reduce` asks for. `nearest` writes
-    the nearest vertices of each source. `pairs` writes a distance for each pair of a file."""
+    the nearest vertices of each source. `pairs` writes a distance for each pair of a file. `flows` writes how much
+    passes each edge if the trips of a table take shortest paths."""
 
     targets: Vertices | None = None
     """Write only the distances to these vertices. They keep the order given. `random` and `top_degree` give ascending

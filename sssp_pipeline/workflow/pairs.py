@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
+from sssp_pipeline.workflow.flows import FLOWS
 from sssp_pipeline.workflow.section import ColumnKey, Contradiction, Direction, OwnKeys, Plain, Section, Text
 from sssp_pipeline.workflow.vertices import Points
 
@@ -62,11 +63,11 @@ def section_of(given: str | Pairs) -> Pairs:
 
 
 def pairs_contradictions(data: Plain, output: Plain) -> Iterator[Contradiction]:
-    """Yield what is wrong if the section `sources` and a file of pairs both name the sources, or none does."""
-    given: Any = data.get("sources")
-    is_of_pairs = output.get("distances") == PAIRS
-    if is_of_pairs and given is not None:
-        text = f"`sources` is given, and the file of `output.distances: {PAIRS}` names the sources"
+    """Yield what is wrong if the section `sources` and a file of the output both name the sources, or none does."""
+    given, distances = data.get("sources"), output.get("distances")
+    has_file = distances in (PAIRS, FLOWS)
+    if has_file and given is not None:
+        text = f"`sources` is given, and the file of `output.distances: {distances}` names the sources"
         yield Contradiction(("sources",), text, "remove `sources`, or set another `output.distances`")
-    elif not is_of_pairs and given is None:
+    elif not has_file and given is None:
         yield Contradiction(("sources",), "no key `sources`", "add `sources`: The vertices to start from.")

@@ -194,6 +194,12 @@ OUTPUTS: dict[str, OutputKind] = {
         example="pairs: pairs.csv",
         instead={"targets": "the file of pairs names the targets"},
     ),
+    "flows": OutputKind(
+        f"{_RESULTS}.flows_output:EdgeFlows",
+        own_keys=f"{_SECTIONS}.flows:FlowsKeys",
+        example="flows: trips.csv",
+        instead={"targets": "the table of trips names the targets"},
+    ),
 }
 
 

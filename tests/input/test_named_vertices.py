@@ -104,6 +104,7 @@ def test_what_is_skipped_is_told_and_recorded(tmp_path, listener):
         "targets": 1,
         "vertices": 0,
         "pairs": 0,
+        "trips": 0,
         "first": {"sources": ["11", "20"], "targets": ["12"]},
         "repeated": {"sources": 1},
     }

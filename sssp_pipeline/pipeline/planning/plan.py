@@ -96,7 +96,7 @@ def make_plan(
     if is_reweighted(solver, traits):
         graph_bytes += reweighting.host_bytes(traits)
     of_a_call = work.of_a_call(solver.name)
-    graph_bytes += output.held_bytes(traits.n_vertices) + of_a_call.host_bytes
+    graph_bytes += output.held_bytes(traits) + of_a_call.host_bytes
     sums_bytes = 0
     if work.sums_on_hierarchy:
         graph_bytes += costs.counts_bytes(traits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,13 @@ from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.pipeline.planning.work import cut
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.outputs import ChosenPairs, RowOutput, output_of
+from sssp_pipeline.workflow.flows import Flows
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.pairs import Pairs
 from sssp_pipeline.workflow.reduce import Amounts
+
+if TYPE_CHECKING:
+    from sssp_pipeline.kernels.answers.trip_sums import Trips
 
 
 class Searched(NamedTuple):
@@ -65,6 +69,12 @@ class _Chooser(VertexSelection):
         from sssp_pipeline.pipeline.planning.pairs import chosen_pairs
 
         return chosen_pairs(spec, self)
+
+    def trips(self, spec: Flows) -> Trips:
+        """Return the trips; as `chosen_trips`."""
+        from sssp_pipeline.pipeline.planning.trips import chosen_trips
+
+        return chosen_trips(spec, self)
 
     def amounts(self, spec: Amounts) -> VertexAmounts:
         """Return the amounts; as `read_amounts`."""

@@ -30,8 +30,9 @@ class Skipped:
     targets: int = 0
     #: The ids in a file of amounts.
     vertices: int = 0
-    #: The pairs in a file of pairs.
+    #: The pairs in a file of pairs, and the trips in a table of trips.
     pairs: int = 0
+    trips: int = 0
     #: The first `MAX_LISTED` ids of each kind, as text.
     first: dict[str, list[str]] = field(default_factory=dict)
     #: How many ids of each kind were left out because they had been named before.
@@ -51,7 +52,7 @@ class Skipped:
             n = getattr(self, name)
             one = {"vertices": "vertex"}.get(name, name[:-1])
             why = f"that {'are' if n > 1 else 'is'} not in the graph"
-            if name == "pairs":
+            if name in ("pairs", "trips"):
                 why = "with an id that is not known"
             yield f"skipped {plural(n, one)} {why}: {listed(first, n)}"
 

@@ -1,12 +1,10 @@
-"""Betweenness of a run: its columns of `vertices.parquet`, and `edges.parquet`, merged from the parts of the batches.
+"""Betweenness of a run: its columns of `vertices.parquet`, and `edges.parquet`, made of the parts of the batches.
 
-A part has the words of `kernels/contract/path_sums_asked.py`. They are integers, so the order of merging changes
-nothing. `docs/design/0035-along-the-paths.md` has the idea.
+`docs/design/0035-along-the-paths.md` has the idea.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,13 +16,16 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.kernels.answers.path_sums import add_words, squares_of, sums_of
+from sssp_pipeline.kernels.answers.path_sums import squares_of, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
-from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
-from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.run_files import AGAIN, EDGES_FILE, VERTICES_FILE, paths_part
+from sssp_pipeline.pipeline.results.path_parts import (
+    ROWS_A_GROUP,
+    ends_of_edges,
+    merged_words,
+    sum_fault,
+)
+from sssp_pipeline.pipeline.results.run_files import EDGES_FILE, VERTICES_FILE
 from sssp_pipeline.pipeline.results.vertex_table import Originals
-from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -35,14 +36,8 @@ if TYPE_CHECKING:
 BETWEENNESS, ERROR = "betweenness", "standard_error"
 #: Columns of a source: how many vertices, and how many edges, its shortest paths pass.
 OF_SOURCE = {VERTICES_FILE: "vertices_passed", EDGES_FILE: "edges_passed"}
-#: The sum of a table and that of all sources differ by rounding at most: every number is rounded a few times.
-_ROUNDING = 2.0**-48
-#: The same for sums over a hierarchy, and how far the total of a source may be from that of its row.
+#: By how much of it the total of a source that was summed over a hierarchy may be from that of its row.
 _ROUNDING_ON_ARCS = 2.0**-36
-#: The rows of a ranking in the report.
-MOST_RANKED = 10
-#: Rows of a row group of `vertices.parquet` and `edges.parquet`.
-ROWS_A_GROUP = 2**20
 
 
 @dataclass(frozen=True)
@@ -133,16 +128,7 @@ class Betweenness:
             A part is damaged.
         """
         traits, asked = stored.manifest.traits, self.asked
-        words = np.zeros((asked.n_places(traits.n_vertices, traits.n_edges), asked.n_words), np.uint64)
-        for batch in range(len(batches)):
-            url = folder.path(paths_part(batch))
-            part = np.frombuffer(files.read_bytes(url), "<u8")
-            if part.size != words.size:
-                raise InputError(
-                    f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=AGAIN
-                )
-            add_words(words, part.reshape(words.shape))
-            progress.advance(batch + 1, len(batches), "batches")
+        words = merged_words(folder, len(batches), asked, traits, progress)
         of_vertices, of_edges = np.split(words, [traits.n_vertices * self.vertices])
         n_sources = sum(map(len, batches))
         if self.edges:
@@ -161,39 +147,14 @@ class Betweenness:
         return factor, n_sources if self.is_sample else None, n_vertices
 
     def fault(self, folder: RunFolder, n_batches: int, n_vertices: int, n_sources: int) -> str | None:
-        """Return a sentence on the first table whose sum is not what the sources say, or None.
-
-        This finds a part that is lost or counted twice, and wrong values. The words of a source add up to its totals,
-        so both sums are equal up to rounding.
-        """
+        """Return a sentence on the first table whose sum is not what the sources say, or None."""
         for name in self.tables:
             factor, sample, _ = self._scale(name, n_vertices, n_sources)
             scale = factor if sample is None else n_vertices / sample * factor
-            batches = [folder.stored_batch(batch) for batch in range(n_batches)]
-            of_sources = math.fsum(math.fsum(_numbers(each, OF_SOURCE[name])) for each in batches) * scale
-            of_table = math.fsum(_numbers([folder.stored(name)], BETWEENNESS))
-            # Not `>`: a number may be NaN.
-            rounding = max(_ROUNDING, self.rounding)
-            if not abs(of_table - of_sources) <= rounding * min(of_table, of_sources):
-                return (
-                    f"`{name}`: the sum of {BETWEENNESS} is {of_table}, and the sources say {of_sources} "
-                    f"(`{OF_SOURCE[name]}`)"
-                )
+            sentence = sum_fault(folder, n_batches, name, BETWEENNESS, OF_SOURCE[name], scale, self.rounding)
+            if sentence is not None:
+                return sentence
         return None
-
-
-def _numbers(stored: Sequence[Any], name: str) -> np.ndarray:
-    """Return the column `name` of a file as (n,) float64."""
-    with opened(*stored) as file:
-        if name not in file.schema_arrow.names:
-            raise ValueError(f"it has no column {name}")
-        found: np.ndarray = file.read(columns=[name], use_threads=False)[name].to_numpy()
-        return found
-
-
-def ends_of_edges(graph: CsrGraph, ids: Originals) -> dict[str, pa.Array]:
-    """Return the ids of the ends of all edges (E,), in the order of the graph."""
-    return {"source": ids.originals(sources_of_edges(graph)), "target": ids.originals(graph.col_indices)}
 
 
 def n_pairs(n_vertices: int, with_ends: bool) -> int:
@@ -238,13 +199,3 @@ def check_weights(
     if (reason := PathSumsAsked.refusal(traits)) is not None:
         hint = Text("give ", key("graph.weights.dtype", "float64"), ", or integers")
         raise InputError(reason, hint=hint)
-
-
-def most_passed(folder: RunFolder, name: str) -> pa.Table:
-    """Return the `MOST_RANKED` rows of a table with the largest betweenness, the largest first."""
-    with opened(folder.stored(name)) as file:
-        ids = ["vertex"] if name == VERTICES_FILE else ["source", "target"]
-        columns = [*ids, BETWEENNESS, *(c for c in file.schema_arrow.names if c == ERROR)]
-        table = file.read(columns=columns, use_threads=False)
-    values = table[BETWEENNESS].to_numpy()
-    return table.take(pa.array(np.argsort(-values, kind="stable")[:MOST_RANKED]))

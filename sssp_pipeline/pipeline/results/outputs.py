@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from sssp_pipeline.base.csr import CsrGraph, GraphTraits
     from sssp_pipeline.base.vertex_amounts import VertexAmounts
     from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.answers.trip_sums import Trips
     from sssp_pipeline.kernels.contract import kept
+    from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
     from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-    from sssp_pipeline.pipeline.results.betweenness import Betweenness
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
     from sssp_pipeline.pipeline.results.vertex_table import PerVertex
+    from sssp_pipeline.workflow.flows import Flows
     from sssp_pipeline.workflow.output import Output
     from sssp_pipeline.workflow.pairs import Pairs
     from sssp_pipeline.workflow.reduce import Amounts
@@ -86,6 +88,10 @@ class Chooser(Protocol):
 
     def pairs(self, spec: Pairs) -> ChosenPairs:
         """Return the pairs that `spec` names."""
+        ...
+
+    def trips(self, spec: Flows) -> Trips:
+        """Return the trips that `spec` names."""
         ...
 
 
@@ -144,9 +150,19 @@ class RowOutput(ABC):
         return None
 
     @property
-    def betweenness(self) -> Betweenness | None:
-        """What the run stores of betweenness; None if it is nothing."""
+    def paths(self) -> PathSumsAsked | None:
+        """What is summed along shortest paths; None for nothing."""
         return None
+
+    @property
+    def ranked(self) -> dict[str, tuple[str, ...]]:
+        """The tables whose largest rows the report shows: the column of the values, and other columns if they exist."""
+        return {}
+
+    @property
+    def summed_columns(self) -> tuple[str, ...]:
+        """The columns of the files whose sums over all sources `run.json` has."""
+        return ()
 
     @property
     def histogram_columns(self) -> dict[str, tuple[float, float]]:
@@ -221,9 +237,9 @@ class RowOutput(ABC):
         del n_vertices, n_sources, n_files
         return 0
 
-    def held_bytes(self, n_vertices: int) -> int:
-        """Return the host memory of `words`, which each worker holds once."""
-        del n_vertices
+    def held_bytes(self, traits: GraphTraits) -> int:
+        """Return the host memory of `words` and of what is made of them and the graph, which each worker holds once."""
+        del traits
         return 0
 
     # ---- on workers ----
@@ -290,6 +306,11 @@ class RowOutput(ABC):
         """
 
     # ---- verdicts ----
+
+    def fault_of_sums(self, folder: RunFolder, n_batches: int, n_vertices: int, n_sources: int) -> str | None:
+        """Return a sentence on a table that is not the sum over the sources of the run, or None."""
+        del folder, n_batches, n_vertices, n_sources
+        return None
 
     @abstractmethod
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:

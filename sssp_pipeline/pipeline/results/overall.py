@@ -5,6 +5,7 @@ They are extremes and sums of integers, so they depend on no order: not on batch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,13 @@ from sssp_pipeline.pipeline.results.run_folder import RunFolder
 
 #: The most buckets of a histogram in a line.
 _SHOWN_BUCKETS = 12
+#: What sums of columns are called.
+_SUMMED = {
+    "trips": "trips",
+    "amount": "amount",
+    "unreached_trips": "trips without a path",
+    "unreached_amount": "amount without a path",
+}
 
 
 def overall_numbers(
@@ -46,7 +54,7 @@ def overall_numbers(
         Of the graph.
     """
     if not output.counts_sources:
-        return {}
+        return _sums(folder, output.summed_columns, len(batches))
     least, largest = _extremes(folder, metrics, len(batches))
     found: dict[str, Any] = {"largest_distance": largest}
     if batches and _is_all_pairs(metrics, batches, traits.n_vertices):
@@ -79,7 +87,8 @@ def overall_fault(
     """
     largest = pc.max(metrics["max_distance"]).as_py()
     stored = record.get("overall", {})
-    if "largest_distance" not in stored or (largest is not None and largest > LARGEST):
+    has_distances = output.counts_sources
+    if has_distances and ("largest_distance" not in stored or (largest is not None and largest > LARGEST)):
         return None
     true = overall_numbers(folder, metrics, output, batches, traits)
     for name in {**true, **stored}:
@@ -96,9 +105,27 @@ def overall_facts(overall: dict[str, Any], unit: str | None) -> Iterator[tuple[s
     for name, text in names.items():
         if overall.get(name) is not None:
             yield text, f"{overall[name]:,}{f' {unit}' if unit else ''}"
+    for name, text in _SUMMED.items():
+        if name in overall:
+            yield text, f"{overall[name]:,}"
     if buckets := overall.get("histogram"):
         shown = [f"{b['from']} to {b['to']}: {b['count']:,}" for b in buckets[:_SHOWN_BUCKETS]]
         yield "pairs by distance", ", ".join(shown) + (", …" if len(buckets) > _SHOWN_BUCKETS else "")
+
+
+def _sums(folder: RunFolder, columns: Sequence[str], n_batches: int) -> dict[str, Any]:
+    """Return the sum of each of `columns` over all sources: an integer, or a float64 that is rounded once."""
+    if not columns:
+        return {}
+    tables = []
+    for batch in range(n_batches):
+        with opened(*folder.stored_batch(batch)) as file:
+            tables.append(file.read(columns=list(columns), use_threads=False))
+    of_run = pa.concat_tables(tables)
+    return {
+        name: math.fsum(column.to_numpy()) if pa.types.is_floating(column.type) else pc.sum(column).as_py()
+        for name, column in zip(of_run.column_names, of_run.columns, strict=True)
+    }
 
 
 def _is_all_pairs(metrics: pa.Table, batches: Sequence[np.ndarray], n_vertices: int) -> bool:

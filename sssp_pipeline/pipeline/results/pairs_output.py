@@ -31,6 +31,7 @@ from sssp_pipeline.storage import file_sums, files
 from sssp_pipeline.workflow.pairs import section_of
 
 if TYPE_CHECKING:
+    from sssp_pipeline.base.csr import GraphTraits
     from sssp_pipeline.base.vertex_ids import NamedPoints, VertexIds
     from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -160,9 +161,9 @@ class PairDistances(RowOutput):
     def id_bytes(self, n_vertices: int, n_sources: int, n_files: int) -> int:
         return self.n_pairs * 2 * 8
 
-    def held_bytes(self, n_vertices: int) -> int:
+    def held_bytes(self, traits: GraphTraits) -> int:
         # A reversed edge has its end and a weight of up to 64 bits, and its start while it is made.
-        reversed_bytes = 16 * (self.n_reversed + n_vertices) if self.n_reversed else 0
+        reversed_bytes = 16 * (self.n_reversed + traits.n_vertices) if self.n_reversed else 0
         return 4 * (2 * self.n_searched + (self.n_kept or 0) + self.n_pairs) + reversed_bytes
 
     # ---- batches ----

@@ -16,17 +16,26 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.kernels.answers import reductions
 from sssp_pipeline.pipeline.graph_store import units
-from sssp_pipeline.pipeline.results.betweenness import OF_SOURCE, ROWS_A_GROUP, Betweenness, check_weights
+from sssp_pipeline.pipeline.results.betweenness import (
+    BETWEENNESS,
+    ERROR,
+    OF_SOURCE,
+    Betweenness,
+    check_weights,
+)
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts.layout import Files
 from sssp_pipeline.pipeline.results.outputs import Chooser, RowOutput
+from sssp_pipeline.pipeline.results.path_parts import ROWS_A_GROUP
 from sssp_pipeline.pipeline.results.run_files import AGAIN, VERTICES_FILE
 from sssp_pipeline.pipeline.results.table_output import TableOutput
 from sssp_pipeline.pipeline.results.vertex_table import Originals, PerVertex
 from sssp_pipeline.storage import files
 
 if TYPE_CHECKING:
+    from sssp_pipeline.base.csr import GraphTraits
     from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
     from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -120,9 +129,22 @@ class Reduced(TableOutput):
             bounds = units.scaled_least(self.histogram[0], self.form.scale), *bounds[1:]
         shares = tuple(sorted(self.quantiles))
         over = None if self.per_vertex is None else self.per_vertex.over
-        paths = None if self.betweenness is None else self.betweenness.asked
-        harmonic, facts = "harmonic" in self.values, bool(self.values) or paths is None
-        return reductions.Reductions(radii, amounts, harmonic, bounds, shares, over, paths, facts)
+        harmonic, facts = "harmonic" in self.values, bool(self.values) or self.paths is None
+        return reductions.Reductions(radii, amounts, harmonic, bounds, shares, over, self.paths, facts)
+
+    @property
+    def paths(self) -> PathSumsAsked | None:
+        return None if self.betweenness is None else self.betweenness.asked
+
+    @property
+    def ranked(self) -> dict[str, tuple[str, ...]]:
+        tables = [] if self.betweenness is None else self.betweenness.tables
+        return dict.fromkeys(tables, (BETWEENNESS, ERROR))
+
+    def fault_of_sums(self, folder: RunFolder, n_batches: int, n_vertices: int, n_sources: int) -> str | None:
+        if self.betweenness is None:
+            return None
+        return self.betweenness.fault(folder, n_batches, n_vertices, n_sources)
 
     def for_verifying(self, stored: Files, ids: VertexIds, read_input: Callable[[str], np.ndarray]) -> Self:
         """Return this with its input, for an oracle that has rows. `verify` checks `per_vertex` apart."""
@@ -148,7 +170,7 @@ class Reduced(TableOutput):
             options = {"row_group_size": ROWS_A_GROUP, "compression": self.form.compression}
             folder.write_table(VERTICES_FILE, table, **options)
         n_sources = sum(map(len, batches))
-        if passed and (fault := passed.fault(folder, len(batches), table.num_rows, n_sources)) is not None:
+        if (fault := self.fault_of_sums(folder, len(batches), table.num_rows, n_sources)) is not None:
             raise InputError(f"`{files.redacted(folder.url)}`: {fault}", hint=AGAIN)
 
     def verdict(self, weight_dtype: str) -> str:
@@ -163,11 +185,11 @@ class Reduced(TableOutput):
 
     def n_columns(self, n_vertices: int) -> int:
         n_others = max(len(self.histogram) - 1, 0) + len(self.quantiles)
-        n_totals = 0 if self.betweenness is None else self.betweenness.asked.n_totals
+        n_totals = 0 if self.paths is None else self.paths.n_totals
         return reductions.WITHIN + len(self.within) * (1 + len(self.amounts)) + n_others + n_totals
 
-    def held_bytes(self, n_vertices: int) -> int:
-        return 8 * len(self.amounts) * n_vertices
+    def held_bytes(self, traits: GraphTraits) -> int:
+        return 8 * len(self.amounts) * traits.n_vertices
 
     @property
     def rows_each(self) -> int:
@@ -186,7 +208,7 @@ class Reduced(TableOutput):
         return {f"from_{low}_to_{high}": (low, high) for low, high in pairwise(self.histogram)}
 
     def table(self, sources: pa.Array, solution: Solution, ids: Originals, n_vertices: int) -> pa.Table:
-        n_passed = 0 if self.betweenness is None else self.betweenness.asked.n_totals
+        n_passed = 0 if self.paths is None else self.paths.n_totals
         words, passed = np.split(solution.distances, [solution.distances.shape[1] - n_passed], axis=1)
         try:
             columns = [

@@ -9,7 +9,7 @@
 <run>/sources.parquet                one row for each source, of a run backward (`turned_output.py`)
 <run>/snapped.parquet                one row for each point that stands for a source or a target
 <run>/vertices.parquet               one row for each vertex, of a run that has numbers over all sources
-<run>/edges.parquet                  one row for each edge, of a run that has their betweenness
+<run>/edges.parquet                  one row for each edge, of a run that has their betweenness or flow
 <run>/report.html
 <run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
 <run>/_run/                          only while the run is unfinished: its identity, its starts, its targets, a

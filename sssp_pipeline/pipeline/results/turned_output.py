@@ -29,6 +29,7 @@ from sssp_pipeline.pipeline.results.run_files import AGAIN, SOURCES_FILE, batch_
 from sssp_pipeline.storage import file_sums, files
 
 if TYPE_CHECKING:
+    from sssp_pipeline.base.csr import GraphTraits
     from sssp_pipeline.base.vertex_ids import VertexIds
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
     from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -84,9 +85,9 @@ class TurnedDistances(RowOutput):
     def n_columns(self, n_vertices: int) -> int:
         return self.n_sources
 
-    def held_bytes(self, n_vertices: int) -> int:
+    def held_bytes(self, traits: GraphTraits) -> int:
         # A reversed edge has its end and a weight of up to 64 bits, and its start while it is made.
-        reversed_bytes = 16 * (self.n_reversed + n_vertices) if self.n_reversed else 0
+        reversed_bytes = 16 * (self.n_reversed + traits.n_vertices) if self.n_reversed else 0
         return 4 * self.n_sources + reversed_bytes
 
     def covered(self, n_vertices: int) -> str:

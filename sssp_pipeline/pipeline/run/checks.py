@@ -16,6 +16,7 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY, solver_named
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.host.solver import Solver
@@ -100,8 +101,10 @@ def _refusal_of(workflow: Workflow) -> Callable[[str], str | None]:
 
 def _kept(workflow: Workflow) -> KeptOfRow:
     """Return what solvers keep of a row, as far as they may refuse it."""
-    reduce = workflow.output.own["reduce"]
-    passed = reduce and Betweenness.asked_by(reduce, is_sample=False, compression="none")
+    own = workflow.output.own
+    if own["flows"] is not None:
+        return Reductions(paths=PathSumsAsked(edges=True))
+    passed = own["reduce"] and Betweenness.asked_by(own["reduce"], is_sample=False, compression="none")
     return Reductions(paths=passed.asked) if passed else EveryVertex()
 
 

@@ -136,14 +136,13 @@ def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *
     """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
     if report:
         # Not at the top: a run imports this module before it solves.
-        from sssp_pipeline.pipeline.results.betweenness import most_passed
+        from sssp_pipeline.pipeline.results.path_parts import most_passed
         from sssp_pipeline.pipeline.results.report.page import render_report
         from sssp_pipeline.pipeline.results.report.sample import read_sample
         from sssp_pipeline.pipeline.results.stored import StoredResults
 
         results = StoredResults(folder, record)
-        tables = [] if results.output.betweenness is None else results.output.betweenness.tables
-        passed = {name: most_passed(folder, name) for name in tables}
+        passed = {name: most_passed(folder, name, columns) for name, columns in results.output.ranked.items()}
         page = render_report(record, results.metrics, read_sample(results, record, stored), passed)
         files.write_atomic(folder.path(REPORT_FILE), page.encode())
     folder.finish(record)

@@ -137,7 +137,7 @@ class OneRun:
             why = f"`sssp-pipeline plan` compares {plan.n_compared}"
         line, total = f"solver: {plan.solver} ({why})", len(batches)
         self.progress.say(line, "solver", solver=plan.solver, total=total)
-        if output.betweenness is not None and machine.gpu_free_bytes is not None:
+        if output.paths is not None and machine.gpu_free_bytes is not None:
             line = "the GPU stays idle: no solver on it can sum along the shortest paths yet"
             self.progress.say(line)
         self.progress.say(

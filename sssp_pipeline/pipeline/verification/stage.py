@@ -110,7 +110,10 @@ class Verifying(TaskStage):
             of_vertices = CheckedVertices()
             if not failed and refuted is None and self.batches and self.output.per_vertex is not None:
                 of_vertices = self._verify_vertices(workers, self.output.per_vertex)
-        sums_fault = None if failed or refuted is not None else self._fault_of_sums()
+        sums_fault = None
+        if not failed and refuted is None:
+            of_run = len(self.batches), manifest.n_vertices, sum(map(len, self.batches))
+            sums_fault = self.output.fault_of_sums(self.folder, *of_run)
         if failed:
             number, reason = min(failed.items())
             raise SsspError(
@@ -150,13 +153,6 @@ class Verifying(TaskStage):
             raise SsspError(problem, hint="run the same command again")
         return found[0]
 
-    def _fault_of_sums(self) -> str | None:
-        """Return a sentence on sums over the sources that are not those of the sources, or None."""
-        if (betweenness := self.output.betweenness) is None:
-            return None
-        n_sources = sum(map(len, self.batches))
-        return betweenness.fault(self.folder, len(self.batches), self.stored.manifest.n_vertices, n_sources)
-
     @property
     def _row_bytes(self) -> int:
         traits = self.stored.manifest.traits
@@ -178,9 +174,9 @@ class Verifying(TaskStage):
         group_rows = min(GROUP_ROWS, n_columns * largest)
         group_bytes = group_rows * 2 * (id_bytes + form.dtype(dtype).itemsize)
         # The oracle holds a row, a heap, keys and places; the certificate takes less.
-        held_bytes = self.output.held_bytes(n_vertices)
-        if (betweenness := self.output.betweenness) is not None:
-            held_bytes += betweenness.asked.n_bytes(manifest.traits)
+        held_bytes = self.output.held_bytes(manifest.traits)
+        if (paths := self.output.paths) is not None:
+            held_bytes += paths.n_bytes(manifest.traits)
         if n_costs := len(form.along):
             rows_bytes += n_costs * 8 * (at_once + 2) * n_columns
             held_bytes += call_bytes(manifest.traits, EveryVertex(), n_costs) + 8 * n_costs * n_vertices

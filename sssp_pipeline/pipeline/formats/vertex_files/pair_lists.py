@@ -1,7 +1,7 @@
 """Lists of pairs of vertices: each chunk of ids becomes vertex numbers at once, so a list takes 8 bytes for each pair.
 
-A file of pairs is read like an edge list without weights: in chunks, by threads, and in the same spellings. A run whose
-points have ids of their own takes the ids as they are.
+A file of pairs is read like an edge list without weights: in chunks, by threads, and in the same spellings. In a table
+of trips, the amounts have the place of the weights. A run whose points have ids of their own takes the ids as they are.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ from sssp_pipeline.base.vertex_ids import MAX_LISTED, listed
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.columns.layout import rows_of
 from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.storage import files
 
 _WANTED = (
     "a row has the ids of a source and of a target, and a first line may name the columns, such as "
     "`source,target`; write CSV, text, Parquet or Arrow"
 )
+_WANTED_OF_TRIPS = (
+    "a row has the ids of a source and of a target and an amount, and a first line may name the columns, such as "
+    "`source,target,amount`; write CSV, text, Parquet or Arrow"
+)
+_AMOUNTS = "an amount is a number of zero or more"
 _FORMATS = ("csv", "text", "parquet")
 _INTEGER, _LARGEST = "^(0|[1-9][0-9]{0,18})$", str(2**63 - 1)
 
@@ -72,7 +77,7 @@ class PairList:
 
 @dataclass(frozen=True)
 class PairReading:
-    """A file of pairs, and how to read it."""
+    """A file of pairs or of trips, and how to read it."""
 
     url: str
     #: "int64" or "string".
@@ -86,6 +91,8 @@ class PairReading:
     has_header: str = "name the columns in the first line: `source` and `target`"
     #: Which ids are integers, if these are, for hints.
     integers: str = "the ids of the graph are integers"
+    #: The column of the amounts, as `columns`; None for pairs without amounts.
+    amount: str | None = None
 
     @property
     def place(self) -> str:
@@ -93,16 +100,28 @@ class PairReading:
         return f"`{files.redacted(self.url)}`: "
 
     @property
+    def one(self) -> str:
+        """What a row is."""
+        return "pair" if self.amount is None else "trip"
+
+    @property
+    def wanted(self) -> str:
+        """Which file is wanted, for hints."""
+        return _WANTED if self.amount is None else _WANTED_OF_TRIPS
+
+    @property
     def options(self) -> ReadOptions:
         """How to read the file as an edge list."""
         source, target = self.columns
+        columns = (*self.columns, *([] if self.amount is None else [self.amount]))
         header = self.header
-        if header == "auto" and not all(column == "auto" or column.isdecimal() for column in self.columns):
+        if header == "auto" and not all(column == "auto" or column.isdecimal() for column in columns):
             header = "auto" if detect_format(self.url) == "parquet" else True
         return ReadOptions(
             source_column=source,
             target_column=target,
-            weight_column="none",
+            weight_column="none" if self.amount is None else self.amount,
+            weight_dtype="auto" if self.amount is None else "float64",
             header=header,
             ids="string" if self.id_type == "string" else "integer",
         )
@@ -179,26 +198,26 @@ def find_pairs(
             ends = [found[is_known] for found in ends]
         parts.append((ends[0].astype(np.uint32), ends[1].astype(np.uint32)))
         n_given += len(is_known)
-    place = "" if reading is None else reading.place
+    place, one = ("", "pair") if reading is None else (reading.place, reading.one)
     none = np.empty(0, np.uint32)
     sources = np.concatenate([none, *(part[0] for part in parts)])
     parts = [(none, part[1]) for part in parts]
     targets = np.concatenate([none, *(part[1] for part in parts)])
     if not n_given:
-        raise InputError(f"{place}there is no pair", hint=_WANTED)
+        raise InputError(f"{place}there is no {one}", hint=_WANTED if reading is None else reading.wanted)
     if not unknown:
         return PairList(sources, targets)
     n_unknown = n_given - len(sources)
     if not skip or not len(sources):
         missing = ", or not in ".join(f"{owner}: {listed([*some])}" for owner, some in unknown.items())
         message = (
-            f"{place}{n_unknown:,} of {plural(n_given, 'pair')} {'have' if n_unknown > 1 else 'has'} "
+            f"{place}{n_unknown:,} of {plural(n_given, one)} {'have' if n_unknown > 1 else 'has'} "
             f"an id that is not in {missing}"
         )
         if reading is not None:
             message += f" (the first in {reading.place_of(first_unknown)})"
         hints = {of_end.owner: of_end.range_hint() for of_end in ids if of_end.owner in unknown}
-        hint = "; ".join([*hints.values(), *([] if skip else [f"{skip_hint} leaves out such pairs"])])
+        hint = "; ".join([*hints.values(), *([] if skip else [f"{skip_hint} leaves out such {one}s"])])
         raise InputError(message, hint=hint)
     masks = [np.ones(some, bool) if isinstance(some, int) else some for some in known]
     first = tuple(each for some in unknown.values() for each in some)[:MAX_LISTED]
@@ -213,12 +232,45 @@ def read_pairs(reading: PairReading, n_threads: int) -> Iterator[Ends]:
     InputError
         The file is missing, empty or damaged, is no table of pairs, or has a row without two ids of the type.
     """
+    for chunk in _chunks(reading, n_threads):
+        yield _ends(chunk)
+
+
+def read_trips(reading: PairReading, n_threads: int, amounts: list[np.ndarray]) -> Iterator[Ends]:
+    """Yield the ids of the trips in a table, as `read_pairs`; append the amounts (n,) float64 of each chunk.
+
+    Raises
+    ------
+    InputError
+        As `read_pairs`; or an amount is missing, no number, negative or not finite.
+    """
+    n_before = 0
+    for chunk in _chunks(reading, n_threads):
+        assert chunk.weights is not None, "`reading` names their column"
+        amounts.append(chunk.weights.astype(np.float64))
+        if (wrong := np.flatnonzero(amounts[-1] < 0)).size:
+            row = int(wrong[0])
+            raise InputError(
+                f"`{files.redacted(reading.url)}` {reading.place_of(n_before + row)}: amount `{chunk.weights[row]}` is "
+                "negative",
+                hint=_AMOUNTS,
+            )
+        yield _ends(chunk)
+        n_before += len(chunk)
+
+
+def _ends(chunk: EdgeChunk) -> Ends:
+    source, target = (end if isinstance(end, pa.Array) else pa.array(end) for end in (chunk.src, chunk.dst))
+    return source, target
+
+
+def _chunks(reading: PairReading, n_threads: int) -> Iterator[EdgeChunk]:
+    """Yield the rows of a file of pairs or trips; raise as `read_pairs` and `read_trips`."""
     try:
         edge_list = open_edge_list([reading.url], reading.options)
         if (form := edge_list.reading.format) not in _FORMATS:
-            raise InputError(f"`{files.redacted(reading.url)}` is a graph ({form})", hint=_WANTED)
-        for chunk in edge_list.chunks(n_threads):
-            yield tuple(end if isinstance(end, pa.Array) else pa.array(end) for end in (chunk.src, chunk.dst))
+            raise InputError(f"`{files.redacted(reading.url)}` is a graph ({form})", hint=reading.wanted)
+        yield from edge_list.chunks(n_threads)
     except InputError as error:
         raise _in_words_of_pairs(error, reading) from error
 
@@ -276,16 +328,22 @@ def _first_of_text(ids: pa.Array) -> int:
 
 
 def _in_words_of_pairs(error: InputError, reading: PairReading) -> InputError:
-    """Return an error on an edge list as one on a file of pairs, whose hint names no key of a graph."""
+    """Return an error on an edge list as one on a file of pairs or trips, whose hint names no key of a graph."""
     message, hint = error.message, error.hint or ""
     for end in ("source", "target"):
         message = message.replace(f" in `graph.columns.{end}`", "")
         message = message.replace(f"`graph.columns.{end}` asks for", f"the {end} is to be in")
+    message = message.replace(" in `graph.weights.column`", "")
+    message = message.replace("`graph.weights.column` asks for", "the amount is to be in")
     if "`graph." in message:  # an option that only tables take
-        message = f"`{files.redacted(reading.url)}` is no table of pairs"
+        message = f"`{files.redacted(reading.url)}` is no table of {reading.one}s"
     parts = message.split("`")
     # The texts between backticks are of the user.
-    parts[::2] = [part.replace("an edge", "a pair").replace("edge", "pair") for part in parts[::2]]
+    is_of_amounts = reading.amount is not None and any("weight" in part for part in parts[::2])
+    of_pairs = ("an edge", f"a {reading.one}"), ("edge", reading.one)
+    of_amounts = (("a weight", "an amount"), ("weight", "amount")) if is_of_amounts else ()
+    for old, new in (*of_pairs, *of_amounts):
+        parts[::2] = [part.replace(old, new) for part in parts[::2]]
     if "ids are integers, strings or UUIDs" in message:
         hint = "store the ids as integers or as strings"
     elif "graph.columns" in hint or "columns:" in hint:
@@ -294,8 +352,10 @@ def _in_words_of_pairs(error: InputError, reading: PairReading) -> InputError:
         hint = reading.has_header
     elif "graph.ids" in hint and reading.id_type == "int64":
         hint = reading.integers
+    elif is_of_amounts:
+        hint = _AMOUNTS
     elif "graph." in hint or "a row holds" in hint:
-        hint = _WANTED
+        hint = reading.wanted
     return InputError("`".join(parts), hint=hint)
 
 

@@ -23,6 +23,15 @@ from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, METRIC
 
 #: The most files of distances that have a link.
 _MOST_LINKS = 20
+#: The heading and the first sentences of the ranking of each column.
+_PASSED = {
+    "betweenness": (
+        "Betweenness",
+        "How many shortest paths pass a vertex or an edge. A pair of a source and a target adds the share of its "
+        "shortest paths.",
+    ),
+    "flow": ("Flows", "How much passes an edge if each trip takes a shortest path."),
+}
 
 
 def render_report(
@@ -42,7 +51,7 @@ def render_report(
     sample
         Distances of a few sources.
     passed
-        The rows with the largest betweenness of each file that has it.
+        The rows with the largest values of each table of `RowOutput.ranked`.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -87,6 +96,7 @@ def render_report(
         distributions=figures.distributions(run, metrics, start) if has_rows else [],
         central=None if is_backward else figures.central_sources(run, metrics),
         passed=[figures.passed_table(name, table) for name, table in passed.items()],
+        passed_as=next((_PASSED[column] for column, *_ in output.ranked.values()), None),
         traces=figures.trace_charts(run, metrics, start),
         input_facts=list(_input_facts(run)),
         graph_facts=list(_graph_facts(run["graph"])),
@@ -123,7 +133,7 @@ def _skipped(run: dict[str, Any]) -> Iterable[str]:
     for name, ids in skipped.get("first", {}).items():
         some = ", ".join(ids) + (" and others" if skipped[name] > len(ids) else "")
         one = "vertex" if name == "vertices" else name.removesuffix("s")
-        why = "with an id that is not known" if name == "pairs" else "not in the graph"
+        why = "with an id that is not known" if name in ("pairs", "trips") else "not in the graph"
         yield f"Skipped {plural(skipped[name], one)} {why}: {some}."
 
 
