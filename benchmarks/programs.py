@@ -238,7 +238,8 @@ class RoutingKit(Program):
 class Osrm(Program):
     """OSRM's multi-level Dijkstra and its `Table`, on the graph as OpenStreetMap data: a way for each pair of edges."""
 
-    unreached = np.inf
+    #: `Table` searches from every source and from every target, so a part takes nearly as long as the whole.
+    takes_parts = False
 
     @classmethod
     def can_answer(cls, question: Question) -> bool:
