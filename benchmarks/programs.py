@@ -273,7 +273,7 @@ class Osrm(Program):
             ["partition", roads],
             ["customize", roads],
         ):
-            subprocess.run([sys.executable, "-m", "osrm", *step], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run([sys.executable, "-m", "osrm", *step, "--verbosity", "ERROR"], check=True)
         limits = {"use_shared_memory": False, "max_locations_distance_table": -1}
         return osrm.OSRM(algorithm="MLD", storage_config=roads, **limits)
 
