@@ -37,7 +37,7 @@ QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
 # Without bytecode, each process compiles every module that it imports, and pytest rewrites every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite snakemake package install install-dev docs site notebooks format bench lock clean
+.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite snakemake package install install-dev docs site notebooks format bench other-tools measure-other-tools lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
@@ -55,6 +55,7 @@ help:
 	@echo "make notebooks    run docs/notebooks/ and write what they show"
 	@echo "make format       format the code and sort its imports"
 	@echo "make bench        measure solvers, ingest, writing and a run on made graphs"
+	@echo "make other-tools  measure the tools of docs/next-to-other-tools.md and render it; DATA=FOLDER has the graphs"
 	@echo "make lock         resolve the dependencies again (needs uv)"
 	@echo "make clean        remove .venv, caches, build, dist and the quickstart's results"
 
@@ -130,6 +131,17 @@ bench: install-dev
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/distances.py
 	$(BIN)/python benchmarks/pipeline.py
+
+# osrm-bindings has wheels for Python 3.12 and later. graph-tool is not on PyPI.
+OTHER_TOOLS = pyroutingkit pandana networkit 'osrm-bindings; python_version >= "3.12"'
+JOBS = *
+other-tools:
+	$(MAKE) measure-other-tools VENV=.venv-other-tools
+
+measure-other-tools: install-dev
+	$(INSTALL) $(OTHER_TOOLS)
+	$(BIN)/python benchmarks/jobs.py $(addprefix --data ,$(DATA)) --jobs '$(JOBS)' --seconds 6
+	$(BIN)/python benchmarks/pages.py other-tools
 
 lock:
 	uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements.lock

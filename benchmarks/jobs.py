@@ -38,7 +38,6 @@ distances for the first sources, the run ends. Programs that are not installed a
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import importlib.util
 import math
 import os
@@ -58,7 +57,7 @@ import numpy as np
 import pandas as pd
 from graphs import read
 from papers.cnr_2000 import adjacency_list
-from programs import PROGRAMS, Network, Program, Question, distribution_of, module_of
+from programs import PROGRAMS, Network, Program, Question, distribution_of, module_of, version_of
 from record import record
 
 from sssp_pipeline.base.generators import GeneratedEdges, hashed_weights, random_edges, road_like
@@ -324,11 +323,11 @@ def measure(graph: str, given: argparse.Namespace) -> None:
             for found in answers_of_process(name, small, network, given):
                 if isinstance(found, str):
                     for job in left:
-                        record_line(line, job, failed=found)
+                        record_line(given.lines, line, job, failed=found)
                 else:
                     left.remove(found.job)
                     check_same(name, found.sample, expected.setdefault(found.job, found.sample))
-                    record_line(line, found.job, **measured(found))
+                    record_line(given.lines, line, found.job, **measured(found))
 
 
 def measured(found: Answer) -> dict[str, Any]:
@@ -347,9 +346,9 @@ def measured(found: Answer) -> dict[str, Any]:
     }
 
 
-def record_line(line: dict[str, Any], job: str, **facts: Any) -> None:
-    version = importlib.metadata.version(distribution_of(line["program"]))
-    record("jobs", job=job, **line, program_version=version, **facts, load=os.getloadavg()[0])
+def record_line(name: str, line: dict[str, Any], job: str, **facts: Any) -> None:
+    version = version_of(line["program"])
+    record(name, job=job, **line, program_version=version, **facts, load=os.getloadavg()[0])
 
 
 def check_same(program: str, found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
@@ -383,6 +382,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
     parser.add_argument("--jobs", default="*", help="with commas; `ny-*` stands for all jobs of New York")
     parser.add_argument("--with", dest="programs", help="with commas; all that are installed by default")
+    parser.add_argument("--lines", default="jobs", help="name of the file in results/ for the lines")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0, help="of solving for each job and program")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a program is ended")

@@ -28,10 +28,12 @@ TOOLS = {
     "sssp-pipeline": "sssp-pipeline",
     "sssp-pipeline-prepared": "sssp-pipeline, prepared",
     "pyroutingkit": "RoutingKit",
+    "osrm": "OSRM",
     "pandana": "pandana",
     "networkit": "NetworKit",
     "scipy": "SciPy",
     "igraph": "igraph",
+    "graph-tool": "graph-tool",
     "networkx": "NetworkX",
 }
 OURS = ("sssp-pipeline", "sssp-pipeline-prepared")
@@ -56,9 +58,16 @@ def values() -> dict[str, str]:
         f"### {title}\n\n{_size(graph, newest)}\n\n{_table(graph, newest)}" for graph, title in shown.items()
     ]
     loads = [line["load"] for line in newest.values()]
+    more = _newest(stored_lines("jobs_osrm"))
     return {
         "faster": _faster(newest),
         "tables": "\n\n".join(tables),
+        "more": _table("ny", more),
+        "more_load": "{:.0f} to {:.0f}".format(
+            *np.quantile([line["load"] for line in more.values()], [0, 1])
+        ),
+        "osrm_version": more["ny-1k", "osrm"]["program_version"],
+        "graph_tool_version": more["ny-1k", "graph-tool"]["program_version"],
         "reported": _reported(lines),
         "versions": _versions([*newest.values()]),
         "commits": ", ".join(sorted({line["commit"][:7] + "+" * line["dirty"] for line in newest.values()})),

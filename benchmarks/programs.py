@@ -6,7 +6,11 @@ found by searches from the targets in the reversed graph.
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import os
+import subprocess
+import sys
 import tempfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -24,6 +28,24 @@ ROWS_BYTES = 2**27
 FARTHEST = 4_000_000
 #: pandana returns this where there is no path: its largest integer, in thousandths.
 PANDANA_UNREACHED = 4_294_967.295
+#: A profile of OSRM. A way takes its own weight, in tenths of a second, and a turn takes no time.
+OSRM_PROFILE = """
+api_version = 4
+function setup()
+  return {properties = {weight_name = 'duration', continue_straight_at_waypoint = false, use_turn_restrictions = false}}
+end
+function process_node() end
+function process_way(profile, way, result)
+  result.forward_mode = mode.driving
+  result.backward_mode = mode.driving
+  result.duration = tonumber(way:get_value_by_key('weight')) / 10
+end
+function process_turn(profile, turn)
+  turn.duration = 0
+  turn.weight = 0
+end
+return {setup = setup, process_node = process_node, process_way = process_way, process_turn = process_turn}
+"""
 
 
 @dataclass(frozen=True)
@@ -197,10 +219,7 @@ class RoutingKit(Program):
         metric = pyroutingkit.CCHMetric(topology)
         metric.customize(weights, len(os.sched_getaffinity(0)))
         self.unreached = pyroutingkit.INF_WEIGHT
-        order = np.lexsort((src, dst))  # the file has the order of src and then dst
-        self.is_symmetric = all(
-            np.array_equal(one[order], other) for one, other in ((src, dst), (dst, src), (weights, weights))
-        )
+        self.is_symmetric = is_symmetric(src, dst, weights)
         return metric
 
     def goes_backward(self, question: Question) -> bool:
@@ -214,6 +233,65 @@ class RoutingKit(Program):
         else:
             matrix = self.graph.distances_many_to_many(*ends)
         return answers_of(question, matrix, self.unreached)
+
+
+class Osrm(Program):
+    """OSRM's multi-level Dijkstra and its `Table`, on the graph as OpenStreetMap data: a way for each pair of edges."""
+
+    #: `Table` searches from every source and from every target, so a part takes nearly as long as the whole.
+    takes_parts = False
+
+    @classmethod
+    def can_answer(cls, question: Question) -> bool:
+        return not question.needs_rows
+
+    def read(self, network: Network) -> Any:
+        import osrm
+
+        edges, places = pd.read_csv(network.edges), pd.read_csv(network.places)
+        src, dst, weights = (edges[name].to_numpy() for name in ("from", "to", "weight"))
+        if not is_symmetric(src, dst, weights):
+            raise ValueError("one-way edges: a point on one would begin in its direction")
+        if places["x"].abs().max() > 180:  # metres
+            places = places / 111_195
+        self.places = places.round(6).to_numpy()
+        folder = Path(tempfile.mkdtemp(dir=network.edges.parent))
+        (folder / "profile.lua").write_text(OSRM_PROFILE)
+        with (folder / "roads.osm").open("w") as file:
+            file.write('<osm version="0.6">')
+            for vertex, (x, y) in enumerate(self.places.tolist(), 1):
+                file.write(f'<node id="{vertex}" version="1" lat="{y}" lon="{x}"/>\n')
+            for a, b, weight in edges[src < dst].itertuples(index=False, name=None):
+                file.write(
+                    f'<way id="{a * network.n_vertices + b}" version="1"><nd ref="{a + 1}"/><nd ref="{b + 1}"/>'
+                )
+                file.write(f'<tag k="highway" v="road"/><tag k="weight" v="{weight}"/></way>\n')
+            file.write("</osm>")
+        roads = str(folder / "roads.osrm")
+        for step in (
+            ["extract", "-p", str(folder / "profile.lua"), str(folder / "roads.osm")],
+            ["partition", roads],
+            ["customize", roads],
+        ):
+            subprocess.run([sys.executable, "-m", "osrm", *step, "--verbosity", "ERROR"], check=True)
+        limits = {"use_shared_memory": False, "max_locations_distance_table": -1}
+        return osrm.OSRM(algorithm="MLD", storage_config=roads, **limits)
+
+    def answers(self, question: Question) -> dict[str, np.ndarray]:
+        import osrm
+
+        n_sources, n_ends = len(question.sources), len(question.sources) + len(question.targets)
+        ends = self.places[np.concatenate([question.sources, question.targets])]
+        asked = osrm.TableParameters(
+            coordinates=[tuple(end) for end in ends.tolist()],
+            sources=range(n_sources),
+            destinations=range(n_sources, n_ends),
+            annotations=["duration"],
+            generate_hints=False,
+        )
+        seconds = np.array([list(row) for row in self.graph.Table(asked)["durations"]], float)
+        rows = np.rint(np.where(np.isnan(seconds), np.inf, seconds) * 10)
+        return answers_of(question, rows, self.unreached)
 
 
 class Pandana(Program):
@@ -300,6 +378,14 @@ class RowProgram(Program):
             rows = self.rows(some.sources, ends, False, question.cutoff)
             parts.append(answers_of(some, rows, self.unreached))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def is_symmetric(src: np.ndarray, dst: np.ndarray, weights: np.ndarray) -> bool:
+    """Return whether every edge has its reverse; the edges have the order of src and then dst."""
+    order = np.lexsort((src, dst))
+    return all(
+        np.array_equal(one[order], other) for one, other in ((src, dst), (dst, src), (weights, weights))
+    )
 
 
 def answers_of(question: Question, rows: np.ndarray, unreached: float) -> dict[str, np.ndarray]:
@@ -422,22 +508,55 @@ class Networkit(RowProgram):
         return np.asarray(search.getDistances(asarray=True))
 
 
+class GraphTool(RowProgram):
+    """`graph_tool.topology.shortest_distance`, one source after the other."""
+
+    def read(self, network: Network) -> Any:
+        import graph_tool
+
+        graph = graph_tool.Graph()
+        graph.add_vertex(self.n_vertices)
+        weights = graph.new_edge_property("double")
+        graph.add_edge_list(pd.read_csv(network.edges).to_numpy(), eprops=[weights])
+        return graph, graph_tool.GraphView(graph, reversed=True), weights
+
+    def rows(
+        self, starts: np.ndarray, ends: np.ndarray | None, backward: bool, cutoff: int | None
+    ) -> np.ndarray:
+        from graph_tool.topology import shortest_distance
+
+        view, weights = self.graph[backward], self.graph[2]
+        limit = None if cutoff is None else float(cutoff)
+        rows = [shortest_distance(view, start, weights=weights, max_dist=limit).a for start in starts]
+        return np.array(rows) if ends is None else np.array(rows)[:, ends]
+
+
 PROGRAMS: dict[str, type[Program]] = {
     "sssp-pipeline": Ours,
     "sssp-pipeline-prepared": OursPrepared,
     "pyroutingkit": RoutingKit,
+    "osrm": Osrm,
     "pandana": Pandana,
     "networkit": Networkit,
     "scipy": Scipy,
     "igraph": Igraph,
+    "graph-tool": GraphTool,
     "networkx": NetworkX,
 }
 
 
 def distribution_of(program: str) -> str:
     """Return the name of the package of a program of `PROGRAMS`."""
-    return program.removesuffix("-prepared")
+    return "osrm-bindings" if program == "osrm" else program.removesuffix("-prepared")
 
 
 def module_of(program: str) -> str:
-    return distribution_of(program).replace("-", "_")
+    return program.removesuffix("-prepared").replace("-", "_")
+
+
+def version_of(program: str) -> str:
+    """Return the version of a program that is installed."""
+    try:
+        return importlib.metadata.version(distribution_of(program))
+    except importlib.metadata.PackageNotFoundError:  # graph-tool is no package of pip's
+        return importlib.import_module(module_of(program)).__version__.partition(" ")[0]

@@ -39,6 +39,34 @@ assert found.max() > 0
 assert (snapped["distance_m"] < 50).all()
 assert answers["jobs_within_%s" % RADII[-1]].is_monotonic_decreasing
 """,
+    "along-the-paths": """
+import igraph
+
+ends = np.searchsorted(ids, estimate[["source", "target"]])
+graph = igraph.Graph(len(ids), ends, directed=True)
+drawn = np.sort(np.random.default_rng(1).choice(len(ids), PIVOTS, replace=False))
+expected = graph.edge_betweenness(weights=held.weights.astype(float), sources=drawn)
+np.testing.assert_allclose(np.array(expected) * len(ids) / PIVOTS, estimate["betweenness"], rtol=1e-9)
+dead_ends = np.flatnonzero(np.bincount(np.searchsorted(ids, streets[["a", "b"]]).ravel()) == 1)
+is_dead_end = np.isin(streets[["a", "b"]], ids[dead_ends]).sum(axis=1) == 1
+if SAMPLE is None:  # all trips from and to the last crossing of a dead end take its street
+    np.testing.assert_allclose(streets["share"][is_dead_end], 2 / len(ids), rtol=1e-12)
+assert is_dead_end.any()
+np.testing.assert_allclose(streets["betweenness"].sum(), found["betweenness"].sum(), rtol=1e-12)
+rows = csgraph.dijkstra(matrix, indices=np.searchsorted(ids, places))
+expected = rows[np.arange(1000) % 3, np.searchsorted(ids, homes)].sum()
+assert flow["flow"] @ held.weights == expected
+""",
+    "travel-time-matrix": """
+vertices = np.searchsorted(store.ids.column().to_numpy(), snapped["vertex"])
+rows = csgraph.dijkstra(matrix, indices=vertices[: len(homes)])
+np.testing.assert_array_equal(times.to_numpy(), rows[:, vertices[len(homes) :]])
+assert (snapped["distance_m"] < 50).all()
+passed = np.searchsorted(store.ids.column().to_numpy(), path)
+assert matrix[passed[:-1], passed[1:]].sum() == times.loc[home, school] == times.loc[home].min()
+written = pd.read_csv(folder / "times.csv").pivot(index="home", columns="school", values=UNIT)
+np.testing.assert_array_equal(written.loc[homes.index, schools.index], times)
+""",
     "web-graph": """
 some = pages["source"].to_numpy()[:: len(pages) // 20]
 rows = csgraph.dijkstra(matrix, indices=np.searchsorted(ids, some))
@@ -68,6 +96,11 @@ REAL = {
         {"EDGES": "USA-road-d.NY.gr.gz", "COORDINATES": "USA-road-d.NY.co.gz"},
         {"RADII": [10_000, 50_000], "ON_THE_MAP": 300},
     ),
+    "along-the-paths": (
+        {"EDGES": "USA-road-d.NY.gr.gz", "COORDINATES": "USA-road-d.NY.co.gz"},
+        {"SAMPLE": 8, "PIVOTS": 4},
+    ),
+    "travel-time-matrix": ({"EDGES": "USA-road-t.NY.gr.gz", "COORDINATES": "USA-road-d.NY.co.gz"}, {}),
     "web-graph": ({"LINKS": "wiki-Vote.txt"}, {"PAGES": {"random": {"count": 500, "seed": 1}}}),
     "landmarks": ({"EDGES": "facebook_combined.txt"}, {}),
 }
