@@ -3,7 +3,7 @@
 var Scorer = {
   score: ([page, , , , score]) => {
     if (page === "guides/troubleshooting") return score + 4;
-    if (page.startsWith("guides/") || page.startsWith("notebooks/")) return score + 2;
+    if (page.startsWith("guides/")) return score + 2;
     if (page.startsWith("design/") || (page.startsWith("site/") && page !== "site/api")) return score - 8;
     return score;
   },
