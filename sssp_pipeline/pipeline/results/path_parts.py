@@ -79,7 +79,7 @@ def sum_fault(
     of_source
         The column of a source with what it adds to all rows of the table, before these are multiplied by `scale`.
     rounding
-        By how much of it the total of a source may be wrong.
+        The largest relative error of the total of a source.
     """
     batches = [folder.stored_batch(batch) for batch in range(n_batches)]
     of_sources = math.fsum(math.fsum(_numbers(each, of_source)) for each in batches) * scale

@@ -43,7 +43,7 @@ class WayOfSums(NamedTuple):
     selected: Selected
     #: A line about the way; None if the run has no such sums, or is finished.
     line: str | None = None
-    #: The traits of the graph with its hierarchy, if the sums are made over it and it was looked for now.
+    #: The traits of the graph with its hierarchy; None if this call did not look for one, or sums are made of rows.
     traits: GraphTraits | None = None
 
 
