@@ -50,26 +50,37 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-#: Fixtures that start a server or build an image. Under `--dist loadgroup` one process runs all tests of each.
-SERVERS = ("swift", "azurite", "slurm", "image")
+#: Parts of the ids of tests that share a server or an image. With `--dist loadgroup` one process runs all of each.
+SERVERS = ("test_s3.py", "test_azure.py", "slurm", "test_image.py")
 #: How many tests were left out because there is no GPU.
 LEFT_OUT = pytest.StashKey[int]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Group the tests by server, and leave out the GPU tests where there is no GPU: to skip each one takes time."""
+    """Leave out the GPU tests where there is no GPU: to skip each one takes time."""
     from sssp_pipeline.kernels.gpu.common.cuda.compile import gpu_missing
 
-    for item in items:
-        for server in set(SERVERS).intersection(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(server))
     if config.getoption("--require-gpu") or gpu_missing() is None:
         return
     on_gpu = [item for item in items if item.get_closest_marker("gpu")]
     items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     config.hook.pytest_deselected(items=on_gpu)
     config.stash[LEFT_OUT] = len(on_gpu)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Group tests by `SERVERS`. The marks of pytest-xdist 3.8 do so no longer with pytest 9.2."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByServer(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((server for server in SERVERS if server in nodeid), nodeid)
+
+    return ByServer(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
