@@ -57,7 +57,7 @@ class Ends(Quiet):
             raise KeyboardInterrupt
 
 
-def run_on(client: Client, **cluster) -> None:
+def check_run_on(client: Client, **cluster) -> None:
     """Run on `client` and in this process. The distances are equal, and the client still works."""
     heard = Heard()
     sp.run(workflow("theirs", **cluster), client=client, progress=heard)
@@ -68,7 +68,7 @@ def run_on(client: Client, **cluster) -> None:
 
 
 def test_a_run_leaves_the_client_open(client):
-    run_on(client, in_flight=3)
+    check_run_on(client, in_flight=3)
     recorded = json.loads(Path("theirs", "run.json").read_text())["workflow"]["cluster"]
     assert (recorded["kind"], recorded["address"], recorded["in_flight"]) == ("auto", None, 3)
 
@@ -100,7 +100,7 @@ def test_a_run_on_processes_or_under_tls(given):
         LocalCluster(**options(n_workers=1, **given)) as cluster,
         Client(cluster, set_as_default=False) as own,
     ):
-        run_on(own)
+        check_run_on(own)
 
 
 @pytest.mark.medium

@@ -135,7 +135,7 @@ class KeptOfRow(ABC):
         return self.part_bytes(traits.n_vertices, traits.weight_dtype) + of_paths
 
     def held_part_bytes(self, traits: GraphTraits) -> int:
-        """Return the host memory of a part while its rows are solved, without that of sums over a hierarchy."""
+        """Return the host memory of a part while its rows are solved. Sums over a hierarchy are not counted."""
         of_paths = 0 if self.paths is None or self.paths.on_hierarchy else self.paths.n_bytes(traits)
         return self.part_bytes(traits.n_vertices, traits.weight_dtype) + of_paths
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 BETWEENNESS, ERROR = "betweenness", "standard_error"
 #: Columns of a source: how many vertices, and how many edges, its shortest paths pass.
 OF_SOURCE = {VERTICES_FILE: "vertices_passed", EDGES_FILE: "edges_passed"}
-#: The largest relative difference between the total of a source over a hierarchy and that of its row.
+#: A total of a source over a hierarchy is rounded. Its relative error is at most this.
 _ROUNDING_ON_ARCS = 2.0**-36
 
 
@@ -99,7 +99,7 @@ class Betweenness:
 
     @property
     def rounding(self) -> float:
-        """The largest relative difference between the total of a source and that of its row."""
+        """The largest relative error of the total of a source."""
         return _ROUNDING_ON_ARCS if self.on_hierarchy else 0.0
 
     @property

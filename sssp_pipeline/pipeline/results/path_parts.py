@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 ROWS_A_GROUP = 2**20
 #: The rows of a ranking in the report.
 MOST_RANKED = 10
-#: The sum of a table and that of all sources differ by rounding at most: every number is rounded a few times.
+#: The largest relative difference between the sum of a table and the sum over all sources. Each number is rounded a few
+#: times.
 _ROUNDING = 2.0**-48
 
 

@@ -1,4 +1,4 @@
-"""Sums of batches over a hierarchy: they are those of rows, and a graph that has none says why."""
+"""Sums of batches over a hierarchy are equal to sums along rows. If there are none, an error says why."""
 
 from __future__ import annotations
 

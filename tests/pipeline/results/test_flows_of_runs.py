@@ -54,7 +54,7 @@ def write_edges(scale=1, seed=1, parallel=5):
 
 
 def write_trips(n_trips=200, seed=2):
-    """Write trips, some of which stand twice, have no path, or end where they begin; return them."""
+    """Write trips and return them. Some occur twice, some have no path, some end where they begin."""
     rng = np.random.default_rng(seed)
     vertices = np.unique(pd.read_csv("edges.csv")[["source", "target"]])
     ends = rng.choice(vertices, (2, n_trips))

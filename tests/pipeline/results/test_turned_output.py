@@ -57,7 +57,7 @@ def distances_of(path):
     return {file.name: file.read_bytes() for file in sorted(Path(path, "distances").iterdir())}
 
 
-def both(*overrides):
+def checked_both(*overrides):
     """Run forward and backward, compare the distances, and return both records."""
     found = []
     for direction in ("forward", "backward"):
@@ -92,14 +92,14 @@ def test_both_directions_write_the_same_bytes(overrides, monkeypatch):
     # So that rows are turned, and files are made, in several steps.
     monkeypatch.setattr(turned_output, "TURNED_BYTES", 100)
     monkeypatch.setattr(turned_output, "READ_BYTES", 400)
-    both(*overrides)
+    checked_both(*overrides)
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("scale", [0.1, 2**33], ids=["scaled", "uint64"])
 def test_other_weights(layout, scale):
     write_edges(scale)
-    forward, backward = both(f"output.layout={layout}", f"solve.cutoff={17 * scale}")
+    forward, backward = checked_both(f"output.layout={layout}", f"solve.cutoff={17 * scale}")
     assert forward["graph"] == backward["graph"]
 
 
@@ -107,7 +107,7 @@ def test_other_weights(layout, scale):
 def test_ids_that_are_names(layout):
     write_edges(name="v{:02}".format)
     names = json.dumps([f"v{v:02}" for v in TARGETS])
-    both(f"output.targets={{ids: {names}}}", f"output.layout={layout}")
+    checked_both(f"output.targets={{ids: {names}}}", f"output.layout={layout}")
     run = sp.open_run("backward")
     assert run.sources.to_pylist() == [f"v{v:02}" for v in range(N + 1)]
     assert run.metrics["target"].to_pylist() == sorted(f"v{v:02}" for v in TARGETS)
@@ -135,7 +135,7 @@ solve: {batch: 7}
 output: {path: run, targets: {points: {file: to.csv}}}
 """
     )
-    both(f"output.layout={layout}")
+    checked_both(f"output.layout={layout}")
     run = sp.open_run("backward")
     assert run.sources.to_pylist() == [f"f{i}" for i in range(40)]
     assert run.distances("f7").equals(sp.open_run("forward").distances("f7"))
@@ -144,7 +144,7 @@ output: {path: run, targets: {points: {file: to.csv}}}
 
 
 def test_what_is_read_of_a_run():
-    forward, backward = both()
+    forward, backward = checked_both()
     assert forward["sources"] == backward["sources"] == N + 1
     assert forward["batches"] == backward["batches"]
     assert forward["overall"]
