@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from sssp_pipeline.api.along_hierarchy import sums_on_hierarchy
+from sssp_pipeline.api.along_hierarchy import options_of_rows, sums_on_hierarchy
 from sssp_pipeline.api.calls import Take, solver_of_call
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
@@ -71,7 +71,9 @@ def sums_along_paths(
     words = sums_on_hierarchy(graph, sources, asked, options, solver, stored)
     if words is not None:
         return words
-    chosen, *_ = solver_of_call(graph, sources, options, solver, stored)
+    of_rows = options_of_rows(options, asked) if solver == "auto" else options
+    chosen, *_ = solver_of_call(graph, sources, of_rows, solver, stored)
+    solver = chosen.name
     if chosen.device == "gpu" and chosen.leaves_rows and len(sources):
         on_device = PathSumsOnDevice(graph, asked, len(sources))
         if on_device.size is not None:

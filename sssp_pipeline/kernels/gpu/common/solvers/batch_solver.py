@@ -19,10 +19,11 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.kernels.contract.path_sums_asked import RowSums
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions
+from sssp_pipeline.kernels.gpu.common.cuda.compile import load_ahead
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import facts_bytes
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device
-from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice, path_sums_unit
 from sssp_pipeline.kernels.gpu.common.solvers.batch_pipeline import Buffer, WordsOfParts, solve_batches
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK, GpuSolver, Holding, graph_on_device
@@ -77,6 +78,8 @@ class GpuBatchSolver(GpuSolver):
             path_words = None if sums is None else sums.part_words
             yield Solution(rows_of(0, 0), None, over_sources=words, path_words=path_words)
             return
+        if options.kept.paths is not None:
+            load_ahead([path_sums_unit(squares=options.kept.paths.squares)], graph.weight_dtype)
         search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends))
         try:
             rest = yield from solve_batches(search, buffers, sources, ends, rows_of)
