@@ -28,7 +28,15 @@ def compile_for_run(workflow: Workflow) -> None:
     solve = workflow.solve
     if why_not_wanted(solve) is None and (not is_free(solve) or _has_many_sources(workflow)):
         of_solver = kernels_of(solve.solver, solve.solver == "auto" and gpu_missing() is None)
-        _compile(workflow, [LOOK] if is_free(solve) else [], of_solver)
+        _compile(workflow, _before_order() if is_free(solve) else [], of_solver)
+
+
+def _before_order() -> list[KernelGroup]:
+    """Return what a run needs to decide whether it makes a hierarchy."""
+    # Not at the top: a run with another solver does not import this one.
+    from sssp_pipeline.kernels.cpu.compile_ahead import SEARCHES
+
+    return [SEARCHES, LOOK]
 
 
 def wait_until_compiled(solver: str, dtype: np.dtype) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import free_memory_bytes
@@ -19,6 +20,7 @@ from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY, solver_named
 from sssp_pipeline.kernels.contract.forecast import CORES_EXPONENT
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning import hierarchy
@@ -114,7 +116,7 @@ def reach_of_run(searches: Searches, solve: Solve, work: Work, machine: Machine)
         return nothing
     graph = searches.graph()
     try:
-        solver.solve(graph, tried[:1], replace(options, cutoff=0.0))  # loads the compiled solver
+        _load(solver, graph, tried[:1], options)
         for source in tried:
             began = time.thread_time()
             reached = solver.solve(graph, np.array([source]), options).metrics[0].reached
@@ -162,7 +164,7 @@ def measured_pace(
     tried = np.random.default_rng(0).permutation(np.concatenate(searches.sources))[:_MOST]
     size, n_done, all_s = 0, 0, 0.0
     try:
-        solver.solve(graph, tried[:1], replace(options, cutoff=0.0))  # loads the compiled solver
+        _load(solver, graph, tried[:1], options)
         while n_done < len(tried):
             if size < work.batch:  # a call has a cost of its own, so only calls of the largest size count
                 size, n_timed, timed_s = min(n_done + 1, work.batch), 0, 0.0
@@ -181,6 +183,16 @@ def measured_pace(
         return None  # the run meets the same error, and names the input's own ids
     expected_s = solver.forecast(work.traits, 1).source_s / work.traits.pace
     return Pace(solver.name, n_done, source_s / expected_s)
+
+
+def _load(solver: Solver, graph: CsrGraph, source: np.ndarray, options: SolveOptions) -> None:
+    """Load the compiled kernels of a solver, by a search that ends at its `source` (1,)."""
+    if compile_children.are_running():
+        # Not at the top: a run with another solver does not import this one.
+        from sssp_pipeline.kernels.cpu.compile_ahead import SEARCHES
+
+        compile_children.wait_for(SEARCHES, as_searched(graph, graph.weights).dtype)
+    solver.solve(graph, source, replace(options, cutoff=0.0))
 
 
 def _timed(solve: Solve, machine: Machine) -> Solver | None:

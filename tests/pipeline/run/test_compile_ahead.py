@@ -15,6 +15,7 @@ import pytest
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.cpu.compile_ahead import SEARCHES
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
@@ -36,8 +37,8 @@ pytestmark = [
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
 (OF_PHAST, SELDOM), (OF_GPU, _) = groups_after_order(SWEEPS), groups_after_order(chunk_kernels())
 FOR_PHAST, FOR_GPU = [*order_groups(), *OF_PHAST], [*order_groups(), *OF_GPU]
-#: With these, the run looks at the graph before it makes an order.
-IF_IT_PAYS = [LOOK, *FOR_PHAST]
+#: With these, the run searches some sources and looks at the graph before it makes an order.
+IF_IT_PAYS = [SEARCHES, LOOK, *FOR_PHAST]
 
 #: Runs a workflow in an environment without compiled kernels. Prints which kernels this process compiles, and whether
 #: children are there when the input is read, when the solver is chosen, and in the end.
