@@ -1,4 +1,7 @@
-"""Starts children that compile the kernels of a hierarchy while the input of a run is read."""
+"""Starts children that compile the kernels of a hierarchy while the input of a run is read.
+
+With many cores, threads of this process also compile the kernels of `phast-gpu`, by NVRTC.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +76,12 @@ def _compile(workflow: Workflow, groups: list[KernelGroup], of_solver: KernelGro
     if n_processes >= len(groups) + len(seldom_needed):
         groups += seldom_needed
     compile_children.start(groups, _searched(dtype), n_processes)
+    if of_solver is not SWEEPS and n_processes > len(groups) and _has_many_sources(workflow):
+        # Not at the top: a run on the CPU does not import the solvers of a GPU.
+        from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import load_for_calls
+
+        cutoff = workflow.solve.cutoff is not None
+        load_for_calls(dtype, _MANY_SOURCES, cutoff=cutoff, are_short=True)
 
 
 def _searched(dtype: np.dtype) -> np.dtype:

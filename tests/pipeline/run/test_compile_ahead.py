@@ -16,6 +16,7 @@ import pytest
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.cpu.compile_ahead import SEARCHES
+from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
@@ -142,6 +143,34 @@ def test_without_pymetis_the_kernels_of_the_order_are_compiled_too(asked, monkey
 def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast-gpu"})))
     assert asked == [(FOR_GPU, U32)]
+
+
+@pytest.mark.parametrize(
+    ("n_processes", "sections", "loaded"),
+    [
+        (12, {}, [(U32, False)]),
+        (11, {}, []),  # others need the cores
+        (12, {"solve": {"cutoff": 9}}, [(U32, True)]),
+        (12, {"graph": {"weights": {"dtype": "int64"}}}, [(np.dtype("int64"), False)]),
+        (12, {"n_sources": 255}, []),
+        (13, {"solve": {"solver": "phast"}}, []),
+    ],
+)
+def test_with_many_cores_threads_load_the_kernels_of_phast_gpu(
+    asked, monkeypatch, tmp_path, n_processes, sections, loaded
+):
+    found = []
+
+    def load(dtype, n_sources, *, cutoff, are_short):
+        assert (n_sources, are_short) == (256, True)
+        found.append((dtype, cutoff))
+
+    monkeypatch.setattr(phast_gpu, "load_for_calls", load)
+    monkeypatch.setattr(compile_ahead, "n_children", lambda: n_processes)
+    given = {"n_sources": 300, **sections, "solve": {"solver": "phast-gpu", **sections.get("solve", {})}}
+    compile_for_run(Workflow.model_validate(workflow(tmp_path, **given)))
+    assert found == loaded
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(
