@@ -1,4 +1,4 @@
-"""A child compiles all that a search needs which `auto` times."""
+"""Children compile all that the searches need which `auto` times, and those that verify a sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-#: Compiles the group, and prints which kernels a search of a graph still needs.
+#: Compiles the groups, and prints which kernels searches of a graph still need.
 PROGRAM = """
 import json, sys
 import numpy as np
@@ -19,7 +19,7 @@ from sssp_pipeline.base.generators import grid
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.cpu.compile_ahead import SEARCHES
+from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
 from sssp_pipeline.kernels.host.search_graph import as_searched
 names = []
 class Compiled(event.Listener):
@@ -32,19 +32,21 @@ event.register("numba:compile", Compiled())
 made = grid(60, 40)
 graph = csr_from_edges(made.src, made.dst, made.weights.astype(sys.argv[1]), made.n_vertices)
 dtype = as_searched(graph, graph.weights).dtype
-assert not SEARCHES.is_compiled(dtype)
-SEARCHES.compile_for(dtype)
-assert SEARCHES.is_compiled(dtype)
+for group in (SEARCHES, ORACLE):
+    assert not group.is_compiled(dtype)
+    group.compile_for(dtype)
+    assert group.is_compiled(dtype)
 n_ahead = len(names)
-found = SOLVERS["delta-stepping"].solve(graph, np.array([7]), SolveOptions(kept=Nothing()))
-assert found.metrics[0].reached == 2400
+for name in ("delta-stepping", "dijkstra"):
+    found = SOLVERS[name].solve(graph, np.array([7]), SolveOptions(kept=Nothing()))
+    assert found.metrics[0].reached == 2400
 print(json.dumps([n_ahead, names[n_ahead:]]))
 """
 
 
 @pytest.mark.medium
 @pytest.mark.parametrize("dtype", ["uint32", pytest.param("int64", marks=pytest.mark.slow)])
-def test_a_search_needs_no_other_kernels(tmp_path, dtype):
+def test_searches_need_no_other_kernels(tmp_path, dtype):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", PROGRAM, dtype]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)

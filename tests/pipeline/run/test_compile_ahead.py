@@ -15,7 +15,7 @@ import pytest
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.kernels.cpu.compile_ahead import SEARCHES
+from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
@@ -148,11 +148,11 @@ def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
 @pytest.mark.parametrize(
     ("n_processes", "sections", "loaded"),
     [
-        (12, {}, [(U32, False)]),
-        (11, {}, []),  # others need the cores
-        (12, {"solve": {"cutoff": 9}}, [(U32, True)]),
-        (12, {"graph": {"weights": {"dtype": "int64"}}}, [(np.dtype("int64"), False)]),
-        (12, {"n_sources": 255}, []),
+        (11, {}, [(U32, False)]),
+        (10, {}, []),  # others need the cores
+        (11, {"solve": {"cutoff": 9}}, [(U32, True)]),
+        (11, {"graph": {"weights": {"dtype": "int64"}}}, [(np.dtype("int64"), False)]),
+        (11, {"n_sources": 255}, []),
         (13, {"solve": {"solver": "phast"}}, []),
     ],
 )
@@ -192,14 +192,18 @@ def test_two_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
     assert asked == [([ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST], U32)]
 
 
-@pytest.mark.parametrize(("n_processes", "seldom"), [(13, []), (14, SELDOM)])
-def test_what_few_graphs_need_is_compiled_if_there_is_a_process_for_it(
-    asked, monkeypatch, tmp_path, n_processes, seldom
+@pytest.mark.parametrize(
+    ("n_processes", "verify", "others"),
+    [(12, "sample", []), (13, "off", SELDOM), (13, "sample", [ORACLE, *SELDOM])],
+)
+def test_what_is_needed_late_or_seldom_is_compiled_if_all_other_groups_have_a_process(
+    asked, monkeypatch, tmp_path, n_processes, verify, others
 ):
     monkeypatch.setattr(compile_ahead, "n_children", lambda: n_processes)
-    compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
+    data = workflow(tmp_path, solve={"solver": "phast"}) | {"verify": verify}
+    compile_for_run(Workflow.model_validate(data))
     assert [groups for groups, _ in asked] == [
-        [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST, *seldom]
+        [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST, *others]
     ]
     assert len(FOR_PHAST) == 8
 
