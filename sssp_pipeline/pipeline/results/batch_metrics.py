@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, SourceMetrics, metrics_column
+from sssp_pipeline.parquet.arrow_arrays import arrow_array, numpy_type
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 
 #: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.
@@ -149,9 +150,9 @@ def metrics_table(
     }
     for name, kind in _MEASURED.items():
         values = _column_or_value(metrics, name)
-        if isinstance(values, np.ndarray):
-            columns[name] = pa.array(values.astype(kind.to_pandas_dtype()), kind)
-        elif isinstance(values, list):
+        if isinstance(values, np.ndarray) and kind != pa.string():
+            columns[name] = arrow_array(values.astype(numpy_type(kind)))
+        elif isinstance(values, (list, np.ndarray)):
             # Arrow refuses integers that a float cannot hold
             columns[name] = pa.array(map(float, values) if name == "max_distance" else values, kind)
         else:
