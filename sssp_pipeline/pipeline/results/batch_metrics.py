@@ -88,13 +88,12 @@ class BatchMetrics:
         records = np.empty(len(self.metrics), [(name, values.dtype) for name, values in columns.items()])
         for name, values in columns.items():
             records[name] = values
-        content = io.BytesIO()
-        content.write(json.dumps([asdict(self.place), shared], default=np.generic.item).encode() + b"\n")
-        np.save(content, records, allow_pickle=False)
+        line = json.dumps([asdict(self.place), shared], default=np.generic.item).encode() + b"\n"
+        parts: list[Any] = [line, _header_of(len(records), records.dtype), records.data]
         if traces is not None:
             moments = np.concatenate([trace for trace in traces if trace is not None])
-            np.save(content, moments, allow_pickle=False)
-        return content.getvalue()
+            parts += _header_of(len(moments), moments.dtype), moments.data
+        return b"".join(parts)
 
     @property
     def sources(self) -> np.ndarray:
@@ -128,9 +127,19 @@ def _array_at(content: bytes | memoryview, begin: int) -> tuple[np.ndarray, int]
     return np.frombuffer(content, dtype, n, first), first + n * dtype.itemsize
 
 
+# Most batches of a run have the same header, and numpy takes as long to write or read it as for the values.
+@lru_cache(maxsize=16)
+def _header_of(n: int, dtype: np.dtype) -> bytes:
+    """Return the header of an array (n,) in the format `.npy`."""
+    stream = io.BytesIO()
+    header = np.lib.format.header_data_from_array_1_0(np.empty(n, dtype))
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
+
+
 @lru_cache(maxsize=16)
 def _header(header: bytes) -> tuple[int, np.dtype]:
-    """Return the length and the type that a header says. Most batches of a run have the same header."""
+    """Return the length and the type of the array with this header."""
     stream = io.BytesIO(header)
     np.lib.format.read_magic(stream)
     (n,), _, dtype = np.lib.format.read_array_header_1_0(stream)

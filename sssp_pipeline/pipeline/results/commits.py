@@ -35,9 +35,8 @@ class Commit:
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
-        head = json.dumps({"batch": self.batch, "run": self.run, "files": self.files})
-        rest = head.encode() + b"\n" + self.metrics
-        return _digest(rest) + b"\n" + rest
+        head = json.dumps({"batch": self.batch, "run": self.run, "files": self.files}).encode()
+        return b"\n".join((_digest(head, b"\n", self.metrics), head, self.metrics))
 
     @staticmethod
     def of_bytes(content: bytes) -> Commit:
@@ -63,5 +62,8 @@ def run_digest(identity: dict[str, Any]) -> str:
     return _digest(json.dumps(identity, sort_keys=True).encode()).decode()
 
 
-def _digest(content: bytes | memoryview) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+def _digest(*parts: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest().encode()
