@@ -56,7 +56,7 @@ class Solving(TaskStage):
     start_up: StartUp
     #: Memory that a worker must have in addition to the graph. `verify` may need more than solving.
     least_bytes: int = 0
-    #: Is called after the first batches, if a GPU solves and the threads of this process have little to do.
+    #: Is called after the first batches if a GPU solves and its tasks run in this process: most cores wait then.
     on_spare_cores: Callable[[], None] = lambda: None
     _trials: Trials = field(init=False)
 

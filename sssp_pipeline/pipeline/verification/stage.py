@@ -78,7 +78,7 @@ class Verifying(TaskStage):
     name: str = field(init=False, default_factory=lambda: uuid.uuid4().hex)
 
     def ahead(self) -> AbstractContextManager[None]:
-        """Solve the sources of a sample on a quarter of the cores during the block.
+        """Solve the sources of the sample on a quarter of the cores during the block; `mode` is "sample".
 
         This does nothing if the memory is too small, or if a row needs an input or more than a search.
         """
@@ -89,7 +89,7 @@ class Verifying(TaskStage):
         ]
         n_bytes = n_threads * self.task_bytes + len(sources) * self._row_bytes
         is_search = output.digest is None and output.paths is None and not output.form.along
-        if self.mode != "sample" or not n_threads or not is_search or n_bytes > free_memory_bytes() // 4:
+        if not n_threads or not is_search or n_bytes > free_memory_bytes() // 4:
             return nullcontext()
         of_rows = output.for_verifying([], self.stored.ids, partial(self.folder.read_input, stays=True))
 

@@ -192,8 +192,15 @@ def row_of(source: int):
 
 
 def test_verify_compares_with_a_row_that_was_solved_ahead(tmp_path):
+    begun = threading.Event()
+
+    def solve(source):
+        begun.set()
+        return GRAPH, row_of(source + 1)
+
     of_run = verifying(committed(tmp_path, LONG), LONG)
-    with solving_ahead(of_run.name, 1, [0], lambda source: (GRAPH, row_of(source + 1))):
+    with solving_ahead(of_run.name, 1, [0], solve):
+        assert begun.wait(10)
         assert "source `1`, vertex `1`: stored distance 0, true distance" in refuted(of_run)
     assert refuted(of_run) is None
 
@@ -210,45 +217,64 @@ def test_verify_solves_what_is_of_another_graph_or_failed(tmp_path):
 
 
 def test_a_row_that_no_thread_has_begun_is_not_waited_for():
-    go_on = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
     def solve(source):
+        begun.set()
         go_on.wait(10)
         return GRAPH, row_of(source)
 
     with solving_ahead("a", 1, [3, 4], solve):
+        assert begun.wait(10)
         assert row_ahead("a", GRAPH, 4) is None
         go_on.set()
         np.testing.assert_array_equal(row_ahead("a", GRAPH, 3).distances, row_of(3).distances)
     assert row_ahead("a", GRAPH, 3) is None
 
 
-def test_spare_cores_solve_the_sources_of_the_sample(tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "usable_cores", lambda: 8)
+@pytest.fixture
+def search_begun(monkeypatch):
+    """Give an event that is set when a search for `verify` begins ahead; one thread solves."""
+    begun = threading.Event()
+
+    def true_row(*arguments):
+        begun.set()
+        return task.true_row(*arguments)
+
+    monkeypatch.setattr(stage, "true_row", true_row)
+    monkeypatch.setattr(stage, "usable_cores", lambda: 4)
+    return begun
+
+
+def test_spare_cores_solve_the_sources_of_the_sample(tmp_path, monkeypatch, search_begun):
     folder = committed(tmp_path, LONG)
     for output in (AllDistances(LONG), MetricsAlone(LONG)):
         of_run = verifying(folder, LONG, output=output)
+        search_begun.clear()
         with of_run.ahead():
+            assert search_begun.wait(10)
             found = row_ahead(of_run.name, GRAPH, 0)
         assert (found.distances.shape[1], found.metrics[0].source) == (output.kept.n_columns(132), 0)
-    for cores, mode, room in ((8, "certificate", 2**40), (3, "sample", 2**40), (8, "sample", 1000)):
+    search_begun.clear()
+    for cores, room in ((3, 2**40), (8, 1000)):
         monkeypatch.setattr(stage, "usable_cores", lambda cores=cores: cores)
         monkeypatch.setattr(stage, "free_memory_bytes", lambda room=room: room)
-        of_run = verifying(folder, LONG, mode)
+        of_run = verifying(folder, LONG)
         with of_run.ahead():
             assert row_ahead(of_run.name, GRAPH, 0) is None
+    assert not search_begun.is_set()
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
-def test_a_run_begins_to_verify_while_a_gpu_solves(tmp_path, monkeypatch, device):
+def test_a_run_begins_to_verify_while_a_gpu_solves(tmp_path, monkeypatch, search_begun, device):
     found = []
 
     def asked(*arguments):
+        assert device == "cpu" or search_begun.wait(10)
         found.append(row_ahead(*arguments))
         return found[-1]
 
     monkeypatch.setattr(solving, "SOLVERS", SimpleNamespace(device_of=lambda _: device))
-    monkeypatch.setattr(stage, "usable_cores", lambda: 4)
     monkeypatch.setattr(task, "row_ahead", asked)
     workflow = {
         "graph": {"input": "generated:grid?rows=9&cols=9&seed=3", "store": f"{tmp_path}/graph"},
