@@ -73,14 +73,18 @@ class MetisProcess:
         found = package()
         folders = found.submodule_search_locations if found is not None else None
         self._errors = tempfile.TemporaryFile()
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", "-S", program, *(folders or ["."])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,
-            env=os.environ | {"GLIBC_TUNABLES": _ALLOCATION},
-        )
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, "-P", "-S", program, *(folders or ["."])],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+                env=os.environ | {"GLIBC_TUNABLES": _ALLOCATION},
+            )
+        except BaseException:
+            self._errors.close()
+            raise
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._requests, self._answers = self._child.stdin, self._child.stdout
