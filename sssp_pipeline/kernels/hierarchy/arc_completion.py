@@ -7,8 +7,9 @@ neighbours are upper neighbours of the parent too, so every arc leads to an ance
 The order and the completion do not depend on weights. So they serve any weights of the same graph, and they are kept
 in one record of plain arrays, `Completion`.
 
-If a vertex has one upper neighbour more than its parent, it has the parent and all upper neighbours of the parent. In
-large separators nearly all vertices have. So arcs are searched for the others only, the leaders, and copied from there.
+If a vertex has one upper neighbour more than its parent, these are the parent and all upper neighbours of the parent.
+In large separators this is so for nearly all vertices. Arcs are searched for the others only, the leaders, and copied
+from there.
 
 Vertices are ranked in postorder of the elimination tree. That leaves the arcs as they are, gives every subtree
 consecutive ranks, and keeps what a sweep reads close together.
@@ -193,7 +194,8 @@ class Elimination(NamedTuple):
     order: np.ndarray
     ranks: np.ndarray
     parents: np.ndarray
-    #: (V,) uint32: the lowest vertex at or above each vertex that has not all upper neighbours of its parent.
+    #: (V,) uint32: the lowest leader at or above each vertex. A leader is a root, or lacks an upper neighbour of its
+    #: parent.
     leaders: np.ndarray
     #: (V,) uint64: the next place of each vertex in `heads`.
     places: np.ndarray
