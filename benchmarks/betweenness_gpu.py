@@ -32,7 +32,7 @@ from sssp_pipeline.kernels.answers.path_sums import PathSums
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
-from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PassSize, PathSumsOnDevice
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import AddedRows, PassSize, PathSumsOnDevice
 
 #: Rows that the CPU adds too.
 COMPARED = 16
@@ -48,11 +48,11 @@ class Timed:
         self.size: PassSize | None = None
         real = PathSumsOnDevice.add
 
-        def add(sums: PathSumsOnDevice, some: np.ndarray) -> np.ndarray:
-            left = real(sums, some)
-            self.n_left += len(left)
+        def add(sums: PathSumsOnDevice, rows: Any, some: np.ndarray) -> AddedRows:
+            added = real(sums, rows, some).wait()
+            self.n_left += len(added.left())
             self.size = sums.size
-            return left
+            return added
 
         def solve(*args: Any, **options: Any) -> Sequence[Any]:
             began = time.perf_counter()

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from sssp_pipeline.api.along_hierarchy import sums_on_hierarchy
+from sssp_pipeline.api.along_hierarchy import options_of_rows, sums_on_hierarchy
 from sssp_pipeline.api.calls import Take, solver_of_call
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
@@ -71,7 +71,9 @@ def sums_along_paths(
     words = sums_on_hierarchy(graph, sources, asked, options, solver, stored)
     if words is not None:
         return words
-    chosen, *_ = solver_of_call(graph, sources, options, solver, stored)
+    of_rows = options_of_rows(options, asked) if solver == "auto" else options
+    chosen, *_ = solver_of_call(graph, sources, of_rows, solver, stored)
+    solver = chosen.name
     if chosen.device == "gpu" and chosen.leaves_rows and len(sources):
         on_device = PathSumsOnDevice(graph, asked, len(sources))
         if on_device.size is not None:
@@ -109,19 +111,19 @@ def _sums_on_gpu(
 ) -> PathWords:
     """Return what is `asked` by rows that stay on the GPU. Rows that it cannot add go to the CPU."""
     assert on_device.size is not None, "there is memory for some rows"
-    n_rows = on_device.size.n_rows
+    n_rows, rows = on_device.size.n_rows, on_device.empty_rows()
     with OnHost(partial(PathSums, graph, asked), asked.n_bytes(graph.traits), len(sources)) as on_host:
         for first in range(0, len(sources), n_rows):
             some = sources[first : first + n_rows]
-            into = replace(options, into=on_device.rows[: len(some)])
+            into = replace(options, into=rows[: len(some)])
             solve(some, into, solver, lambda *_: None, n_expected=len(sources))
-            left = on_device.add(some)
+            added = on_device.add(rows, some)
+            left = added.wait().left()
             if len(left):
-                on_host.add(on_device.rows_of(left), some[left])
-        total = on_host.total().words
-    for words, more in zip(total, on_device.words(), strict=True):
-        add_words(words, more)
-    return total
+                on_host.add(added.rows_of(left), some[left])
+        total = on_host.total()
+    add_words(total.part_words, on_device.words())
+    return total.words
 
 
 class _RowSums(Protocol):

@@ -12,7 +12,11 @@ import sssp_pipeline as sp
 from sssp_pipeline.api import along_paths
 from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels.answers.path_sums import PathSums
+from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
+from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepOnDevice
+from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.path_sweep import PathSweep
 
 pytestmark = pytest.mark.gpu
 #: On a GPU, and on the CPU.
@@ -67,6 +71,37 @@ def test_a_hierarchy_on_the_gpu_gives_rows_of_a_sample(added_on_host):
     found = sp.betweenness(matrix, sample=90, solver="phast-gpu")
     assert not added_on_host
     assert found == sp.betweenness(matrix, sample=90, solver="dijkstra")
+
+
+@pytest.mark.parametrize("faster", [PathSweepOnDevice, PathSweep])
+def test_auto_sums_over_a_hierarchy_where_that_is_expected_to_be_faster(faster, monkeypatch):
+    taken = set()
+    for sweep in (PathSweepOnDevice, PathSweep):
+
+        def add(self, *arguments, sweep=sweep, real=sweep.add):
+            taken.add(sweep)
+            return real(self, *arguments)
+
+        monkeypatch.setattr(sweep, "add", add)
+    # Forecasts of a graph that is far larger.
+    monkeypatch.setattr(Reductions, "sum_s", lambda *_: 1.0)
+    monkeypatch.setattr(costs, "gpu_pass_s", lambda _: 0.0 if faster is PathSweepOnDevice else 1.0)
+    road = road_like(vertices=600, seed=3).graph("uint32")
+    matrix = ss.csr_array((road.weights.astype(int), road.col_indices, road.row_offsets), shape=(600, 600))
+    graph = sp.prepare(matrix, hierarchy=True)
+    found = sp.betweenness(graph)["betweenness"]
+    assert taken == {faster}
+    expected = sp.betweenness(graph, solver="dijkstra")["betweenness"]
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_auto_takes_rows_of_a_gpu_for_a_sample(added_on_host, monkeypatch):
+    # The forecast of a CPU for a graph that is far larger.
+    monkeypatch.setattr(Reductions, "sum_s", lambda *arguments: float(arguments[-1] == "cpu"))
+    graph = random_matrix(80, 4)
+    found = sp.betweenness(graph, sample=70)
+    assert not added_on_host
+    assert found == sp.betweenness(graph, sample=70, solver="dijkstra")
 
 
 @pytest.mark.slow

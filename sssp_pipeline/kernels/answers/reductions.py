@@ -141,7 +141,7 @@ class Reductions(KeptOfRow):
 
     @property
     def takes_lanes(self) -> bool:
-        return not self.shares
+        return not self.shares and self.paths is None
 
     @property
     def reads_distances(self) -> bool:

@@ -23,7 +23,7 @@ import math
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -248,6 +248,8 @@ class TripSums:
 class TripSumsAsked(PathSumsAsked):
     """What is summed over trips: how much passes each edge."""
 
+    is_for_gpus: ClassVar[bool] = False
+
     vertices: bool = False
     edges: bool = True
     #: Whether a trip is divided among all its shortest paths.
@@ -281,8 +283,8 @@ class TripsOfRow(KeptOfRow):
     def path_sums(self, graph: CsrGraph) -> TripSums:
         return TripSums(graph, self.trips, None if self.paths.is_divided else Incoming.kept(graph))
 
-    def sum_s(self, traits: GraphTraits) -> float:
-        return super().sum_s(traits) if self.paths.is_divided else _FOLLOW_S * traits.n_vertices
+    def sum_s(self, traits: GraphTraits, device: Literal["cpu", "gpu"]) -> float:
+        return super().sum_s(traits, device) if self.paths.is_divided else _FOLLOW_S * traits.n_vertices
 
 
 @njit(nogil=True)

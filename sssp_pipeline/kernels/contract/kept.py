@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked, RowSum
 #: Seconds of a core for a vertex or an edge when sums of vertices are made along the paths of a row, on New York. Sums
 #: of edges take as long again.
 _SUM_S = 12e-9
+#: Seconds of an H200 for a vertex and for an edge when its rows are summed, and the factor of squares: a source of New
+#: York took 68 us, and with squares NE 537 us and R-MAT 20 677 us. What sums of edges take beside is a guess.
+_GPU_SUM_VERTEX_S, _GPU_SUM_EDGE_S = 220e-12, 16e-12
+_GPU_SQUARES, _GPU_EDGES = 1.35, 1.3
 
 
 class KeptOfRow(ABC):
@@ -134,15 +138,20 @@ class KeptOfRow(ABC):
         of_paths = 0 if self.paths is None else self.paths.word_bytes(traits)
         return self.part_bytes(traits.n_vertices, traits.weight_dtype) + of_paths
 
-    def held_part_bytes(self, traits: GraphTraits) -> int:
+    def held_part_bytes(self, traits: GraphTraits, device: Literal["cpu", "gpu"]) -> int:
         """Return the host memory of a part while its rows are solved. Sums over a hierarchy are not counted."""
+        if device == "gpu":
+            return self.stored_part_bytes(traits)
         of_paths = 0 if self.paths is None or self.paths.on_hierarchy else self.paths.n_bytes(traits)
         return self.part_bytes(traits.n_vertices, traits.weight_dtype) + of_paths
 
-    def sum_s(self, traits: GraphTraits) -> float:
-        """Return the seconds of a core to sum along the paths of a row; 0 if there are no such sums."""
+    def sum_s(self, traits: GraphTraits, device: Literal["cpu", "gpu"]) -> float:
+        """Return the seconds of a core, or of a GPU, to sum along the paths of a row; 0 if there are no such sums."""
         if self.paths is None or self.paths.on_hierarchy:
             return 0.0
+        if device == "gpu":
+            times = (_GPU_SQUARES if self.paths.squares else 1) * (_GPU_EDGES if self.paths.edges else 1)
+            return times * (_GPU_SUM_VERTEX_S * traits.n_vertices + _GPU_SUM_EDGE_S * traits.n_edges)
         return _SUM_S * (1 + self.paths.edges) * (traits.n_vertices + traits.n_edges)
 
 

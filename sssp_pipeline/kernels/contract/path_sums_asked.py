@@ -7,7 +7,7 @@ may be merged in any order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from sssp_pipeline.base.csr import GraphTraits
 @dataclass(frozen=True, eq=False)
 class PathSumsAsked:
     """What is summed along the shortest paths."""
+
+    #: Whether a GPU can make the sums.
+    is_for_gpus: ClassVar[bool] = True
 
     vertices: bool = True
     edges: bool = False
@@ -36,6 +39,19 @@ class PathSumsAsked:
     def word_bytes(self, traits: GraphTraits) -> int:
         """Return the bytes of the words of all vertices and edges."""
         return 8 * self.n_words * self.n_places(traits.n_vertices, traits.n_edges)
+
+    def fixed_device_bytes(self, n_vertices: int, n_edges: int) -> int:
+        """Return the device memory of the sums, and of where each edge begins."""
+        return 8 * self.n_words * self.n_places(n_vertices, n_edges) + 4 * n_edges
+
+    @staticmethod
+    def slot_device_bytes(n_vertices: int, n_edges: int) -> int:
+        """Return the device memory of a row while it is added up, besides its distances."""
+        return 24 * n_vertices + 4 * -(-n_edges // 32)
+
+    def device_bytes(self, n_vertices: int, n_edges: int) -> int:
+        """Return the least device memory of the sums."""
+        return self.fixed_device_bytes(n_vertices, n_edges) + self.slot_device_bytes(n_vertices, n_edges)
 
     def n_places(self, n_vertices: int, n_edges: int) -> int:
         """Return how many sums there are: of vertices first, then of edges."""

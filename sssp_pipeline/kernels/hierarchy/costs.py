@@ -45,6 +45,9 @@ _SWEEP_VERTEX_S, _SWEEP_ARC_S = 0.7e-9, 0.06e-9
 #: Seconds of a core for each arc and source when what passes the arcs is summed. Seconds for each arc and each triangle
 #: to count the paths of the arcs, and as many to unpack the sums of a batch.
 _PASS_ARC_S, _UNPACK_ARC_S, _UNPACK_TRIANGLE_S = 0.85e-9, 100e-9, 2.2e-9
+#: The same of a GPU for each arc and source. It is three times what the memory of an H200 takes to read the rows of 32
+#: sources of New York (`docs/design/0035-along-the-paths.md`).
+_GPU_PASS_ARC_S = 15e-12
 #: Bytes for each arc: of the numbers of paths, which a process has once; and of a call, with what it takes to unpack.
 _COUNTS_ARC_BYTES, _PASS_ARC_BYTES = 72, 112
 
@@ -156,6 +159,12 @@ def pass_s(traits: GraphTraits) -> float:
     """Return the seconds of a core to sum over the arcs along the paths of a source."""
     n_arcs, _ = expected_size(traits)
     return _PASS_ARC_S * n_arcs
+
+
+def gpu_pass_s(traits: GraphTraits) -> float:
+    """Return the seconds of a GPU to sum over the arcs along the paths of a source."""
+    n_arcs, _ = expected_size(traits)
+    return _GPU_PASS_ARC_S * n_arcs
 
 
 def unpack_s(traits: GraphTraits) -> float:

@@ -53,6 +53,8 @@ class Solver(ABC):
     unites_sources = False
     #: Whether it computes the weights of the arcs itself, so that the order and the arcs are enough.
     weighs_arcs = False
+    #: Whether it can sum along the paths of its rows.
+    sums_rows = True
     #: Whether it can sum along paths over the arcs of the hierarchy.
     sums_on_arcs = False
     #: Whether it takes only graphs whose weights are all equal.
@@ -88,8 +90,10 @@ class Solver(ABC):
         if options.kept.paths is not None:
             if (reason := options.kept.paths.refusal(graph)) is not None:
                 return reason
-            if self.device == "gpu":
-                return "it cannot sum along the shortest paths yet"
+            if self.device == "gpu" and not options.kept.paths.is_for_gpus:
+                return "solvers on a GPU take no trips"
+            if not self.sums_rows:
+                return "it cannot sum along the shortest paths"
             if options.kept.paths.on_hierarchy and not self.sums_on_arcs:
                 return "it sums along rows of distances, and this run sums over a hierarchy"
         if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:

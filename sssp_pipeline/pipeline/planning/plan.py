@@ -123,7 +123,7 @@ def make_plan(
         batches_per_call=max(work.batches_per_call(name) for name in (solver.name, *others)),
         graph_bytes=graph_bytes,
         batch_bytes=work.batch_bytes
-        + kept.held_part_bytes(traits)
+        + kept.held_part_bytes(traits, solver.device)
         + along_bytes
         + sums_bytes
         + (row_bytes(traits) if holds_a_row else 0)

@@ -48,8 +48,9 @@ BATCH_SOURCES = 4096
 SMALL_BATCHES = 2000
 #: The number of batches to aim at, so that many workers share the work and little is lost with one batch.
 BATCHES = 64
-#: The same for batches whose sources are columns.
-WIDE_BATCHES = 32
+#: The same for batches whose sources are columns, and for those that sum along rows: a GPU adds the rows of a batch
+#: together, and 128 rows of 4,096 fill it.
+WIDE_BATCHES, SUMMED_BATCHES = 32, 32
 #: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
 #: They lie on the GPU, and come to the host one by one.
 CALL_BYTES = 2**33
@@ -106,6 +107,7 @@ def batch_size(
     smallest = max(smallest, ROWS_A_PART * part_bytes // max(row_bytes(traits), 1))
     if kept.paths is not None:
         smallest = max(smallest, SOURCES_A_SWEEP if kept.paths.on_hierarchy else SOURCES_A_PART)
+        wanted = SUMMED_BATCHES if kept.paths.is_for_gpus and not kept.paths.on_hierarchy else wanted
     return max(1, min(largest, max(smallest, -(-n_sources // wanted))))
 
 
@@ -157,13 +159,17 @@ class Work:
 
     @property
     def kept_device_bytes(self) -> int:
-        """Device memory that two buffers of `options.kept` take for each source."""
-        return 2 * self.options.kept.device_bytes(self.traits.n_vertices, self.traits.weight_dtype)
+        """Device memory that two buffers of `options.kept` take for each source, with sums along its path."""
+        kept, (n_vertices, n_edges) = self.options.kept, (self.traits.n_vertices, self.traits.n_edges)
+        of_paths = 0 if kept.paths is None else kept.paths.slot_device_bytes(n_vertices, n_edges)
+        return 2 * (kept.device_bytes(n_vertices, self.traits.weight_dtype) + of_paths)
 
     @property
     def kept_fixed_bytes(self) -> int:
-        """Device memory that two buffers of `options.kept` take for any number of sources."""
-        return 2 * self.options.kept.fixed_device_bytes(self.traits.n_vertices)
+        """Device memory that two buffers of `options.kept` take for any number of sources, with sums along paths."""
+        kept, (n_vertices, n_edges) = self.options.kept, (self.traits.n_vertices, self.traits.n_edges)
+        of_paths = 0 if kept.paths is None else kept.paths.fixed_device_bytes(n_vertices, n_edges)
+        return 2 * (kept.fixed_device_bytes(n_vertices) + of_paths)
 
     @property
     def batch_bytes(self) -> int:
@@ -211,15 +217,16 @@ class Work:
         is_shared
             Whether all cores work on one source. Otherwise each core has a source of its own.
         """
-        write_s = WRITE_S_PER_BYTE * self.source_bytes
+        kept = self.options.kept
+        write_s = WRITE_S_PER_BYTE * (self.source_bytes + kept.stored_part_bytes(self.traits) / self.batch)
         if self.n_costs:
             write_s += row_s(self.traits, self.n_costs)
         cores = max(1, min(self.n_batches, machine.cores)) ** CORES_EXPONENT
         if device == "gpu":
             gpus = max(1, min(self.n_batches, machine.n_gpus))
-            return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
-        kept = self.options.kept
-        reduce_s = kept.reduce_s * self.traits.n_vertices + kept.sum_s(self.traits)
+            gpu_s = source_s + kept.sum_s(self.traits, "gpu") + COPY_S_PER_BYTE * self.source_bytes
+            return max(gpu_s / gpus, write_s / cores)
+        reduce_s = kept.reduce_s * self.traits.n_vertices + kept.sum_s(self.traits, "cpu")
         if self.sums_on_hierarchy:
             reduce_s *= kept.reads_rows
             reduce_s += costs.pass_s(self.traits) + costs.unpack_s(self.traits) / self.batch

@@ -15,8 +15,8 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY, solver_named
 from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.answers.trip_sums import TripSumsAsked
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
-from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.host.solver import Solver
@@ -101,7 +101,7 @@ def _kept(workflow: Workflow) -> KeptOfRow:
     """Return what solvers keep of a row, as far as they may refuse it."""
     own = workflow.output.own
     if own["flows"] is not None:
-        return Reductions(paths=PathSumsAsked(edges=True))
+        return Reductions(paths=TripSumsAsked())
     passed = own["reduce"] and Betweenness.asked_by(own["reduce"], is_sample=False, compression="none")
     return Reductions(paths=passed.asked) if passed else EveryVertex()
 

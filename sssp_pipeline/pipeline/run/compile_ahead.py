@@ -1,6 +1,5 @@
-"""Starts children that compile the kernels of a hierarchy while the input of a run is read.
-
-With many cores, threads of this process also compile the kernels of `phast-gpu`, by NVRTC.
+"""Compiles what a run may need while its input is read: children the kernels of a hierarchy, and with many cores threads
+of this process the kernels of a GPU, by NVRTC.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ import numpy as np
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.compile_children import KernelGroup
-from sssp_pipeline.kernels import WITH_HIERARCHY
+from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     LOOK,
@@ -18,12 +17,15 @@ from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     n_children,
     order_groups,
 )
+from sssp_pipeline.pipeline.results.betweenness import Betweenness
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, kernels_of, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
 
 #: From this many sources on, `auto` may make a hierarchy before long. Fewer need one only on graphs that take longer to
 #: read than the kernels take to compile, and then the children start when the graph is read.
 _MANY_SOURCES = 256
+#: From this many processes that may compile on, threads of this process may compile too.
+_MANY_CORES = 8
 
 
 def compile_for_run(workflow: Workflow) -> None:
@@ -36,6 +38,31 @@ def compile_for_run(workflow: Workflow) -> None:
 
         before_order = [SEARCHES, LOOK] if is_free(solve) else []
         _compile(workflow, before_order, of_solver, [ORACLE] if workflow.verify == "sample" else [])
+    if n_children() >= _MANY_CORES and _may_sum_on_gpu(workflow):
+        _load_path_sums(workflow)
+
+
+def _may_sum_on_gpu(workflow: Workflow) -> bool:
+    """Return whether a GPU of this machine may sum along rows, as far as the workflow tells."""
+    asked, solver = workflow.output.own["reduce"], workflow.solve.solver
+    return (
+        asked is not None
+        and Betweenness.asked_by(asked, is_sample=False, compression="none") is not None
+        and workflow.cluster.kind == "auto"
+        and (solver == "auto" or SOLVERS.device_of(solver) == "gpu")
+        and _has_many_sources(workflow)
+        and gpu_missing() is None
+    )
+
+
+def _load_path_sums(workflow: Workflow) -> None:
+    """Have a thread of this process load the kernel that sums along rows. NVRTC compiles without Python's lock."""
+    # Not at the top: a run on the CPU does not import what a GPU needs.
+    from sssp_pipeline.kernels.gpu.common.cuda.compile import load_ahead
+    from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
+
+    is_sample = workflow.sources is not None and workflow.sources.random is not None
+    load_ahead([path_sums_unit(squares=is_sample)], _weight_dtype(workflow))
 
 
 def wait_until_compiled(solver: str, dtype: np.dtype) -> None:
@@ -58,10 +85,7 @@ def _compile(
     workflow: Workflow, groups: list[KernelGroup], of_solver: KernelGroup, afterwards: list[KernelGroup]
 ) -> None:
     """Have children compile `groups`, what makes a hierarchy, `of_solver`, and `afterwards` if there are many cores."""
-    named = next(iter(workflow.graph.by_weight.values())).weights.dtype
-    # Until the input is read, `auto` stands for what most graphs get. If that is wrong, the children that compile for
-    # the right type start when the graph is read.
-    dtype = np.dtype("uint32" if named == "auto" else named)
+    dtype = _weight_dtype(workflow)
     if dtype.kind == "f":
         return
     needed, seldom_needed = groups_after_order(of_solver)
@@ -82,6 +106,16 @@ def _compile(
 
         cutoff = workflow.solve.cutoff is not None
         load_for_calls(dtype, _MANY_SOURCES, cutoff=cutoff, are_short=True)
+
+
+def _weight_dtype(workflow: Workflow) -> np.dtype:
+    """Return the type of the weights.
+
+    Until the input is read, `auto` stands for what most graphs get. If that is wrong, what compiles for the right type
+    starts when the graph is read.
+    """
+    named = next(iter(workflow.graph.by_weight.values())).weights.dtype
+    return np.dtype("uint32" if named == "auto" else named)
 
 
 def _searched(dtype: np.dtype) -> np.dtype:

@@ -154,9 +154,8 @@ class OneRun:
             why = f"`sssp-pipeline plan` compares {plan.n_compared}"
         line, total = f"solver: {plan.solver} ({why})", len(batches)
         self.progress.say(line, "solver", solver=plan.solver, total=total)
-        if output.paths is not None and machine.gpu_free_bytes is not None:
-            line = "the GPU stays idle: no solver on it can sum along the shortest paths yet"
-            self.progress.say(line)
+        if output.paths is not None and not output.paths.is_for_gpus and machine.gpu_free_bytes is not None:
+            self.progress.say("the GPU stays idle: solvers on a GPU take no trips")
         self.progress.say(
             f"{plan.solver}: {plan.solver_reason}; {plural(len(batches), 'batch')}",
             "solver_reason",

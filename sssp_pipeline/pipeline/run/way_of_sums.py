@@ -81,6 +81,8 @@ def with_way_of_sums(
     else:
         supports = SOLVERS[_SOLVER].supports
         reason = why_not_wanted(solve) or supports(traits, solve_options(solve, on_arcs.kept))
+        if reason is None and solve.solver not in ("auto", _SOLVER):
+            reason = f"`{solve.solver}` sums along rows"
     if reason is None:
         known, reason = _why_rows(stored, solve, ways, machine(), progress, is_plan=is_plan)
         if reason is None:

@@ -21,6 +21,8 @@ PATH_SUMS = Path(__file__).with_name("test_path_sums_on_device.py")
 PATH_SWEEP = Path(__file__).with_name("test_path_sweep.py")
 ADDS_LANES = Path(__file__).with_name("test_adds_lanes.py")
 BETWEENNESS = Path(__file__).parents[2] / "api" / "test_betweenness_on_gpu.py"
+PATHS_OF_PARTS = Path(__file__).with_name("test_paths_of_parts.py")
+BETWEENNESS_OF_RUNS = Path(__file__).parents[2] / "pipeline" / "results" / "test_betweenness_of_runs.py"
 LAB = Path(__file__).parents[3] / "benchmarks" / "lab.py"
 
 #: What was compiled, by digests: most tests change one file.
@@ -213,6 +215,9 @@ def test_a_fault_in_lanes_is_found(tmp_path, monkeypatch, file, line, fault):
 @pytest.mark.slow
 def test_sums_along_paths_are_those_of_the_cpu():
     done = run_on_cpu(str(PATH_SUMS), str(PATH_SWEEP), str(BETWEENNESS))
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Blocks of `adds-lanes` wait for each other.
+    done = run_on_cpu(str(PATHS_OF_PARTS), str(BETWEENNESS_OF_RUNS), "-k", "not adds-lanes")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -15,7 +15,7 @@ from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
-from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PassSize, PathSumsOnDevice
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import AddedRows, PassSize, PathSumsOnDevice
 
 DTYPES = ("uint32", "int32", "uint64", "int64", "float64")
 EVERYTHING = PathSumsAsked(edges=True, squares=True, endpoints=True)
@@ -41,15 +41,22 @@ def assert_same(graph: CsrGraph, sources, asked: PathSumsAsked = EVERYTHING, cut
     sources = np.asarray(sources, np.uint32)
     rows = solved(graph, sources, cutoff)
     expected = PathSums(graph, asked)
-    expected.add(rows, sources)
+    totals = expected.add(rows, sources)
     on_device = PathSumsOnDevice(graph, asked, len(sources))
-    n_rows = on_device.size.n_rows
+    n_rows, memory = on_device.size.n_rows, on_device.empty_rows()
     for first in range(0, len(sources), n_rows):
-        some = sources[first : first + n_rows]
-        on_device.rows[: len(some)].set(rows[first : first + n_rows])
-        assert_array_equal(on_device.add(some), [])
-    for found, words in zip(on_device.words(), (expected.vertex_words, expected.edge_words), strict=True):
-        assert_array_equal(found, words)
+        some = slice(first, min(first + n_rows, len(sources)))
+        added = add(on_device, memory, rows[some], sources[some])
+        assert_array_equal(added.left(), [])
+        assert_array_equal(added.totals(), totals[some])
+    assert_array_equal(on_device.words(), expected.part_words)
+    assert not on_device.words().any()  # the next part begins anew
+
+
+def add(on_device: PathSumsOnDevice, memory, rows: np.ndarray, sources: np.ndarray) -> AddedRows:
+    """Copy `rows` to the front of `memory` on the device, add them, and wait."""
+    memory[: len(rows)].set(rows)
+    return on_device.add(memory[: len(rows)], sources).wait()
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +89,19 @@ def test_few_rows_have_large_blocks():
     resident = {256: 90, 512: 40, 1024: 20}
     for n_sources, threads in ((1, 1024), (20, 1024), (21, 512), (40, 512), (41, 256), (1000, 256)):
         assert PassSize.fitting(n_sources, resident, 100, 10, 10**6).threads == threads
+
+
+def test_a_launch_of_few_rows_has_large_blocks():
+    size, resident = PassSize(256, 90, 360), {256: 90, 512: 40, 1024: 20}
+    assert [size.threads_for(n, resident) for n in (1, 20, 21, 40, 41, 360)] == [
+        1024,
+        1024,
+        512,
+        512,
+        256,
+        256,
+    ]
+    assert PassSize(1024, 20, 80).threads_for(80, resident) == 1024
 
 
 # ---- with a GPU ----
@@ -157,14 +177,15 @@ def test_rows_with_too_many_paths_are_left_out_and_all_others_added():
     sources = np.array([3, 0, 1, 0, 381], np.uint32)
     rows = solved(graph, sources)
     sums = PathSumsOnDevice(graph, EVERYTHING, len(sources))
-    sums.rows.set(rows)
-    left = sums.add(sources)
+    added = add(sums, sums.empty_rows(), rows, sources)
+    left = added.left()
     assert_array_equal(left, [1, 3])
-    assert_array_equal(sums.rows_of(left), rows[left])
+    assert_array_equal(added.rows_of(left), rows[left])
     expected = PathSums(graph, EVERYTHING)
-    expected.add(rows[[0, 2, 4]], sources[[0, 2, 4]])
-    assert_array_equal(sums.words()[0], expected.vertex_words)
-    assert_array_equal(sums.words()[1], expected.edge_words)
+    totals = expected.add(rows[[0, 2, 4]], sources[[0, 2, 4]])
+    assert_array_equal(added.totals()[[0, 2, 4]], totals)
+    assert not added.totals()[left].any()
+    assert_array_equal(sums.words(), expected.part_words)
 
 
 @pytest.mark.gpu
@@ -172,8 +193,8 @@ def test_a_row_with_a_weight_that_a_float_loses_is_left_out():
     graph = made([0, 1, 2], [1, 2, 3], [1.0, 1e-30, 1.0], 4, "float64")
     sources = np.array([0, 1, 2], np.uint32)
     sums = PathSumsOnDevice(graph, EVERYTHING, 3)
-    sums.rows.set(solved(graph, sources))
-    assert_array_equal(sums.add(sources), [0])
+    added = add(sums, sums.empty_rows(), solved(graph, sources), sources)
+    assert_array_equal(added.left(), [0])
 
 
 @pytest.mark.gpu

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
-from sssp_pipeline.pipeline.solving.workers import local
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 N_VERTICES = 40
@@ -450,14 +448,39 @@ def test_the_plan_has_the_memory_and_the_bytes_of_the_parts():
     assert describe_plan(load_workflow("w.yaml", ["solve.batch=auto"]), 0, Quiet())["batches"] == 1
 
 
-def test_a_run_says_that_it_leaves_a_gpu_idle(monkeypatch, listener):
-    machine = replace(local.this_machine(), gpu_free_bytes=2**36)
-    monkeypatch.setattr(local, "this_machine", lambda: machine)
-    heard = listener()
-    run(load_workflow("w.yaml"), heard)
-    assert "the GPU stays idle: no solver on it can sum along the shortest paths yet" in heard.lines
-    (chosen,) = heard.named("solver")
-    assert chosen["solver"] in ("dijkstra", "delta-stepping", "parallel-delta-stepping")
+@pytest.mark.gpu
+@pytest.mark.parametrize("solver", ["adds-slots", "adds-lanes"])
+@pytest.mark.parametrize("sample", [[], [TEN, ENDPOINTS], ["solve.cutoff=4"]], ids=str)
+def test_a_gpu_changes_no_byte(solver, sample):
+    solved(*sample, "solve.solver=dijkstra")
+    whole, answers = stored_bytes(), sp.open_run("run").answers()
+    for batch in ("solve.batch=3", "solve.batch=auto"):
+        stored = solved(*sample, f"solve.solver={solver}", batch, overwrite=True)
+        assert stored_bytes() == whole, batch
+        assert stored.answers() == answers
+
+
+@pytest.mark.gpu
+def test_equal_weights_and_a_hierarchy_give_rows_on_a_gpu():
+    table = pd.read_csv("edges.csv").assign(weight=2)
+    table.to_csv("edges.csv", index=False)
+    more = "output.reduce.values=[reached, closeness, harmonic]", "output.reduce.within=[4]"
+    solved(*more, "solve.solver=dijkstra")
+    whole, answers = stored_bytes(), sp.open_run("run").answers()
+    for solver in ("bits-gpu", "phast-gpu"):
+        stored = solved(*more, f"solve.solver={solver}", overwrite=True)
+        assert stored_bytes() == whole, solver
+        assert stored.answers() == answers
+
+
+@pytest.mark.gpu
+@pytest.mark.medium
+def test_a_run_that_a_gpu_began_goes_on_with_a_cpu(run_interrupted):
+    solved()
+    whole = stored_bytes()
+    run_interrupted(load_workflow("w.yaml", ["output.path=again", "solve.solver=adds-slots"]))
+    solved("output.path=again", "solve.solver=dijkstra")
+    assert stored_bytes("again") == whole
 
 
 # ---- what is refused ----
@@ -503,8 +526,8 @@ def test_more_paths_than_float64_counts():
 def test_a_solver_on_a_gpu_is_refused_before_anything_is_read(monkeypatch):
     monkeypatch.setattr("sssp_pipeline.pipeline.run.checks.gpu_missing", lambda: None)
     error = refused("solve.solver=adds")
-    assert error.message == ("solver `adds` cannot solve this: it cannot sum along the shortest paths yet")
+    assert error.message == ("solver `adds` cannot solve this: it cannot sum along the shortest paths")
     assert error.hint.startswith("these can: ")
-    assert "dijkstra" in error.hint
-    assert "phast-gpu" not in error.hint
+    assert "adds-slots, adds-lanes, bits-gpu, phast-gpu, bits" in error.hint
+    assert "near-far" not in error.hint
     assert not Path("graph").exists()

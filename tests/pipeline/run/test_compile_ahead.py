@@ -17,6 +17,8 @@ from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
+from sssp_pipeline.kernels.gpu.common.cuda import compile
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
@@ -143,6 +145,41 @@ def test_without_pymetis_the_kernels_of_the_order_are_compiled_too(asked, monkey
 def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast-gpu"})))
     assert asked == [(FOR_GPU, U32)]
+
+
+OF_VERTICES = {"per_vertex": {"values": ["betweenness"]}}
+OF_EDGES = {"per_edge": {"values": ["betweenness"]}}
+
+
+@pytest.mark.parametrize(
+    ("sections", "squares"),
+    [
+        pytest.param({"reduce": OF_VERTICES, "n_sources": 300}, True, id="sample"),
+        pytest.param({"reduce": OF_EDGES, "sources": {"all": True}}, False, id="all"),
+        pytest.param(
+            {"reduce": OF_EDGES, "n_sources": 300, "solve": {"solver": "adds-slots"}}, True, id="on-gpu"
+        ),
+        pytest.param({"reduce": OF_EDGES, "n_sources": 300, "solve": {"solver": "phast"}}, None, id="on-cpu"),
+        pytest.param({"reduce": OF_EDGES, "n_sources": 255}, None, id="few-sources"),
+        pytest.param({"reduce": {"values": ["reached"]}, "n_sources": 300}, None, id="no-sums"),
+        pytest.param(
+            {"reduce": OF_EDGES, "n_sources": 300, "cluster": {"kind": "local-cpu"}}, None, id="workers"
+        ),
+        pytest.param({"reduce": OF_EDGES, "n_sources": 300, "n_cores": 7}, None, id="few-cores"),
+        pytest.param({"reduce": OF_EDGES, "n_sources": 300, "no_gpu": "no driver"}, None, id="no-gpu"),
+    ],
+)
+def test_with_many_cores_a_thread_loads_what_sums_along_rows_on_a_gpu(
+    asked, monkeypatch, tmp_path, sections, squares
+):
+    loaded, sections = [], dict(sections)
+    n_cores, no_gpu = sections.pop("n_cores", 8), sections.pop("no_gpu", None)
+    monkeypatch.setattr(compile, "load_ahead", lambda units, dtype: loaded.append((*units, dtype)))
+    monkeypatch.setattr(compile_ahead, "n_children", lambda: n_cores)
+    monkeypatch.setattr(compile_ahead, "gpu_missing", lambda: no_gpu)
+    output = {"distances": "reduced", "reduce": sections.pop("reduce")}
+    compile_for_run(Workflow.model_validate(workflow(tmp_path, output=output, **sections)))
+    assert loaded == ([] if squares is None else [(path_sums_unit(squares=squares), U32)])
 
 
 @pytest.mark.parametrize(

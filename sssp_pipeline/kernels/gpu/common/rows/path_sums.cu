@@ -1,7 +1,8 @@
 // What passes each vertex and each edge on the shortest paths of many rows, in the integers of `path_sums.py`.
 //
-// Returns: vertex_words and edge_words, to which the rows are added; and refused, which marks rows that were not added,
-//     because a number of paths is 2^127 or more or a weight is lost in a float. The CPU takes these.
+// Returns: vertex_words and edge_words, to which the rows are added; totals, what each row added to all vertices and to all
+//     edges; and refused, which marks rows that were not added, because a number of paths is 2^127 or more or a weight is
+//     lost in a float. The CPU takes these.
 // Idea: a block has one row at a time, and its own scratch memory: a slot. It lists the tight edges as bits, counts paths
 //     away from the source in rounds, and goes back through the same rounds. Only the threads of a block wait for each other,
 //     and all slots are at different places. Rows that share each round, as lanes, would meet at a barrier of
@@ -14,8 +15,8 @@
 //     3. Add: the rounds are taken backward. The rate of a vertex is pulled over its tight edges in their order, and what
 //        passes is added to 128-bit integers by atomics.
 //
-// Needs: weights above zero; rows are true distances, "unreached" beyond a cutoff; row r is from sources[r]; `next_row` and
-//     `refused` zero. SSSP_SQUARES 0 or 1: whether words of squares follow.
+// Needs: weights above zero; rows are true distances, "unreached" beyond a cutoff; row r is from sources[r]; `next_row`,
+//     `refused` and `totals` zero. SSSP_SQUARES 0 or 1: whether words of squares follow.
 // Keeps
 //     P1. Numbers of paths and sums are integers of two words. Whoever makes the lower word wrap carries into the upper
 //         word. So the order of rows, vertices and threads changes no bit. A row whose numbers of paths do not fit is refused
@@ -26,7 +27,8 @@
 //         tells where the round before begins.
 //     P4. In phase 3 the rate of a vertex takes the place of its number of paths, which nothing reads afterwards.
 // Memory order: __syncthreads ends a phase and a round. Slots share only words that atomics change.
-// Launch: any grid of at most as many blocks as there are slots; blocks of a multiple of 32 threads.
+// Launch: any grid of at most as many blocks as there are slots; blocks of a multiple of 32 threads, with 32 bytes of shared
+//     memory for each thread.
 // Ends: a round takes at least one vertex, and no vertex is taken twice.
 // References: as in `path_sums.py`.
 
@@ -69,6 +71,7 @@ struct Call {
     // Results.
     word64* vertex_words;         // (V, kWords), or null
     word64* edge_words;           // (E, kWords), or null
+    word64* totals;               // (n_rows, 4): an integer for all vertices, then one for all edges
     word32* refused;              // (n_rows,): 1 if the row was not added
     word32* next_row;
     word64 n_edges;
@@ -98,21 +101,24 @@ __device__ __forceinline__ double as_double(Wide number) {
     return __dadd_rn(__dmul_rn(__ull2double_rn(number.upper), kTwoTo64), __ull2double_rn(number.lower));
 }
 
-// Adds a float of zero or more; bits below the last are cut.
-__device__ __forceinline__ void add_float(word64* words, double value) {
+// A float of zero or more as an integer; bits below the last are cut.
+__device__ __forceinline__ Wide as_wide(double value) {
     const word64 whole = __double2ull_rz(value);
     const double fraction = __dadd_rn(value, -__ull2double_rn(whole));
-    add_wide(words, {__double2ull_rz(__dmul_rn(fraction, kTwoTo64)), whole});
+    return {__double2ull_rz(__dmul_rn(fraction, kTwoTo64)), whole};
 }
 
-// Adds `value`, and perhaps its square, to the sums of a vertex or an edge.
-__device__ __forceinline__ void add(word64* words, word64 place, double value) {
+// Adds `value`, and perhaps its square, to the sums of a vertex or an edge; and `value` to the total of this thread.
+__device__ __forceinline__ void add(word64* words, word64 place, double value, Wide& total) {
     if (value == 0.0) {
         return;
     }
-    add_float(words + place * kWords, value);
+    const Wide added = as_wide(value);
+    add_wide(words + place * kWords, added);
+    total.lower += added.lower;
+    total.upper += added.upper + (total.lower < added.lower ? 1 : 0);
 #if SSSP_SQUARES
-    add_float(words + place * kWords + 2, __dmul_rn(value, value) * kPerSquareUnit);
+    add_wide(words + place * kWords + 2, as_wide(__dmul_rn(value, value) * kPerSquareUnit));
 #endif
 }
 
@@ -153,6 +159,14 @@ struct Slot {
         order = call.order + first;
         tight = call.tight + blockIdx.x * ((call.n_edges + 31) / 32);
     }
+
+    // What this thread adds of a row to all vertices, and to all edges. In registers, fewer blocks would be resident.
+    __device__ __forceinline__ static Wide* totals() {
+        extern __shared__ Wide of_threads[];
+        return of_threads + threadIdx.x;
+    }
+    __device__ __forceinline__ static Wide& of_vertices() { return totals()[0]; }
+    __device__ __forceinline__ static Wide& of_edges() { return totals()[blockDim.x]; }
 
     // ---- 1. Find ----
 
@@ -279,6 +293,7 @@ struct Slot {
 
     // Takes the rounds backward; the last one is from `begin` to before `end`.
     __device__ void add_dependencies(word32 begin, word32 end) {
+        of_vertices() = of_edges() = {0, 0};
         for (;;) {
             for_vertices(begin, end, [&](auto who, word32 u, edge_index first, edge_index last) {
                 const double to_u = as_double(paths[u]);
@@ -312,7 +327,7 @@ struct Slot {
             const bool is_present = e < last && is_tight(e);
             const double of_end = is_present ? rate_of(target(e)) : 0.0;
             if (is_present && call.edge_words != nullptr) {
-                add(call.edge_words, e, __dmul_rn(to_u, of_end));
+                add(call.edge_words, e, __dmul_rn(to_u, of_end), of_edges());
             }
             rate = Who::sum_of_present(rate, of_end, is_present);
         }
@@ -334,7 +349,7 @@ struct Slot {
             }
         }
         if (call.vertex_words != nullptr) {
-            add(call.vertex_words, u, passes);
+            add(call.vertex_words, u, passes, of_vertices());
         }
     }
 };
@@ -358,6 +373,8 @@ extern "C" __global__ void __launch_bounds__(kMostThreads, 1) path_sums_kernel(c
             slot.count_paths(call.sources[row], begin, end);
             if (shared.is_refused == 0) {
                 slot.add_dependencies(begin, end);
+                add_wide(call.totals + row * word64{4}, slot.of_vertices());
+                add_wide(call.totals + row * word64{4} + 2, slot.of_edges());
                 continue;
             }
         }

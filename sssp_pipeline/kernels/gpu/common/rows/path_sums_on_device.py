@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
-from sssp_pipeline.kernels.answers.path_sums import PathWords
+from sssp_pipeline.kernels.answers.path_sums import sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, free_bytes, out_of_memory
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import edges_by_source
-from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent
+from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, copy_to_host, fetch, pinned_array
 
 #: Threads of a block. Many slots of few threads hide the latency of rounds, but each slot takes memory.
 _THREADS = (256, 512, 1024)
@@ -22,6 +23,9 @@ _THREADS = (256, 512, 1024)
 _ROWS_OF_SLOT = 4
 #: A pass takes at most 1 / `_SHARE` of the free memory. The solver that makes the rows needs the rest.
 _SHARE = 2
+
+#: Bytes of a row of a batch besides its distances, rounded up. Shared memory of a thread.
+_ROW_BYTES, _SHARED_BYTES = 64, 32
 
 _KERNEL = "path_sums_kernel"
 _CALL = struct_type(Path(__file__).with_name("path_sums.cu"), "Call")
@@ -32,11 +36,47 @@ def path_sums_unit(*, squares: bool) -> Unit:
     return Unit("path_sums", (_KERNEL,), (("SSSP_SQUARES", int(squares)),))
 
 
+@dataclass(frozen=True, eq=False)
+class AddedRows:
+    """Rows whose addition is enqueued. What it returns is valid when the launch is over."""
+
+    asked: PathSumsAsked
+    dtype: np.dtype
+    #: (n, V) of the bits of `dtype`, device memory.
+    rows: Any
+    #: (n,) uint32.
+    sources: np.ndarray
+    #: Kept as long as the launch reads it.
+    sent: Sent
+    #: The fetched bytes of the state, and of the totals.
+    state: np.ndarray
+    words: np.ndarray
+
+    def wait(self) -> AddedRows:
+        """Wait until the launch is over, and return this."""
+        cupy_module().cuda.get_current_stream().synchronize()
+        return self
+
+    def left(self) -> np.ndarray:
+        """Return the places of rows that were not added: too many paths, or a weight that a float loses."""
+        return np.flatnonzero(self.state.view(np.uint32)[1:])
+
+    def rows_of(self, places: np.ndarray) -> np.ndarray:
+        """Return a copy of some of `rows` (k, V) in host memory. They must still be there."""
+        found = np.stack([self.rows[place].get() for place in places.tolist()])
+        return found.view(self.dtype)
+
+    def totals(self) -> np.ndarray:
+        """Return the totals of the rows, as `PathSums.add`; those of rows that were not added are 0."""
+        found = sums_of(self.words.view(np.uint64).reshape(-1, 2)).reshape(-1, 2)
+        return found[:, [self.asked.vertices, self.asked.edges]]
+
+
 @dataclass(frozen=True)
 class PassSize:
     """How many rows a pass takes at once."""
 
-    #: Threads of a block.
+    #: The least threads of a block.
     threads: int
     #: Rows that are worked on at the same time, a block each.
     n_slots: int
@@ -62,9 +102,13 @@ class PassSize:
         n_slots = min(room // (slot_bytes + row_bytes), n_resident)
         return cls(threads, n_slots, min(n_slots, n_sources)) if n_slots > 0 else None
 
+    def threads_for(self, n_rows: int, resident: dict[int, int]) -> int:
+        """Return the threads of a block in a launch of `n_rows`: the most with which all rows are resident."""
+        return max([self.threads, *(threads for threads, most in resident.items() if most >= n_rows)])
+
 
 class PathSumsOnDevice:
-    """The sums over the rows that were added so far, on the current device.
+    """The sums over rows on the current device. Its launches follow each other on one stream.
 
     Parameters
     ----------
@@ -73,7 +117,9 @@ class PathSumsOnDevice:
     asked
         What is summed.
     n_sources
-        How many rows will be added in all.
+        How many rows will be added in all, or to the sums that are taken together.
+    reserved
+        Bytes of the free memory that are left to the solver of the rows, if half of it is not enough.
 
     Raises
     ------
@@ -81,89 +127,93 @@ class PathSumsOnDevice:
         The graph does not fit the device, or there is no GPU.
     """
 
-    def __init__(self, graph: CsrGraph, asked: PathSumsAsked, n_sources: int) -> None:
+    def __init__(self, graph: CsrGraph, asked: PathSumsAsked, n_sources: int, reserved: int = 0) -> None:
         self._asked = asked
         self._graph = device_graph(graph)
         self._kernel = load_kernels(
             path_sums_unit(squares=asked.squares), self._graph.dtype, wide_offsets=self._graph.wide_offsets
         )[_KERNEL]
         #: What a batch takes; None if no row fits, and then nothing can be added.
-        self.size = self._fitting_size(n_sources)
+        self.size = self._fitting_size(n_sources, reserved)
         if self.size is None:
             return
         try:
             self._allocate(self.size)
         except cupy_module().cuda.memory.OutOfMemoryError as error:
             raise out_of_memory("what is summed along the paths", error) from error
-        # A solver writes to the rows on a stream of its own. What used their memory before may still run on this one.
-        cupy_module().cuda.get_current_stream().synchronize()
 
-    def _fitting_size(self, n_sources: int) -> PassSize | None:
-        resident = {threads: self._kernel.resident_blocks(threads) for threads in _THREADS}
-        n_vertices, n_edges = self._graph.n_vertices, self._graph.n_edges
-        places = n_vertices * self._asked.vertices + n_edges * self._asked.edges
-        room = free_bytes() // _SHARE - 8 * self._asked.n_words * places - 4 * n_edges
-        slot_bytes = 24 * n_vertices + 4 * self._n_tight_words
-        row_bytes = n_vertices * self._graph.dtype.itemsize + 8
-        return PassSize.fitting(n_sources, resident, slot_bytes, row_bytes, room)
-
-    @property
-    def _n_tight_words(self) -> int:
-        return -(-self._graph.n_edges // 32)
+    def _fitting_size(self, n_sources: int, reserved: int) -> PassSize | None:
+        self._resident = {threads: self._kernel.resident_blocks(threads) for threads in _THREADS}
+        asked, n_vertices, n_edges = self._asked, self._graph.n_vertices, self._graph.n_edges
+        free = free_bytes()
+        room = min(free // _SHARE, free - reserved) - asked.fixed_device_bytes(n_vertices, n_edges)
+        row_bytes = n_vertices * self._graph.dtype.itemsize + _ROW_BYTES
+        slot_bytes = asked.slot_device_bytes(n_vertices, n_edges)
+        return PassSize.fitting(n_sources, self._resident, slot_bytes, row_bytes, room)
 
     def _allocate(self, size: PassSize) -> None:
         cupy = cupy_module()
         graph, asked = self._graph, self._asked
         n_vertices, n_edges = graph.n_vertices, graph.n_edges
-        #: (n_rows, V) of the weights' type, device memory: the rows of a batch, which the caller fills.
-        self.rows = cupy.empty((size.n_rows, n_vertices), graph.dtype)
-        self._vertex_words = cupy.zeros((n_vertices * asked.vertices, asked.n_words), np.uint64)
-        self._edge_words = cupy.zeros((n_edges * asked.edges, asked.n_words), np.uint64)
-        #: The next row, and whether each row was refused.
-        self._state = cupy.empty(1 + size.n_rows, np.uint32)
+        places = asked.n_places(n_vertices, n_edges)
+        self._words = cupy.zeros((places, asked.n_words), np.uint64)
+        self._edge_words = self._words[n_vertices * asked.vertices :]
         self._targets = None if asked.is_target is None else Sent(_bitmap(asked.is_target))
         starts = edges_by_source(graph).rows
         self._held = {
             **dict(zip(("row_offsets", "edges", "weights"), graph.args, strict=True)),
             "starts": starts,
-            "rows": self.rows,
             "target_words": None if self._targets is None else self._targets.on_device,
             "waiting": cupy.empty(size.n_slots * n_vertices, np.uint32),
             "paths": cupy.empty(size.n_slots * 2 * n_vertices, np.uint64),
             "order": cupy.empty(size.n_slots * n_vertices, np.uint32),
-            "tight": cupy.empty(size.n_slots * self._n_tight_words, np.uint32),
-            "vertex_words": self._vertex_words if asked.vertices else None,
+            "tight": cupy.empty(size.n_slots * -(-n_edges // 32), np.uint32),
+            "vertex_words": self._words if asked.vertices else None,
             "edge_words": self._edge_words if asked.edges else None,
-            "next_row": self._state,
-            "refused": self._state[1:],
         }
 
-    def add(self, sources: np.ndarray) -> np.ndarray:
-        """Add the first of `rows`, which are those from `sources` (n,) uint32, and wait for it.
-
-        Returns
-        -------
-        numpy.ndarray
-            (k,) places of rows that were not added: a number of paths is 2^127 or more, or a float loses a weight.
-        """
+    def empty_rows(self) -> Any:
+        """Return device memory (n_rows, V) of the weights' type for the rows of a batch."""
         assert self.size is not None, "there is no memory for a row"
-        sent, call = Sent(sources), np.zeros(1, _CALL)
-        for name, array in (self._held | {"sources": sent.on_device}).items():
+        cupy = cupy_module()
+        rows = cupy.empty((self.size.n_rows, self._graph.n_vertices), self._graph.dtype)
+        # A solver writes to the rows on a stream of its own. What used their memory before may still run on this one.
+        cupy.cuda.get_current_stream().synchronize()
+        return rows
+
+    def add(self, rows: Any, sources: np.ndarray) -> AddedRows:
+        """Enqueue the addition of `rows` (n, V) on the device, which are those from `sources` (n,) uint32."""
+        assert self.size is not None, "there is no memory for a row"
+        cupy = cupy_module()
+        n_rows, sent, call = len(sources), Sent(sources), np.zeros(1, _CALL)
+        # The next row, and whether each row was refused.
+        state, totals = cupy.empty(1 + n_rows, np.uint32), cupy.empty((n_rows, 4), np.uint64)
+        for array in (state, totals):
+            array.data.memset_async(0, array.nbytes)
+        of_rows = {"rows": rows, "sources": sent.on_device, "totals": totals}
+        of_rows |= {"next_row": state, "refused": state[1:]}
+        for name, array in (self._held | of_rows).items():
             call[name] = 0 if array is None else array.data.ptr
         call["n_edges"], call["n_vertices"] = self._graph.n_edges, self._graph.n_vertices
-        call["n_rows"], call["counts_ends"] = len(sources), self._asked.endpoints
-        self._state.data.memset_async(0, self._state.nbytes)
-        n_blocks = min(self.size.n_slots, len(sources))
-        self._kernel(n_blocks, self.size.threads, (call.view(f"V{_CALL.itemsize}"),))
-        return np.flatnonzero(self._state[1 : 1 + len(sources)].get())
+        call["n_rows"], call["counts_ends"] = n_rows, self._asked.endpoints
+        threads = self.size.threads_for(n_rows, self._resident)
+        n_blocks, shared_bytes = min(self.size.n_slots, n_rows), _SHARED_BYTES * threads
+        self._kernel(n_blocks, threads, (call.view(f"V{_CALL.itemsize}"),), shared_bytes)
+        fetched = (fetch(array.ravel().view(np.uint8)) for array in (state, totals))
+        return AddedRows(self._asked, self._graph.dtype, rows, sources, sent, *fetched)
 
-    def rows_of(self, places: np.ndarray) -> np.ndarray:
-        """Return a copy of some of `rows` (k, V) in host memory."""
-        return np.stack([self.rows[place].get() for place in places.tolist()])
+    def take(self) -> np.ndarray:
+        """Enqueue the copy of the sums to the host, and begin anew; return the array (P, W) that will hold them."""
+        words = pinned_array(self._words.shape, self._words.dtype)
+        copy_to_host(self._words, words)
+        self._words.data.memset_async(0, self._words.nbytes)
+        return words
 
-    def words(self) -> PathWords:
-        """Return a copy of the sums in host memory."""
-        return PathWords(self._vertex_words.get(), self._edge_words.get())
+    def words(self) -> np.ndarray:
+        """Do what `take` does, and wait for it."""
+        words = self.take()
+        cupy_module().cuda.get_current_stream().synchronize()
+        return words
 
 
 def _bitmap(is_target: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import DeviceReduction, reduction_on_device
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import AddedRows
 from sssp_pipeline.kernels.gpu.common.rows.transfers import (
     copy_columns_to_host,
     copy_rows,
@@ -31,6 +32,7 @@ from sssp_pipeline.kernels.gpu.common.rows.transfers import (
 )
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK
+from sssp_pipeline.kernels.gpu.common.solvers.paths_of_parts import PathsOfParts
 
 #: Held by calls whose rows are copied. If all calls took turns, they would end together, and nothing would be copied
 #: while the next calls solve.
@@ -83,7 +85,7 @@ def solve_batches(
                     part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
                     n_taken, n_done = n_taken + n_rows, n_done + n_rows
                     if n_done == part.end:
-                        part.over_sources = buffer.words_of_part()
+                        part.over_sources, part.path_words = buffer.words_of_part()
                         under_way.append((copying.record(cupy.cuda.Event(block=True)), part))
                         part = None
                     if len(under_way) > _COPIES:
@@ -108,11 +110,12 @@ class Buffer:
         options: SolveOptions,
         n_rows: int,
         words: WordsOfParts | None,
+        paths: PathsOfParts | None,
     ) -> None:
         cupy = cupy_module()
         dtype, kept = graph.weight_dtype, options.kept
         n_columns = kept.n_columns(graph.n_vertices)
-        self.n_rows, self._words = n_rows, words
+        self.n_rows, self._words, self._paths = n_rows, words, paths
         row_size = graph.n_vertices if search.n_columns is None else search.n_columns
         self._rows = cupy.empty((n_rows, row_size), bits_type(dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
@@ -130,6 +133,7 @@ class Buffer:
         #: Give what the launch found, once it is over.
         self._counts: Callable[[], SearchCounts]
         self._facts: Callable[[], RowFacts] | None = None
+        self._added: list[AddedRows] = []
         #: Around the search.
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         #: The first: counts and facts are on the host. The second: the rows are, too.
@@ -137,6 +141,8 @@ class Buffer:
         #: Of the batch that was finished last.
         self.metrics: MetricsColumns
         self.facts: RowFacts | None = None
+        #: The totals (n, T) of the rows along their paths; None if there are no such sums.
+        self.totals: np.ndarray | None = None
         #: `RowFacts.bits` on the device, if an unreached vertex was left out of a row.
         self.bits: Any = None
 
@@ -159,6 +165,8 @@ class Buffer:
             self._wanted = self._reduce(found, self._summariser.words) if self._reduce else rows
             if self._words is not None:
                 self._words.add(found)
+            if self._paths is not None:
+                self._added = self._paths.add(found)
             self._facts = self._finder.launch(self._wanted) if self._finder else None
             self._ready.record()
 
@@ -169,6 +177,8 @@ class Buffer:
         counts = self._counts()
         self.facts = None if self._facts is None else self._facts()
         summaries = self._summariser.finish(self._row, sources)
+        if self._paths is not None:
+            self.totals = self._paths.finish(self._added)
         share_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / len(sources)
         self.metrics = self._summariser.metrics(sources, counts, summaries, share_s)
         self.bits = None
@@ -176,9 +186,12 @@ class Buffer:
             is_complete = int(np.sum(self.facts.n_present)) == self._wanted.size
             self.bits = None if is_complete else self._finder.bits
 
-    def words_of_part(self) -> np.ndarray | None:
-        """Return what is kept over the sources of the part that ended next in what was finished; or None."""
-        return None if self._words is None else self._words.ended.popleft()
+    def words_of_part(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return `over_sources` and `path_words` of the part that ended next in what was finished."""
+        return (
+            None if self._words is None else self._words.ended.popleft(),
+            None if self._paths is None else self._paths.words_of_part(),
+        )
 
     def copy(self, rows: slice, into: Any, bits_into: np.ndarray | None, stream: Any) -> None:
         """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns).
@@ -241,6 +254,8 @@ class _CallPart:
     #: As in `RowFacts`, of all its rows; None as long as every value is present.
     bits: np.ndarray | None = None
     over_sources: np.ndarray | None = None
+    path_words: np.ndarray | None = None
+    totals: list[np.ndarray] = field(default_factory=list)
 
     def take(self, buffer: Buffer, rows: slice, stream: Any) -> None:
         """Enqueue the copy of `rows` of the batch that `buffer` holds."""
@@ -252,7 +267,13 @@ class _CallPart:
         self.metrics.append(buffer.metrics[rows])
         if buffer.facts is not None:
             self.facts.append(buffer.facts.part(rows))
+        if buffer.totals is not None:
+            self.totals.append(buffer.totals[rows])
 
     def solution(self) -> Solution:
         facts = replace(RowFacts.joined(self.facts), bits=self.bits) if self.facts else None
-        return Solution(self.rows, None, MetricsColumns.joined(self.metrics), facts, self.over_sources)
+        if self.totals:
+            totals = np.concatenate(self.totals)
+            self.rows[:, self.rows.shape[1] - totals.shape[1] :] = totals.view(np.uint64)
+        metrics = MetricsColumns.joined(self.metrics)
+        return Solution(self.rows, None, metrics, facts, self.over_sources, self.path_words)

@@ -17,13 +17,17 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.kernels.contract.path_sums_asked import RowSums
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions
+from sssp_pipeline.kernels.gpu.common.cuda.compile import load_ahead
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import facts_bytes
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice, path_sums_unit
 from sssp_pipeline.kernels.gpu.common.solvers.batch_pipeline import Buffer, WordsOfParts, solve_batches
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK, GpuSolver, Holding, graph_on_device
+from sssp_pipeline.kernels.gpu.common.solvers.paths_of_parts import PathsOfParts
 from sssp_pipeline.kernels.host.solver import accumulator_of
 
 #: A call takes at most 1 / `_SHARE` of the free memory, since another thread may call too. A call that does not fit
@@ -32,7 +36,8 @@ _SHARE = 2
 #: Device memory for the counts of a source, rounded up.
 _SUMMARY_BYTES = 512
 #: The most calls of a process that hold device memory: one solves, one is enqueued behind it, and one copies its rows.
-_MOST_CALLS = 3
+#: With sums along paths, no rows are copied, and a call takes half of the memory for the sums.
+_MOST_CALLS, _MOST_WITH_PATHS = 3, 1
 
 
 class GpuBatchSolver(GpuSolver):
@@ -40,6 +45,7 @@ class GpuBatchSolver(GpuSolver):
 
     accumulates_parts = True
     leaves_rows = True
+    sums_rows = True
 
     @abstractmethod
     def needs(
@@ -67,10 +73,13 @@ class GpuBatchSolver(GpuSolver):
             return self.empty_rows((end - first, n_columns), dtype)
 
         if not len(sources):
-            accumulator = accumulator_of(graph, options)
+            accumulator, sums = accumulator_of(graph, options), options.kept.path_sums(graph)
             words = None if accumulator is None else accumulator.words
-            yield Solution(rows_of(0, 0), None, over_sources=words)
+            path_words = None if sums is None else sums.part_words
+            yield Solution(rows_of(0, 0), None, over_sources=words, path_words=path_words)
             return
+        if options.kept.paths is not None:
+            load_ahead([path_sums_unit(squares=options.kept.paths.squares)], graph.weight_dtype)
         search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends))
         try:
             rest = yield from solve_batches(search, buffers, sources, ends, rows_of)
@@ -90,9 +99,10 @@ class GpuBatchSolver(GpuSolver):
     ) -> tuple[BatchSearch, list[Buffer]]:
         """Return a search and its buffers, after waiting for calls that hold the memory it needs."""
         with GPU_LOCK:  # no other call takes the memory that was found free
-            while Holding.n_calls >= _MOST_CALLS:
+            while Holding.n_calls >= (_MOST_CALLS if options.kept.paths is None else _MOST_WITH_PATHS):
                 Holding.given_back.wait()
             on_device = graph_on_device(graph)
+            paths = self._paths(graph, on_device, sources, options, ends)
             size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources))
             search = self.start_batch(graph, on_device, options, size)
             over = options.kept.over_sources
@@ -100,9 +110,36 @@ class GpuBatchSolver(GpuSolver):
             if over is not None:
                 on_words = over_sources_on_device(over, graph.traits, sources, search.lane_bits)
                 words = WordsOfParts(on_words, ends)
-            buffers = [Buffer(self.name, search, graph, options, size, words) for _ in range(n_buffers)]
+            of_buffer = self.name, search, graph, options, size, words, paths
+            buffers = [Buffer(*of_buffer) for _ in range(n_buffers)]
             Holding.n_calls += 1
             return search, buffers
+
+    def _paths(
+        self,
+        graph: CsrGraph,
+        on_device: DeviceGraph,
+        sources: np.ndarray,
+        options: SolveOptions,
+        ends: Sequence[int],
+    ) -> PathsOfParts | None:
+        """Return what sums along the paths; None if nothing does. It raises as `_wait_for_room`."""
+        asked = options.kept.paths
+        if asked is None:
+            return None
+        needs, row_bytes = self._all_needs(graph, on_device, options, 1)
+        reserved = needs.fixed_bytes + needs.bytes_a_source + _SUMMARY_BYTES + row_bytes
+        most_rows = int(np.max(np.diff(ends, prepend=0)))
+        while (sums := PathSumsOnDevice(graph, asked, most_rows, reserved)).size is None:
+            if not drop_others(graph):
+                raise self._does_not_fit(reserved + 2 * asked.device_bytes(graph.n_vertices, graph.n_edges))
+
+        def on_host() -> RowSums:
+            of_part = options.kept.path_sums(graph)
+            assert of_part is not None, "something is summed along the paths"
+            return of_part
+
+        return PathsOfParts(sums, sources, ends, on_host)
 
     def _wait_for_room(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
@@ -114,27 +151,35 @@ class GpuBatchSolver(GpuSolver):
         SsspError
             Not even one source fits.
         """
-        needs = self.needs(graph, on_device, options, n_sources)
-        kept_bytes = options.kept.device_bytes(graph.n_vertices, graph.weight_dtype)
-        kept_bytes += facts_bytes(options.kept.n_columns(graph.n_vertices))
-        needs = replace(  # in each buffer
-            needs,
-            fixed_bytes=needs.fixed_bytes + 2 * options.kept.fixed_device_bytes(graph.n_vertices),
-            bytes_a_source=needs.bytes_a_source + 2 * kept_bytes,
-        )
-        row_bytes = graph.n_vertices * graph.weight_dtype.itemsize if needs.has_rows else 0
+        needs, row_bytes = self._all_needs(graph, on_device, options, n_sources)
         while (batch := _fitting(n_sources, row_bytes, needs))[0] == 0:
             if drop_others(graph):
                 continue
             if not Holding.n_calls:
-                needed = needs.fixed_bytes + needs.bytes_a_source + row_bytes
-                raise SsspError(
-                    f"one source of `{self.name}` does not fit the GPU beside the graph: it takes "
-                    f"{needed / 2**20:,.0f} MiB and {free_bytes() / 2**20:,.0f} are free",
-                    hint="`near-far` and `adds` take less; `delta-stepping` needs no GPU",
-                )
+                raise self._does_not_fit(needs.fixed_bytes + needs.bytes_a_source + row_bytes)
             Holding.given_back.wait()
         return batch
+
+    def _all_needs(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> tuple[BatchNeeds, int]:
+        """Return `needs` with what is kept of the rows in each of two buffers, and the bytes of a row."""
+        needs, kept = self.needs(graph, on_device, options, n_sources), options.kept
+        kept_bytes = kept.device_bytes(graph.n_vertices, graph.weight_dtype)
+        kept_bytes += facts_bytes(kept.n_columns(graph.n_vertices))
+        needs = replace(
+            needs,
+            fixed_bytes=needs.fixed_bytes + 2 * kept.fixed_device_bytes(graph.n_vertices),
+            bytes_a_source=needs.bytes_a_source + 2 * kept_bytes,
+        )
+        return needs, graph.n_vertices * graph.weight_dtype.itemsize if needs.has_rows else 0
+
+    def _does_not_fit(self, needed: int) -> SsspError:
+        return SsspError(
+            f"one source of `{self.name}` does not fit the GPU beside the graph: it takes "
+            f"{needed / 2**20:,.0f} MiB and {free_bytes() / 2**20:,.0f} are free",
+            hint="`near-far` and `adds` take less; `delta-stepping` needs no GPU",
+        )
 
 
 def _fitting(n_sources: int, row_bytes: int, needs: BatchNeeds) -> tuple[int, int]:

@@ -106,6 +106,7 @@ class GpuSolver(Solver):
     """A solver on one GPU."""
 
     device = "gpu"
+    sums_rows = False
     empty_rows = staticmethod(pinned_array)
 
     @property
