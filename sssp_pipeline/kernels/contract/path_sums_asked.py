@@ -20,7 +20,7 @@ class PathSumsAsked:
 
     vertices: bool = True
     edges: bool = False
-    #: Whether the sums of squares are wanted, for the standard error of an estimate.
+    #: Whether sums of squares are wanted, for the standard error of an estimate.
     squares: bool = False
     #: Whether a path counts for its source and its target too.
     endpoints: bool = False
@@ -44,7 +44,12 @@ class PathSumsAsked:
     @property
     def n_words(self) -> int:
         """How many words a vertex or an edge has."""
-        return 4 if self.squares else 2
+        return 4 if self.squares and not self.squares_groups else 2
+
+    @property
+    def squares_groups(self) -> bool:
+        """Whether sums of groups of sources are squared. Words have no squares then: `add_group` makes them."""
+        return self.squares and self.on_hierarchy
 
     @property
     def n_totals(self) -> int:

@@ -9,6 +9,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s
 from sssp_pipeline.pipeline.planning.machine import Machine
@@ -68,6 +69,16 @@ def test_a_file_of_columns_has_as_many_as_memory_holds():
     assert columns(1_000, 2**18, batch=7) == 7
     assert columns(1_000, 24_000_000, 300) == 300
     assert columns(1_000, 2**18, None) == 16
+
+
+def test_a_sample_over_a_hierarchy_has_batches_enough_for_an_error():
+    def size(n_sources, n_vertices=2**18, squares=True):
+        kept = Reductions(paths=PathSumsAsked(squares=squares, on_hierarchy=True), facts=False)
+        return batch_size(traits(n_vertices), n_sources, Solve(), kept)
+
+    assert [size(n) for n in (100, 1_000, 4_096, 20_000, 262_144)] == [64, 64, 256, 1_024, 4_096]
+    assert size(4_096, n_vertices=1_000) == 256
+    assert [size(n, squares=False) for n in (100, 4_096)] == [1_024, 1_024]
 
 
 def test_what_is_written_counts_as_bytes_and_time():
