@@ -114,7 +114,7 @@ class EdgeFlows(TableOutput):
         return len(TOTALS)
 
     def held_bytes(self, traits: GraphTraits) -> int:
-        of_edges = 0 if self.is_divided else Incoming.n_bytes(traits.n_vertices, traits.n_edges)
+        of_edges = 0 if self.is_divided else Incoming.n_bytes(traits)
         return 12 * self.n_trips + 16 * self.n_sources + of_edges
 
     @property
