@@ -45,7 +45,7 @@ TOTALS = ("trips", "amount", "unreached_trips", "unreached_amount", "edges_passe
 MOST_CARRIED = 2.0**63
 #: Seconds of a core for each vertex of the graph to follow the trips of a row: 500 trips of a source on New York.
 _FOLLOW_S = 10e-9
-#: The least number of sources of a part. On New York, to make and merge a part takes as long as 10 to 15 sources.
+#: The least number of sources of a part. On New York, to make and merge a part takes as long as 10 sources.
 _SOURCES_A_PART = 128
 #: How many paths take turns.
 _WALKS: Any = np.uint64(16)

@@ -38,7 +38,7 @@ ROWS_A_PART = 8
 #: The standard error of a sample over a hierarchy comes from at least so many batches. With 16, the relative standard
 #: error of this error is about 0.18.
 GROUPS = 16
-#: So many batches, each of at least so many sources, have precedence over larger batches.
+#: The least number of sources of such a batch. A small sample has batches of this size, and fewer than `GROUPS`.
 SOURCES_A_GROUP = 64
 #: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
 #: solves at most this many sources together.
