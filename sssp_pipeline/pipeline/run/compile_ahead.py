@@ -1,5 +1,6 @@
-"""Compiles what a run may need while its input is read: children the kernels of a hierarchy, and with many cores threads
-of this process the kernels of a GPU, by NVRTC.
+"""Compiles what a run may need while its input is read.
+
+Children compile the kernels of a hierarchy. With many cores, threads of this process compile those of a GPU by NVRTC.
 """
 
 from __future__ import annotations

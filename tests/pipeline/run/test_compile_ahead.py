@@ -16,9 +16,9 @@ import pytest
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
-from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
+from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
