@@ -135,7 +135,7 @@ def states(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
     conductor.run(spec, Quiet())
     yield kept("finished")
     for state, owner, name in (
-        ("solved", RunFolder, "finish_metrics"),
+        ("solved", RunFolder, "joined_metrics"),
         ("combined", conductor, "finish_run"),
     ):
         shutil.rmtree(run)

@@ -62,7 +62,7 @@ NAME = "scheduling"
 VARIANTS = ("run", "idle", "dask")
 GRAPH = "generated:grid?rows=256&cols=512&keep=0.05"
 #: The methods with which the end of a run handles one file a batch.
-AT_THE_END = ("committed", "clean", "finish_metrics", "finish")
+AT_THE_END = ("committed", "clean", "joined_metrics", "finish")
 
 
 def workflow_of(folder: Path, batches: int, address: str) -> Workflow:

@@ -251,8 +251,8 @@ def test_every_name_of_the_package_is_there():
 
 #: What takes longest to import. Typer itself imports pydantic.
 SLOW = (
-    *("cffi", "dask", "distributed", "numba", "numpy", "pandas", "pyarrow", "pyarrow.parquet", "scipy"),
-    "yaml",
+    *("cffi", "coverage", "dask", "distributed", "numba", "numpy", "pandas", "pyarrow", "pyarrow.parquet"),
+    *("scipy", "yaml"),
 )
 EDGES = "0 1 5\n1 2 6\n2 0 1\n"
 
@@ -282,11 +282,12 @@ def test_a_missing_file_is_told_before_anything_slow_is_loaded(tmp_path):
 @pytest.mark.medium
 def test_a_small_run_and_a_look_at_it_load_what_they_use(tmp_path):
     (tmp_path / "edges.txt").write_text(EDGES)
+    (tmp_path / "coverage.py").touch()
     # The first run on a machine compiles, which loads SciPy.
     assert loaded_by(tmp_path, "run", "edges.txt", "--from", "0", "--out", "first")[0] == 0
     code, slow = loaded_by(tmp_path, "run", "edges.txt", "--from", "0", "--out", "results")
     assert code == 0
-    # pandas, SciPy and cffi are installed here; each costs a tenth of a second or more.
+    # pandas, SciPy, cffi and coverage can be imported here. numba and pyarrow would import them.
     assert slow == {"numba", "numpy", "pyarrow", "pyarrow.parquet", "yaml"}
     assert loaded_by(tmp_path, "run", "edges.txt", "--from", "1", "--out", "third", names=OF_EXTRAS) == (
         0,

@@ -104,7 +104,7 @@ def betweenness(
         words = sums.edges if edges else sums.vertices
         factor = 1.0 / n_pairs(n_vertices, edges or endpoints) if normalized else 1.0
         columns = ends_of_edges(csr, ids) if edges else {"vertex": ids.column()}
-        return pa.table(columns | estimates(words, factor, sample, n_vertices))
+        return pa.table(columns | estimates(words, factor, sample, n_vertices, len(of_sources)))
 
 
 def _drawn(sample: int, seed: int, n_vertices: int) -> np.ndarray:

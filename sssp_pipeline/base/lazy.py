@@ -69,11 +69,11 @@ left_out: list[str] = []
 
 
 def leave_out_optional_packages() -> None:
-    """Make pyarrow work without pandas, and numba without SciPy and cffi, which are slow to import and not used.
+    """Make pyarrow work without pandas, and numba without SciPy, cffi and coverage: slow to import and not used.
 
     Both look for these packages only once. So this is for the command line's own process: a notebook may need pandas.
     """
-    left_out[:] = ["pandas", "scipy", "cffi"]
+    left_out[:] = ["pandas", "scipy", "cffi", "coverage"]
     with hidden(*left_out):
         import pyarrow as pa
 

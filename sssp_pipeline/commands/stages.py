@@ -154,7 +154,8 @@ def _load(
 ) -> Workflow:
     """Return the workflow of a command, and write it to `save_as` if that is given. Then imports are prepared.
 
-    If the command `solves`, worker processes on this machine prepare their imports at the same time.
+    If the command `solves`, worker processes on this machine prepare their imports at the same time, and a thread
+    prepares its GPU.
     """
     from sssp_pipeline.workflow.inputs import check_workflow_name, workflow_of, write_new
 
@@ -172,6 +173,10 @@ def _load(
         from sssp_pipeline.pipeline.solving.workers import fork_server
 
         fork_server.start_for(workflow.cluster)
+        if workflow.cluster.is_here:
+            from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import prepare_gpu
+
+            prepare_gpu()
     prepare_imports()
     return workflow
 

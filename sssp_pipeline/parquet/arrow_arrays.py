@@ -1,6 +1,6 @@
-"""Arrow arrays of NumPy's memory, and their bytes.
+"""Arrow arrays of NumPy's memory, their bytes, and types of both.
 
-`pyarrow.array` and `to_numpy` would import pandas first if it is installed, which takes 0.2 s.
+`pyarrow.array`, `to_numpy` and `to_pandas_dtype` would import pandas first if it is installed, which takes 0.2 s.
 """
 
 from __future__ import annotations
@@ -23,3 +23,9 @@ def number_bytes(numbers: pa.Array) -> memoryview:
         return memoryview(b"")
     width = numbers.type.bit_width // 8
     return memoryview(numbers.buffers()[1])[width * numbers.offset : width * (numbers.offset + len(numbers))]
+
+
+def numpy_type(kind: pa.DataType) -> np.dtype:
+    """Return NumPy's type of the numbers that an Arrow array of type `kind`, integers or floats, holds."""
+    letter = "f" if pa.types.is_floating(kind) else "u" if pa.types.is_unsigned_integer(kind) else "i"
+    return np.dtype(f"{letter}{kind.bit_width // 8}")

@@ -78,8 +78,11 @@ def without_password(text: str) -> str:
 
 def _without_environment_secrets(text: str) -> str:
     """Return `text` with `***` for the values of environment variables with names that mean a secret."""
-    for name, value in os.environ.items():
-        is_exposed = _is_secret(name) and len(value) >= _SECRET_CHARACTERS and value in text
+    for name in filter(
+        _is_secret, os.environ
+    ):  # to read all values takes as long as the rest of a line of the log
+        value = os.environ.get(name, "")
+        is_exposed = len(value) >= _SECRET_CHARACTERS and value in text
         # The path of a file with keys is not secret.
         if is_exposed and not os.path.exists(value):  # noqa: PTH110 - a key may be too long for a path
             text = text.replace(value, "***")

@@ -150,6 +150,11 @@ class Cluster(Section):
         return self.wait_s
 
     @property
+    def is_here(self) -> bool:
+        """Whether the workers run on this machine."""
+        return self.kind in ("auto", "local-cpu", "local-cuda")
+
+    @property
     def is_secured(self) -> bool:
         """Whether the run makes certificates for its cluster."""
         return self.kind != "address" if self.tls == "auto" else self.tls

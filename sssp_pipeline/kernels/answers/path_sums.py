@@ -365,9 +365,18 @@ def add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
 
 @njit(nogil=True)
 def add_words(words: np.ndarray, more: np.ndarray) -> None:
-    """Add the integers `more` (n, W) to `words` (n, W)."""
+    """Add the integers `more` (n, W) to the first of `words` (n, W or more)."""
     for place in range(len(words)):
-        for first in range(0, words.shape[1], 2):
+        for first in range(0, more.shape[1], 2):
             total = words[place, first] + more[place, first]
             words[place, first + 1] += more[place, first + 1] + np.uint64(total < more[place, first])
             words[place, first] = total
+
+
+@njit(nogil=True)
+def add_group(words: np.ndarray, group: np.ndarray, n_sources: Any) -> None:
+    """Add the sums of a `group` (n, 2) to `words` (n, 4), and the square of each, divided by its `n_sources`."""
+    add_words(words, group)
+    for place in range(len(words)):
+        value = np.float64(group[place, 1]) + np.float64(group[place, 0]) / _FRACTION
+        add_wide(words, place, _SQUARES, value * value / (n_sources * _SQUARE_UNIT))

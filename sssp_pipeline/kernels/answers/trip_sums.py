@@ -4,8 +4,10 @@ A trip has a source, a target and an amount. Its path is that of the predecessor
 vertex with a tight edge, and the first of parallel edges. A row costs what its trips pass, and not the whole graph:
 
 1. From each target the path is followed back, over the edges into each vertex, up to a vertex that another path passes.
-   Several paths take turns, step by step: one alone would wait for memory at each step.
-2. These paths are a tree. From the leaves on, each vertex gives what begins at it and passes it to its predecessor.
+   Several paths take turns, step by step: one alone would wait for memory at each step. What a path has passed is
+   stored in *pieces*, each of them a list of vertices and the vertex at its end.
+2. What begins at the vertices of a piece is sent along it, to its end. The piece with the farthest end comes first. A
+   piece that ends inside another one has a farther end than that. So what comes from it is there before.
 
 A row also has totals: of its trips, and of what they add to all edges (`TOTALS`). `TripsOfRow` is what a run keeps.
 
@@ -41,13 +43,16 @@ from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 TOTALS = ("trips", "amount", "unreached_trips", "unreached_amount", "edges_passed")
 #: All trips together carry less than this: sums have 64 bits before the point.
 MOST_CARRIED = 2.0**63
-_NO_EDGE: Any = np.uint64(2**64 - 1)
 #: Seconds of a core for each vertex of the graph to follow the trips of a row: 500 trips of a source on New York.
 _FOLLOW_S = 10e-9
+#: The least number of sources of a part. On New York, to make and merge a part takes as long as 10 sources.
+_SOURCES_A_PART = 128
 #: How many paths take turns.
 _WALKS: Any = np.uint64(16)
-#: How many vertices ahead the way back prefetches.
-_AHEAD: Any = np.uint64(16)
+#: The most vertices of a piece.
+_LONGEST: Any = np.uint64(32)
+#: How many pieces ahead the way back prefetches.
+_PIECES_AHEAD = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +103,9 @@ class Incoming:
 
     #: (V+1,) uint64: those into `v` are `offsets[v]:offsets[v + 1]`.
     offsets: np.ndarray
-    #: (E,) uint32 each: where they start, rising, and their places in the graph.
+    #: (E,) uint32: where they start, rising; their weights; and (E,) int64: their places in the graph.
     starts: np.ndarray
+    weights: np.ndarray
     edges: np.ndarray
 
     @classmethod
@@ -108,7 +114,7 @@ class Incoming:
         starts = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
         offsets = np.zeros(graph.n_vertices + 1, np.uint64)
         np.cumsum(np.bincount(graph.col_indices, minlength=graph.n_vertices), out=offsets[1:])
-        return cls(offsets, starts[edges], edges.astype(np.uint64))
+        return cls(offsets, starts[edges], SearchGraph.of(graph).weights[edges], edges)
 
     @classmethod
     def kept(cls, graph: CsrGraph) -> Incoming:
@@ -119,9 +125,9 @@ class Incoming:
             return _incoming[graph]
 
     @staticmethod
-    def n_bytes(n_vertices: int, n_edges: int) -> int:
+    def n_bytes(traits: GraphTraits) -> int:
         """Return its memory."""
-        return 8 * (n_vertices + 1) + 12 * n_edges
+        return 8 * (traits.n_vertices + 1) + (12 + traits.weight_dtype.itemsize) * traits.n_edges
 
 
 _incoming: weakref.WeakKeyDictionary[CsrGraph, Incoming] = weakref.WeakKeyDictionary()
@@ -133,22 +139,22 @@ class _Scratch(NamedTuple):
 
     #: (V, 2) uint64: what is to be sent back from each vertex; zero.
     pending: np.ndarray
-    #: (V,) uint32: how many vertices of the tree have this predecessor and are not done yet; zero.
-    waiting: np.ndarray
-    #: (V,) uint64: the edge from the predecessor; `_NO_EDGE` outside the tree.
-    edges: np.ndarray
-    #: (V,) uint32: the predecessor, and the vertices of the tree.
-    before: np.ndarray
+    #: (V,) bool: whether a piece has the vertex; false.
+    is_found: np.ndarray
+    #: (V,) uint32: the vertices of the pieces; and (V,) uint64: the edge from the next one, its place in `Incoming`.
     order: np.ndarray
+    edges: np.ndarray
+    #: (V,) uint64: where each piece stops in these lists; and (V,) uint32: its end, to which its last edge leads back.
+    stops: np.ndarray
+    ends: np.ndarray
 
     @classmethod
-    def of(cls, n_vertices: int) -> _Scratch:
+    def of(cls, n: int) -> _Scratch:
         return cls(
-            np.zeros((n_vertices, 2), np.uint64),
-            np.zeros(n_vertices, np.uint32),
-            np.full(n_vertices, _NO_EDGE),
-            *np.empty((2, n_vertices), np.uint32),
-        )
+            np.zeros((n, 2), np.uint64), np.zeros(n, np.bool_), *(
+                np.empty(n, dtype) for dtype in (np.uint32, np.uint64, np.uint64, np.uint32)
+            )
+        )  # fmt: skip
 
 
 class TripSums:
@@ -162,16 +168,13 @@ class TripSums:
 
     def __init__(self, graph: CsrGraph, trips: Trips, incoming: Incoming | None) -> None:
         self._graph, self._trips, self._incoming = graph, trips, incoming
-        self._searched = SearchGraph.of(graph)
         self._sums = (
             None if incoming is not None else PathSums(graph, PathSumsAsked(vertices=False, edges=True))
         )
         self._amounts = np.zeros(graph.n_vertices if incoming is None else 0)
         self._scratch = _Scratch.of(0 if incoming is None else graph.n_vertices)
-        #: (E, 2) uint64.
-        self.part_words = (
-            np.zeros((graph.n_edges, 2), np.uint64) if self._sums is None else self._sums.edge_words
-        )
+        #: (E, 2) uint64: in the order of `incoming`, or of the graph without.
+        self._words = np.zeros((graph.n_edges, 2), np.uint64) if self._sums is None else self._sums.edge_words
         #: The sum over all edges that are passed on the paths from the source of a row.
         self._passed = np.zeros((1, 2), np.uint64)
         #: The place of the first trip without a path, in the order of the caller; None if there is none.
@@ -180,7 +183,18 @@ class TripSums:
     @staticmethod
     def n_bytes(n_vertices: int, n_edges: int, *, is_divided: bool) -> int:
         """Return the memory of a `TripSums`."""
-        return 16 * n_edges + ((52 * n_vertices + 8 * n_edges) if is_divided else 36 * n_vertices)
+        if is_divided:
+            return 52 * n_vertices + 24 * n_edges
+        return 41 * n_vertices + 32 * n_edges
+
+    @property
+    def part_words(self) -> np.ndarray:
+        """The words (E, 2) uint64 of the edges, in the order of the graph."""
+        if self._incoming is None:
+            return self._words
+        words = np.empty_like(self._words)
+        words[self._incoming.edges] = self._words
+        return words
 
     @property
     def words(self) -> PathWords:
@@ -215,17 +229,17 @@ class TripSums:
 
     def _follow(self, row: np.ndarray, source: int, targets: np.ndarray, amounts: np.ndarray) -> float:
         """Send trips along one path each. Return the sum of what they add to all edges."""
-        incoming = self._incoming
+        incoming, scratch = self._incoming, self._scratch
         assert incoming is not None
         searched = as_searched(self._graph, row)
-        self._passed[:] = 0
-        n_vertices, stuck = _find_tree(
-            *(incoming.offsets, incoming.starts, incoming.edges, self._searched.weights, searched),
-            *(np.uint64(source), targets, amounts, self._scratch),
+        n_pieces, stuck = _find_pieces(
+            *(incoming.offsets, incoming.starts, incoming.weights, searched),
+            *(np.uint64(source), targets, amounts, scratch),
         )
         if stuck >= 0:
             raise UncountablePathsError(source, int(stuck), is_absorbed=True)
-        _send_back(n_vertices, np.uint64(source), self._scratch, self.part_words, self._passed)
+        nearest_first = np.argsort(searched[scratch.ends[:n_pieces]])
+        _send_back(nearest_first[::-1], np.uint64(source), scratch, self._words, self._passed)
         return float(sums_of(self._passed)[0])
 
     def _divide(self, row: np.ndarray, source: int, targets: np.ndarray, amounts: np.ndarray) -> float:
@@ -239,7 +253,7 @@ class TripSums:
 
     def merge(self, other: TripSums) -> None:
         """Add the sums over other rows."""
-        add_words(self.part_words, other.part_words)
+        add_words(self._words, other._words)
         places = [place for place in (self.first_lost, other.first_lost) if place is not None]
         self.first_lost = min(places, default=None)
 
@@ -262,6 +276,10 @@ class TripSumsAsked(PathSumsAsked):
     @property
     def n_totals(self) -> int:
         return len(TOTALS)
+
+    @property
+    def sources_a_part(self) -> int:
+        return super().sources_a_part if self.is_divided else _SOURCES_A_PART
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,10 +306,9 @@ class TripsOfRow(KeptOfRow):
 
 
 @njit(nogil=True)
-def _find_tree(
+def _find_pieces(
     offsets: np.ndarray,
     starts: np.ndarray,
-    edges: np.ndarray,
     weights: np.ndarray,
     distances: np.ndarray,
     source: Any,
@@ -299,77 +316,105 @@ def _find_tree(
     amounts: np.ndarray,
     scratch: _Scratch,
 ) -> Any:
-    """List the vertices of the tree of the paths to `targets` in `order`, and add `amounts` at the targets.
+    """Store the paths to `targets` in pieces, and add `amounts` at the targets.
 
-    Return how many vertices there are; and one from which no shorter vertex leads back, else -1.
+    Return how many pieces there are; and a vertex from which no edge leads back to a nearer one, else -1.
     """
-    pending, waiting, edge_to, before, order = scratch
-    n = n_walks = trip = ZERO
-    at = np.empty(_WALKS, np.uint64)
+    pending, is_found, order, edges, stops, ends = scratch
+    n = n_pieces = n_walks = trip = ZERO
+    # A walk writes a piece once it has `_LONGEST` vertices, or no further one. So vertices of a piece lie together.
+    at, lengths = np.empty(_WALKS, np.uint64), np.zeros(_WALKS, np.uint64)
+    walked, along = np.empty((_WALKS, _LONGEST), np.uint32), np.empty((_WALKS, _LONGEST), np.uint64)
+    is_found[source] = True
     while n_walks > ZERO or trip < len(targets):
         while n_walks < _WALKS and trip < len(targets):
             v = np.uint64(targets[trip])
             if v != source:
                 add_wide(pending, v, 0, amounts[trip])
-                if edge_to[v] == _NO_EDGE:
+                if not is_found[v]:
                     prefetch(offsets, v)
                     at[n_walks] = v
                     n_walks += ONE
             trip += ONE
         for walk in range(n_walks):
             prefetch(starts, offsets[at[walk]])
-            prefetch(edges, offsets[at[walk]])
+            prefetch(weights, offsets[at[walk]])
         walk = ZERO
         while walk < n_walks:
-            v = at[walk]
-            if edge_to[v] == _NO_EDGE:  # no other walk was here meanwhile
+            v, length = at[walk], lengths[walk]
+            if not is_found[v]:  # no other walk was here meanwhile
+                before = v
                 for i in range(offsets[v], offsets[v + ONE]):
                     # The distance of an unreached start is the largest value.
-                    u, edge = np.uint64(starts[i]), edges[i]
-                    if distances[u] < distances[v] and sum_of(distances[u], weights[edge]) == distances[v]:
-                        edge_to[v], before[v] = edge, u
-                        waiting[u] += np.uint32(1)
-                        order[n] = v
-                        n += ONE
+                    u = np.uint64(starts[i])
+                    if distances[u] < distances[v] and sum_of(distances[u], weights[i]) == distances[v]:
+                        walked[walk, length], along[walk, length] = v, i
+                        before = u
                         break
-                if edge_to[v] == _NO_EDGE:
-                    return n, np.int64(v)
-                v = np.uint64(before[v])
-            if v != source and edge_to[v] == _NO_EDGE:
-                prefetch(offsets, v)
-                at[walk] = v
-                walk += ONE
-            else:
+                if before == v:
+                    return n_pieces, np.int64(v)
+                is_found[v] = True
+                length += ONE
+                v = before
+            is_done = is_found[v]
+            if length == _LONGEST or (is_done and length > ZERO):
+                for i in range(length):
+                    order[n + i], edges[n + i] = walked[walk, i], along[walk, i]
+                n += length
+                stops[n_pieces], ends[n_pieces] = n, v
+                n_pieces += ONE
+                length = ZERO
+            if is_done:  # the last walk takes its place
                 n_walks -= ONE
-                at[walk] = at[n_walks]
-    return n, np.int64(-1)
+                at[walk], lengths[walk] = at[n_walks], lengths[n_walks]
+                for i in range(lengths[walk]):
+                    walked[walk, i], along[walk, i] = walked[n_walks, i], along[n_walks, i]
+                lengths[n_walks] = ZERO
+            else:
+                prefetch(offsets, v)
+                at[walk], lengths[walk] = v, length
+                walk += ONE
+    return n_pieces, np.int64(-1)
 
 
 @njit(nogil=True)
-def _send_back(n: Any, source: Any, scratch: _Scratch, words: np.ndarray, passed: np.ndarray) -> None:
-    """Add what passes the edges of a tree of `n` vertices to `words`, and the sum over them to `passed` (1, 2)."""
-    pending, waiting, edge_to, before, order = scratch
-    for i in range(n):
-        if i + _AHEAD < n:
-            later = np.uint64(order[i + _AHEAD])
-            prefetch(pending, later * np.uint64(2))
-            prefetch(words, edge_to[later] * np.uint64(2))
-        v = np.uint64(order[i])
-        while v != source and edge_to[v] != _NO_EDGE and waiting[v] == 0:
-            u = np.uint64(before[v])
-            _move(pending, v, words, edge_to[v])
-            _move(pending, v, passed, ZERO)
-            if u != source:
-                _move(pending, v, pending, u)
+def _send_back(
+    pieces: np.ndarray, source: Any, scratch: _Scratch, words: np.ndarray, passed: np.ndarray
+) -> None:
+    """Add what passes the edges of `pieces` to `words`, and write the sum over these edges to `passed` (1, 2)."""
+    pending, is_found, order, edges, stops, ends = scratch
+    lower = upper = ZERO
+    for i in range(len(pieces)):
+        if i + _PIECES_AHEAD < len(pieces):
+            first, stop = _bounds(stops, pieces[i + _PIECES_AHEAD])
+            for place in range(first, stop):
+                prefetch(pending, np.uint64(order[place]) * np.uint64(2))
+                prefetch(words, edges[place] * np.uint64(2))
+        low = high = ZERO
+        first, stop = _bounds(stops, pieces[i])
+        for place in range(first, stop):
+            v = np.uint64(order[place])
+            low, high = _sum(low, high, pending[v, 0], pending[v, 1])
+            edge = edges[place]
+            words[edge, 0], words[edge, 1] = _sum(low, high, words[edge, 0], words[edge, 1])
+            lower, upper = _sum(lower, upper, low, high)
             pending[v, 0] = pending[v, 1] = 0
-            waiting[u] -= np.uint32(1)
-            edge_to[v] = _NO_EDGE
-            v = u
+            is_found[v] = False
+        end = np.uint64(ends[pieces[i]])
+        if end != source:
+            pending[end, 0], pending[end, 1] = _sum(low, high, pending[end, 0], pending[end, 1])
+    is_found[source] = False
+    passed[0, 0], passed[0, 1] = lower, upper
 
 
 @njit(nogil=True, inline="always")
-def _move(words: np.ndarray, place: Any, into: np.ndarray, at: Any) -> None:
-    """Add the integer at `place` of `words` to that at `at` of `into`."""
-    total = into[at, 0] + words[place, 0]
-    into[at, 1] += words[place, 1] + np.uint64(total < words[place, 0])
-    into[at, 0] = total
+def _bounds(stops: np.ndarray, piece: Any) -> Any:
+    """Return where a piece begins and where it stops."""
+    return (stops[piece - 1] if piece > 0 else ZERO), stops[piece]
+
+
+@njit(nogil=True, inline="always")
+def _sum(low: Any, high: Any, more_low: Any, more_high: Any) -> Any:
+    """Return the sum of two integers of two words."""
+    total = low + more_low
+    return total, high + more_high + np.uint64(total < low)

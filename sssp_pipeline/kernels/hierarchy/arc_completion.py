@@ -7,6 +7,10 @@ neighbours are upper neighbours of the parent too, so every arc leads to an ance
 The order and the completion do not depend on weights. So they serve any weights of the same graph, and they are kept
 in one record of plain arrays, `Completion`.
 
+If a vertex has one upper neighbour more than its parent, these are the parent and all upper neighbours of the parent.
+In large separators this is so for nearly all vertices. Arcs are searched for the others only, the leaders, and copied
+from there.
+
 Vertices are ranked in postorder of the elimination tree. That leaves the arcs as they are, gives every subtree
 consecutive ranks, and keeps what a sweep reads close together.
 
@@ -155,6 +159,8 @@ def fill(
     np.cumsum(counted.counts, out=arc_offsets[1:])
     heads = np.empty(counted.n_arcs, np.uint32)
     division = Division.of(parents, np.ones(len(ranks), np.uint64), n_threads or usable_cores())
+    leaders = np.empty(len(ranks), np.uint32)
+    _find_leaders(parents, counted.counts, leaders)
     shared = Elimination(
         division.tops,
         division.tops_above,
@@ -163,11 +169,15 @@ def fill(
         _inverse(ranks),
         ranks,
         parents,
+        leaders,
         arc_offsets[:-1].copy(),
         heads,
     )
     division.run(lambda taken: _list_arcs(taken, division.ranges, shared))
     _list_arcs_of_tops(shared)
+    division.run_evenly(
+        counted.counts, lambda first, end: _copy_arcs(first, end, parents, leaders, arc_offsets, heads)
+    )
     return Completion(ranks, parents, arc_offsets, heads, counted.n_triangles)
 
 
@@ -184,6 +194,9 @@ class Elimination(NamedTuple):
     order: np.ndarray
     ranks: np.ndarray
     parents: np.ndarray
+    #: (V,) uint32: the lowest leader at or above each vertex. A leader is a root, or lacks an upper neighbour of its
+    #: parent.
+    leaders: np.ndarray
     #: (V,) uint64: the next place of each vertex in `heads`.
     places: np.ndarray
     heads: np.ndarray
@@ -297,12 +310,23 @@ def _count(
 
 
 @njit(nogil=True)
+def _find_leaders(parents: np.ndarray, counts: np.ndarray, leaders: np.ndarray) -> None:
+    """Fill `leaders`, from the number of arcs of each vertex."""
+    n = np.uint64(len(parents))
+    for behind in range(n):
+        v = n - ONE - behind
+        parent = parents[v]
+        is_led = parent != NO_VERTEX and counts[v] == counts[parent] + ONE
+        leaders[v] = leaders[parent] if is_led else v
+
+
+@njit(nogil=True)
 def _list_arcs(taken: np.ndarray, ranges: np.ndarray, shared: Elimination) -> None:
-    """Write the upper ends of the arcs of all vertices in ranges to `heads`.
+    """Write the upper ends of the arcs of all leaders in ranges to `heads`.
 
     `places` rise. The vertices with an arc to i are those on the tree paths from the lower neighbours of i up to i.
     """
-    tops, _, offsets, neighbours, order, ranks, parents, places, heads = shared
+    tops, _, offsets, neighbours, order, ranks, parents, leaders, places, heads = shared
     seen = np.full(len(order), NO_VERTEX, np.uint32)
     first, end = next_range(taken, ranges)
     while first < end:
@@ -312,30 +336,60 @@ def _list_arcs(taken: np.ndarray, ranges: np.ndarray, shared: Elimination) -> No
             for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
                 below = ranks[neighbours[e]]
                 if below >= first and below < min(i, end):
-                    _walk(below, min(i, end), i, parents, seen, places, heads)
+                    _walk(below, min(i, end), i, parents, leaders, seen, places, heads)
         first, end = next_range(taken, ranges)
 
 
 @njit(nogil=True)
 def _list_arcs_of_tops(shared: Elimination) -> None:
     """Do what `_list_arcs` does for the vertices above all ranges."""
-    tops, tops_above, offsets, neighbours, order, ranks, parents, places, heads = shared
+    tops, tops_above, offsets, neighbours, order, ranks, parents, leaders, places, heads = shared
     seen = np.full(len(order), NO_VERTEX, np.uint32)
     for i in tops:
         vertex = order[i]
         for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
             below = ranks[neighbours[e]]
             if below < i:
-                _walk(tops_above[below], i, i, parents, seen, places, heads)
+                _walk(tops_above[below], i, i, parents, leaders, seen, places, heads)
 
 
 @njit(nogil=True, inline="always")
 def _walk(
-    below: Any, end: Any, i: Any, parents: np.ndarray, seen: np.ndarray, places: np.ndarray, heads: np.ndarray
+    below: Any,
+    end: Any,
+    i: Any,
+    parents: np.ndarray,
+    leaders: np.ndarray,
+    seen: np.ndarray,
+    places: np.ndarray,
+    heads: np.ndarray,
 ) -> None:
-    """Add an arc to `i` to all vertices from `below` up to `end` that have none yet."""
+    """Add an arc to `i` to all leaders from `below` up to `end` that have none yet."""
+    below = leaders[below]
     while below < end and seen[below] != i:
         seen[below] = i
         heads[places[below]] = i
         places[below] += ONE
-        below = parents[below]
+        below = leaders[parents[below]]
+
+
+@njit(nogil=True)
+def _copy_arcs(
+    first: Any,
+    end: Any,
+    parents: np.ndarray,
+    leaders: np.ndarray,
+    arc_offsets: np.ndarray,
+    heads: np.ndarray,
+) -> None:
+    """Write the arcs of the vertices from `first` to `end` that have leaders: up to the leader, then its arcs."""
+    for v in range(first, end):
+        place, leader, above = arc_offsets[v], leaders[v], np.uint32(v)
+        while above != leader:
+            above = parents[above]
+            heads[place] = above
+            place += ONE
+        if leader != v:
+            for arc in range(arc_offsets[leader], arc_offsets[np.uint64(leader) + ONE]):
+                heads[place] = heads[arc]
+                place += ONE

@@ -139,7 +139,7 @@ CORE = KernelGroup(compile_core, cuts._compact)
 CUTS = KernelGroup(compile_cuts, flows._separate)
 THINNING = KernelGroup(compile_thinning, thinning._list_left)
 COUNTS = KernelGroup(compile_counts, arc_completion._count)
-COMPLETION = KernelGroup(compile_completion, arc_completion._list_arcs_of_tops)
+COMPLETION = KernelGroup(compile_completion, arc_completion._copy_arcs)
 WEIGHTS = KernelGroup(
     compile_weights, customization._through_tops_up, lambda types: types[1].types[0].dtype.name
 )

@@ -23,31 +23,35 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-#: Requests: the vertices in the order in which METIS eliminates them; the part in which each lies, from 0 to `N_PARTS`;
-#: an order with METIS's own options.
-ORDER, PARTS, FINE_ORDER = 0, 1, 2
-#: A power of 2.
-N_PARTS = 4
+#: Requests: the vertices in the order in which METIS eliminates them; the same with METIS's own options; the part of
+#: each vertex, from 0.
+ORDER, FINE_ORDER, QUARTERS, HALVES, FINE_HALVES = range(5)
+N_QUARTERS = 4
 #: Options of METIS for `ORDER`. One pass over a separator instead of ten takes a tenth less time, and separators of
 #: unequal halves are smaller, so roads have as many triangles as without options. Webs have a quarter more, and get a
 #: `FINE_ORDER`. After thinning there is little to compress.
 _OPTIONS = {"NITER": 1, "UFACTOR": 300, "COMPRESS": 0}
-#: Options for `PARTS`. A part may have 1.4 times its share: parts of unequal sizes have smaller separators.
-_PARTS_OPTIONS = {"UFACTOR": 400}
+#: How many parts, and whether METIS finds them by bisection. One step finds the halves of dense graphs with smaller
+#: separators, and bisection those of roads and grids.
+_PARTS = {QUARTERS: (N_QUARTERS, False), HALVES: (2, True), FINE_HALVES: (2, False)}
+#: The option `UFACTOR` of two parts is twice this, so that one may have 1.2 times its share; of four parts 1.4 times.
+#: Parts of unequal sizes have smaller separators.
+_UFACTOR_A_PART = 100
 
 
 def found_by(metis: Any, request: int, offsets: Any, neighbours: Any) -> Sequence[int]:
     """Return the answer to a request; `metis` is the compiled module of `pymetis`, and the arrays have its indices."""
+    n_parts, by_bisection = _PARTS.get(request, (0, False))
     options = metis.Options()
-    for name, value in {ORDER: _OPTIONS, PARTS: _PARTS_OPTIONS}.get(request, {}).items():
+    parts_options = {"UFACTOR": _UFACTOR_A_PART * n_parts}
+    for name, value in {ORDER: _OPTIONS, FINE_ORDER: {}}.get(request, parts_options).items():
         options._set(getattr(metis.options_indices, name), value)
-    if request == PARTS:
-        parts: Sequence[int] = metis.part_graph(
-            N_PARTS, offsets, neighbours, None, None, None, options, False
-        )[1]
-        return parts
-    order: Sequence[int] = metis.edge_nd(offsets, neighbours, None, options)[0]
-    return order
+    if n_parts:
+        graph = offsets, neighbours, None, None, None
+        found: Sequence[int] = metis.part_graph(n_parts, *graph, options, by_bisection)[1]
+    else:
+        found = metis.edge_nd(offsets, neighbours, None, options)[0]
+    return found
 
 
 def _serve(folder: str) -> None:

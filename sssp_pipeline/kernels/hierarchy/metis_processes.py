@@ -5,8 +5,9 @@ process with a segmentation fault. So a child does what METIS does (`metis_child
 Python's lock. Ctrl-C on a terminal does not reach the child, so the batches under way can be finished. The memory that
 METIS takes is given back with the child.
 
-METIS orders on one core. So a large graph is cut into parts (`cuts.py`), and several children order them at the same
-time. Separators get the highest ranks. The order does not depend on the number of cores.
+METIS orders on one core. So a large graph is cut into four parts (`cuts.py`), and large parts into halves. Several
+children, at most one for each core, cut and order the parts at the same time. Separators get the highest ranks. The
+order does not depend on the number of cores.
 """
 
 from __future__ import annotations
@@ -15,22 +16,36 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from functools import cache, cached_property
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 
 from sssp_pipeline.base.errors import InputError, SsspError
-from sssp_pipeline.kernels.hierarchy.cuts import Subgraph, cut
-from sssp_pipeline.kernels.hierarchy.metis_child import FINE_ORDER, N_PARTS, ORDER, PARTS
+from sssp_pipeline.kernels.hierarchy.cuts import Subgraph, cut, divided
+from sssp_pipeline.kernels.hierarchy.metis_child import (
+    FINE_HALVES,
+    FINE_ORDER,
+    HALVES,
+    N_QUARTERS,
+    ORDER,
+    QUARTERS,
+)
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 #: METIS counts with 32 signed bits.
 MOST = 2**31 - 1
-#: From how many vertices on a graph is cut.
+#: From how many vertices on a graph or a part is cut.
 CUT_VERTICES = 2**15
+#: How often a part is halved after the first cut. Halves are halved from twice as many vertices on. Three times gives a
+#: grid a tenth more triangles.
+MOST_HALVINGS = 2
 #: Settings of the C library, as far as it knows them. METIS allocates and frees large arrays all the time, and reads
 #: them in any order: memory is not given back before the end, and pages are large. That saves a tenth of the time.
 _ALLOCATION = ":".join(
@@ -58,23 +73,31 @@ class MetisProcess:
         found = package()
         folders = found.submodule_search_locations if found is not None else None
         self._errors = tempfile.TemporaryFile()
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", "-S", program, *(folders or ["."])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,
-            env=os.environ | {"GLIBC_TUNABLES": _ALLOCATION},
-        )
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, "-P", "-S", program, *(folders or ["."])],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+                env=os.environ | {"GLIBC_TUNABLES": _ALLOCATION},
+            )
+        except BaseException:
+            self._errors.close()
+            raise
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._requests, self._answers = self._child.stdin, self._child.stdout
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._child.kill()
+        self.kill()
         with suppress(BrokenPipeError), self._errors, self._child:  # closes its pipes and waits for it
             pass
+
+    def kill(self) -> None:
+        """End the process; a thread that waits for an answer gets an error."""
+        self._child.kill()
 
     def send(self, request: int, part: Subgraph) -> None:
         """Have METIS work on a part; `request` is as in `metis_child.py`. It raises the errors of `receive`."""
@@ -155,25 +178,61 @@ class Metis:
                 hint="choose another solver; `sssp-pipeline solvers` lists all",
             )
         whole = Subgraph(np.arange(len(offsets) - 1, dtype=np.uint32), offsets, neighbours)
-        parts: list[Subgraph] = [whole]
-        separators: list[np.ndarray] = []
-        if len(whole.vertices) >= CUT_VERTICES:
-            [numbers] = self._answers(PARTS, parts)
-            parts, separators = cut(whole, numbers, 0, N_PARTS)
-        orders = self._answers(FINE_ORDER if is_dense else ORDER, parts)
-        ordered = [part.vertices[order] for part, order in zip(parts, orders, strict=True)]
-        return np.concatenate([*ordered, *reversed(separators)])
+        first, size = self._processes[0], len(whole.vertices)
+        halves, ordered = (FINE_HALVES, FINE_ORDER) if is_dense else (HALVES, ORDER)
+        if size >= CUT_VERTICES:
+            first.send(QUARTERS, whole)
+            n_parts = max(N_QUARTERS, 2 * size // CUT_VERTICES)
+            self._start(min(usable_cores(), n_parts, N_QUARTERS * 2**MOST_HALVINGS))
+            parts, separators = cut(whole, first.receive(size), 0, N_QUARTERS)
+            if separators:
+                order = np.concatenate([*(part.vertices for part in parts), *reversed(separators)])
+                self._order_parts(parts, order, halves, ordered)
+                return order
+        first.send(ordered, whole)
+        return first.receive(size).view(np.uint32)
 
-    def _answers(self, request: int, parts: list[Subgraph]) -> list[np.ndarray]:
-        """Return what METIS answers for each of `parts`, which it takes at the same time."""
-        self._start(len(parts))
-        for process, part in zip(self._processes, parts, strict=False):
-            process.send(request, part)
-        if request == PARTS:
-            self._start(N_PARTS)
-        return [
-            process.receive(len(part.vertices)) for process, part in zip(self._processes, parts, strict=False)
-        ]
+    def _order_parts(self, parts: list[Subgraph], order: np.ndarray, halves: int, ordered: int) -> None:
+        """Order the vertices of `parts` within `order` (V,) uint32, which begins with one part after the other.
+
+        `halves` and `ordered` are the requests for the halves of a part, and for its order.
+        """
+        idle: SimpleQueue[MetisProcess] = SimpleQueue()
+        for process in self._processes:
+            idle.put(process)
+
+        def order_part(part: Subgraph, first: int, n_halvings: int) -> list[tuple[Subgraph, int, int]]:
+            """Order what begins at place `first`. Of a large part only the separator is ordered; return its halves."""
+            size, process = len(part.vertices), idle.get()
+            try:
+                if n_halvings < MOST_HALVINGS and size >= CUT_VERTICES << n_halvings:
+                    process.send(halves, part)
+                    if (found := divided(part, process.receive(size) == 1)) is not None:
+                        (one, other), separator = found
+                        order[first + size - len(separator) : first + size] = separator
+                        return [
+                            (one, first, n_halvings + 1),
+                            (other, first + len(one.vertices), n_halvings + 1),
+                        ]
+                process.send(ordered, part)
+                order[first : first + size] = part.vertices[process.receive(size)]
+                return []
+            finally:
+                idle.put(process)
+
+        firsts = accumulate((len(part.vertices) for part in parts), initial=0)
+        pool = ThreadPoolExecutor(len(self._processes), "sssp-metis")
+        try:
+            running = {pool.submit(order_part, *each, 0) for each in zip(parts, firsts, strict=False)}
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                running |= {pool.submit(order_part, *half) for task in done for half in task.result()}
+        except BaseException:
+            for process in self._processes:
+                process.kill()  # so that the threads go on
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _start(self, n_processes: int) -> None:
         while len(self._processes) < n_processes:

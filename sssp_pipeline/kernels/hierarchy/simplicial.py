@@ -4,8 +4,8 @@ The idea: eliminating such a vertex joins nothing, so no order can do better. We
 that link to each other, people who got the same letter. METIS does not look for them. Without them METIS takes less
 time, and its orders have fewer triangles.
 
-Vertices are eliminated in rounds. A round takes all vertices that have the property when it begins. So each round makes
-ways up the hierarchy longer by one clique at most.
+Vertices are eliminated in rounds. A round takes all vertices that have the property when it begins, so threads look for
+them at the same time. Each round makes ways up the hierarchy longer by one clique at most.
 
 Keeps
     I1. A neighbour list rises and never changes. An entry is dead if its vertex is eliminated.
@@ -18,6 +18,7 @@ D. J. Rose, "Triangulated graphs and the elimination process", 1970.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -26,10 +27,13 @@ import numpy as np
 from sssp_pipeline.base.compile_children import KernelGroup, wait_for
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.hierarchy.cuts import Remainder, subgraph_of
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
 #: The most neighbours of an eliminated vertex, since all pairs of them are looked up.
 MOST_NEIGHBOURS: Any = np.uint64(32)
+#: About how many vertices a thread looks at before it takes the next ones.
+_PART = 2**12
 #: The most rounds. A long strip of cliques would need one for every two vertices, and become a tree as deep.
 MOST_ROUNDS: Any = np.uint64(8)
 
@@ -43,10 +47,19 @@ def without_simplicial(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder
     n = len(offsets) - 1
     rising = np.empty_like(neighbours)
     _sort_rows(offsets, neighbours, offsets[:-1].copy(), rising)
-    is_eliminated, order = np.zeros(n, np.bool_), np.empty(n, np.uint32)
-    n_eliminated = int(_eliminate(offsets, rising, is_eliminated, order))
+    is_eliminated = np.zeros(n, np.bool_)
+    waiting, order = np.arange(n, dtype=np.uint32), np.empty(0, np.uint32)
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for _ in range(MOST_ROUNDS):
+            parts = np.array_split(waiting, len(waiting) // _PART + 1)
+            found = np.concatenate(
+                list(pool.map(lambda part: _joining_nothing(offsets, rising, is_eliminated, part), parts))
+            )
+            is_eliminated[found] = True
+            order = np.concatenate([order, found])
+            waiting = _left_around(offsets, rising, is_eliminated, found)
     left = subgraph_of(offsets, rising, np.flatnonzero(~is_eliminated).astype(np.uint32))
-    return Remainder(left.vertices, left.offsets, left.neighbours, order[:n_eliminated].copy())
+    return Remainder(left.vertices, left.offsets, left.neighbours, order)
 
 
 @njit(nogil=True)
@@ -60,33 +73,35 @@ def _sort_rows(offsets: np.ndarray, neighbours: np.ndarray, places: np.ndarray, 
 
 
 @njit(nogil=True)
-def _eliminate(offsets: np.ndarray, rising: np.ndarray, is_eliminated: np.ndarray, order: np.ndarray) -> Any:
-    """Fill the beginning of `order`, mark what is there, and return its length."""
-    n = np.uint64(len(order))
-    waiting = np.arange(len(order)).astype(np.uint32)
-    is_waiting = np.empty(n, np.bool_)
+def _joining_nothing(
+    offsets: np.ndarray, rising: np.ndarray, is_eliminated: np.ndarray, vertices: np.ndarray
+) -> np.ndarray:
+    """Return those of `vertices` (N,) uint32 that have few neighbours, which are all neighbours of each other."""
+    found, size = np.empty(len(vertices), np.uint32), ZERO
     live = np.empty(MOST_NEIGHBOURS, np.uint32)
-    n_waiting, n_done = n, ZERO
-    for _ in range(MOST_ROUNDS):
-        first = n_done
-        for i in range(n_waiting):
-            v = waiting[i]
-            is_waiting[v] = False
-            if _joins_nothing(offsets, rising, is_eliminated, v, live):
-                order[n_done] = v
-                n_done += ONE
-        for i in range(first, n_done):
-            is_eliminated[order[i]] = True
-        n_waiting = ZERO
-        for i in range(first, n_done):
-            v = np.uint64(order[i])
-            for e in range(offsets[v], offsets[v + ONE]):
-                u = rising[e]
-                if not is_eliminated[u] and not is_waiting[u]:
-                    is_waiting[u] = True
-                    waiting[n_waiting] = u
-                    n_waiting += ONE
-    return n_done
+    for i in range(np.uint64(len(vertices))):
+        if _joins_nothing(offsets, rising, is_eliminated, vertices[i], live):
+            found[size] = vertices[i]
+            size += ONE
+    return found[:size]
+
+
+@njit(nogil=True)
+def _left_around(
+    offsets: np.ndarray, rising: np.ndarray, is_eliminated: np.ndarray, vertices: np.ndarray
+) -> np.ndarray:
+    """Return the neighbours of `vertices` that are not eliminated, each once."""
+    found, size = np.empty(len(is_eliminated), np.uint32), ZERO
+    is_found = np.zeros(len(is_eliminated), np.bool_)
+    for i in range(np.uint64(len(vertices))):
+        v = np.uint64(vertices[i])
+        for e in range(offsets[v], offsets[v + ONE]):
+            u = rising[e]
+            if not is_eliminated[u] and not is_found[u]:
+                is_found[u] = True
+                found[size] = u
+                size += ONE
+    return found[:size]
 
 
 @njit(nogil=True)
@@ -133,4 +148,4 @@ def compile_simplicial(dtype: np.dtype) -> None:
 @cache
 def simplicial_kernels() -> KernelGroup:
     """Return the kernels of this module. They are not among those of each order, since only few graphs need them."""
-    return KernelGroup(compile_simplicial, _eliminate)
+    return KernelGroup(compile_simplicial, _left_around)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
@@ -22,6 +23,7 @@ from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.arcs import Arcs
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.shared import Offer, offer
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import (
     BUILD_AGAIN,
     COMPLETION,
@@ -39,10 +41,12 @@ from sssp_pipeline.pipeline.graph_store.loading import MOST_READERS, Target, new
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_arrays
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoredPart
 from sssp_pipeline.pipeline.graph_store.store import remove_parts
-from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter
+from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter, parts_of
 from sssp_pipeline.storage import files
 
 _COLUMN = "value"
+#: How many parts are written at a time.
+_MOST_WRITERS = 8
 
 
 def offer_stored(graph: CsrGraph, store: str, manifest: Manifest, *, shared: bool) -> None:
@@ -168,12 +172,14 @@ class HierarchyWriter(StoreWriter):
         files.remove_temporaries(files.join(self.store, FOLDER))
 
     def _write_arrays(self, arrays: dict[str, np.ndarray]) -> Arrays:
+        """Write several parts at a time, since their checksums take longer than their bytes."""
+        writing: dict[str, list[Future[StoredPart]]] = {}
+        with ThreadPoolExecutor(min(usable_cores(), _MOST_WRITERS)) as pool:
+            for name, array in arrays.items():
+                parts = parts_of(pa.table({_COLUMN: array}), self._n_parts)
+                self._n_parts += len(parts)
+                writing[name] = [pool.submit(self.write_part, FOLDER, *part) for part in parts]
         return {
-            name: StoredArray(dtype=array.dtype.name, parts=self._write_array(array))
+            name: StoredArray(dtype=array.dtype.name, parts=[part.result() for part in writing[name]])
             for name, array in arrays.items()
         }
-
-    def _write_array(self, array: np.ndarray) -> list[StoredPart]:
-        parts = self.write_table(FOLDER, pa.table({_COLUMN: array}), self._n_parts)
-        self._n_parts += len(parts)
-        return parts

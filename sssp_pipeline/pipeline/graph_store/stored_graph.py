@@ -34,7 +34,7 @@ class StoredGraph:
 
     def __init__(self, store: str, manifest: Manifest) -> None:
         self.store, self.manifest = store, manifest
-        self._lock = threading.Lock()
+        self._lock, self._proving = threading.Lock(), threading.Lock()
         self._graph: CsrGraph | None = None
         #: The loaded graph of another weight.
         self._like: CsrGraph | None = None
@@ -100,7 +100,7 @@ class StoredGraph:
             The store is damaged.
         """
         graph = self.graph()
-        with self._lock:
+        with self._proving:  # not `_lock`: tasks need the graph meanwhile
             if not self._is_proven and (path := altered_part(self.manifest, graph)) is not None:
                 url = files.redacted(files.join(self.store, path))
                 raise InputError(f"`{url}` has other values than the manifest says", hint=INGEST_AGAIN)

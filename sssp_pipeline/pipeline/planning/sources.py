@@ -218,8 +218,7 @@ def _random_vertices(
 ) -> np.ndarray:
     """Return the first `count` vertices of a seeded random order that reach at least `min_reach` vertices."""
     _check_enough(spec.count, n_vertices, f"`{key}.random.count`", what)
-    # The raw stream of PCG64 never changes. NumPy's shuffles may change with a release.
-    keys = np.random.PCG64(spec.seed).random_raw(n_vertices)
+    keys = _keys_of(spec, n_vertices)
     if spec.min_reach <= 1:
         return _lowest(keys, spec.count)
     order = np.argsort(keys, kind="stable")
@@ -234,6 +233,17 @@ def _random_vertices(
             hint="lower `count` or `min_reach`",
         )
     return chosen
+
+
+def as_drawn(spec: RandomVertices, sources: np.ndarray, n_vertices: int) -> np.ndarray:
+    """Return the random `sources` (S,) in the order in which `spec` drew them: any part of it is a random sample."""
+    return sources[np.argsort(_keys_of(spec, n_vertices)[sources], kind="stable")]
+
+
+def _keys_of(spec: RandomVertices, n_vertices: int) -> np.ndarray:
+    """Return the keys (V,) uint64 whose order is the random order of the vertices."""
+    # The raw stream of PCG64 never changes. NumPy's shuffles may change with a release.
+    return np.random.PCG64(spec.seed).random_raw(n_vertices)
 
 
 def _lowest(keys: np.ndarray, count: int) -> np.ndarray:

@@ -35,11 +35,11 @@ WIDE_BATCH_SOURCES = 512
 SMALL_BATCH_BYTES = 2**20
 #: If a batch keeps something of each vertex, its rows take at least this multiple of these bytes.
 ROWS_A_PART = 8
-#: If a batch sums along paths, it has at least so many sources. Each of them adds to the sums of all vertices and
-#: edges. So to write and to merge the sums takes a small share of the time.
-SOURCES_A_PART = 32
-#: The same if the sums are made over a hierarchy. On New York, to unpack a batch takes as long as 200 sources.
-SOURCES_A_SWEEP = 1024
+#: The standard error of a sample over a hierarchy comes from at least so many batches. With 16, the relative standard
+#: error of this error is about 0.18.
+GROUPS = 16
+#: The least number of sources of such a batch. A small sample has batches of this size, and fewer than `GROUPS`.
+SOURCES_A_GROUP = 64
 #: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
 #: solves at most this many sources together.
 BATCH_SOURCES = 4096
@@ -106,7 +106,9 @@ def batch_size(
     part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
     smallest = max(smallest, ROWS_A_PART * part_bytes // max(row_bytes(traits), 1))
     if kept.paths is not None:
-        smallest = max(smallest, SOURCES_A_SWEEP if kept.paths.on_hierarchy else SOURCES_A_PART)
+        smallest = max(smallest, kept.paths.sources_a_part)
+        if kept.paths.squares_groups:
+            smallest = min(smallest, max(SOURCES_A_GROUP, n_sources // GROUPS))
         wanted = SUMMED_BATCHES if kept.paths.is_for_gpus and not kept.paths.on_hierarchy else wanted
     return max(1, min(largest, max(smallest, -(-n_sources // wanted))))
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.kernels.contract.solver import TRACE, MetricsColumns, SourceMetrics, metrics_column
+from sssp_pipeline.parquet.arrow_arrays import arrow_array, numpy_type
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 
 #: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.
@@ -41,6 +44,8 @@ _TRACE = pa.list_(pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name i
 OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
 #: In the records: how many moments the trace of a source has, -1 if it has no trace.
 _MOMENTS = "n_moments"
+#: The line of JSON; and the bytes before the length of a header of `.npy`.
+_LINE, _MAGIC = re.compile(rb"[^\n]*\n"), 8
 
 
 @dataclass(frozen=True)
@@ -84,13 +89,12 @@ class BatchMetrics:
         records = np.empty(len(self.metrics), [(name, values.dtype) for name, values in columns.items()])
         for name, values in columns.items():
             records[name] = values
-        content = io.BytesIO()
-        content.write(json.dumps([asdict(self.place), shared], default=np.generic.item).encode() + b"\n")
-        np.save(content, records, allow_pickle=False)
+        line = json.dumps([asdict(self.place), shared], default=np.generic.item).encode() + b"\n"
+        parts: list[Any] = [line, _header_of(len(records), records.dtype), records.data]
         if traces is not None:
             moments = np.concatenate([trace for trace in traces if trace is not None])
-            np.save(content, moments, allow_pickle=False)
-        return content.getvalue()
+            parts += _header_of(len(moments), moments.dtype), moments.data
+        return b"".join(parts)
 
     @property
     def sources(self) -> np.ndarray:
@@ -98,21 +102,49 @@ class BatchMetrics:
         return np.asarray(metrics_column(self.metrics, "source"), np.uint32)
 
     @staticmethod
-    def of_bytes(content: bytes) -> BatchMetrics:
-        """Return the metrics that a file holds."""
-        stream = io.BytesIO(content)
-        place, shared = json.loads(stream.readline())
-        records = np.load(stream, allow_pickle=False)
-        columns = {name: records[name] for name in records.dtype.names if name != _MOMENTS}
+    def of_bytes(content: bytes | memoryview) -> BatchMetrics:
+        """Return the metrics that a file holds. Its arrays are parts of `content`."""
+        line = _LINE.match(content)
+        assert line is not None, "a file of metrics begins with a line"
+        place, shared = json.loads(line[0])
+        records, end = _array_at(content, line.end())
+        names = records.dtype.names or ()
+        columns: dict[str, Any] = {name: records[name] for name in names if name != _MOMENTS}
         for name, value in shared.items():
             columns[name] = np.array(value, object) if isinstance(value, list) else value
         columns["trace"] = None
-        if _MOMENTS in records.dtype.names:
-            moments, ends = np.load(stream, allow_pickle=False), np.cumsum(np.maximum(records[_MOMENTS], 0))
+        if _MOMENTS in names:
+            (moments, _), ends = _array_at(content, end), np.cumsum(np.maximum(records[_MOMENTS], 0))
             columns["trace"] = traces = np.empty(len(records), object)
             for i, (end, n) in enumerate(zip(ends.tolist(), records[_MOMENTS].tolist(), strict=True)):
                 traces[i] = None if n < 0 else moments[end - n : end].astype(TRACE)
         return BatchMetrics(Place(**place), MetricsColumns(columns))
+
+
+def _array_at(content: bytes | memoryview, begin: int) -> tuple[np.ndarray, int]:
+    """Return the array (n,) that begins there in the format `.npy`, and where it ends. It is a part of `content`."""
+    first = begin + _MAGIC + 2 + int.from_bytes(content[begin + _MAGIC : begin + _MAGIC + 2], "little")
+    n, dtype = _header(bytes(content[begin:first]))
+    return np.frombuffer(content, dtype, n, first), first + n * dtype.itemsize
+
+
+# Most batches of a run have the same header, and numpy takes as long to write or read it as for the values.
+@lru_cache(maxsize=16)
+def _header_of(n: int, dtype: np.dtype) -> bytes:
+    """Return the header of an array (n,) in the format `.npy`."""
+    stream = io.BytesIO()
+    header = np.lib.format.header_data_from_array_1_0(np.empty(n, dtype))
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
+
+
+@lru_cache(maxsize=16)
+def _header(header: bytes) -> tuple[int, np.dtype]:
+    """Return the length and the type of the array with this header."""
+    stream = io.BytesIO(header)
+    np.lib.format.read_magic(stream)
+    (n,), _, dtype = np.lib.format.read_array_header_1_0(stream)
+    return n, dtype
 
 
 #: Returns an array (n,) with a value of a type n times.
@@ -149,9 +181,9 @@ def metrics_table(
     }
     for name, kind in _MEASURED.items():
         values = _column_or_value(metrics, name)
-        if isinstance(values, np.ndarray):
-            columns[name] = pa.array(values.astype(kind.to_pandas_dtype()), kind)
-        elif isinstance(values, list):
+        if isinstance(values, np.ndarray) and kind != pa.string():
+            columns[name] = arrow_array(values.astype(numpy_type(kind)))
+        elif isinstance(values, (list, np.ndarray)):
             # Arrow refuses integers that a float cannot hold
             columns[name] = pa.array(map(float, values) if name == "max_distance" else values, kind)
         else:

@@ -16,7 +16,6 @@ from sssp_pipeline.pipeline.results.commits import Commit
 from sssp_pipeline.pipeline.results.run_files import (
     AGAIN,
     COMMIT,
-    METRICS_FILE,
     OF_PAIRS,
     OURS,
     REPAIR,
@@ -202,10 +201,10 @@ class RunBatches:
             found = zip(numbers, readers.map(fault, numbers), strict=True)
             return {number: what for number, what in found if what is not None}
 
-    def finish_metrics(
+    def joined_metrics(
         self, n_batches: int, ids: VertexIds, scale: int | None, column: str = "source"
     ) -> pa.Table:
-        """Write `metrics.parquet` from the commits of all batches and return it.
+        """Return the content of `metrics.parquet`, from the commits of all batches. Then `sums` has their files.
 
         Parameters
         ----------
@@ -238,13 +237,15 @@ class RunBatches:
                 for of_batch in sums:
                     self.sums |= {n: s for n, s in of_batch.items() if not n.startswith(f"{UNFINISHED}/")}
         table = pa.concat_tables(tables)
-        table = table.set_column(0, column, ids.of_sources(table["source"].to_numpy()))
-        self.write_table(METRICS_FILE, table)
-        return table
+        return table.set_column(0, column, ids.of_sources(table["source"].to_numpy()))
 
     def write_table(self, name: str, table: pa.Table, **options: Any) -> None:
         """Write the Parquet file `name` of the folder, with `options` of `file_sums.write_parquet`."""
-        self.sums[name] = file_sums.write_summed(
+        self.sums[name] = self.written_table(name, table, **options)
+
+    def written_table(self, name: str, table: pa.Table, **options: Any) -> FileSum:
+        """Do what `write_table` does, and return the sum of the file; `sums` does not have it yet."""
+        return file_sums.write_summed(
             self.path(name), lambda file: file_sums.write_parquet(table, file, **options)
         )
 

@@ -128,19 +128,20 @@ class Betweenness:
             A part is damaged.
         """
         traits, asked = stored.manifest.traits, self.asked
-        words = merged_words(folder, len(batches), asked, traits, progress)
+        words = merged_words(folder, batches, asked, traits, progress)
         of_vertices, of_edges = np.split(words, [traits.n_vertices * self.vertices])
         n_sources = sum(map(len, batches))
+        n_groups = len(batches) if asked.squares_groups else n_sources
         if self.edges:
-            columns = estimates(of_edges, *self._scale(EDGES_FILE, traits.n_vertices, n_sources))
+            columns = estimates(of_edges, *self._scale(EDGES_FILE, traits.n_vertices, n_sources), n_groups)
             table = pa.table(ends_of_edges(stored.graph(), stored.ids) | columns)
             folder.write_table(EDGES_FILE, table, row_group_size=ROWS_A_GROUP, compression=self.compression)
         if not self.vertices:
             return {}
-        return estimates(of_vertices, *self._scale(VERTICES_FILE, traits.n_vertices, n_sources))
+        return estimates(of_vertices, *self._scale(VERTICES_FILE, traits.n_vertices, n_sources), n_groups)
 
     def _scale(self, name: str, n_vertices: int, n_sources: int) -> tuple[float, int | None, int]:
-        """Return the last arguments of `estimates` for the table `name`."""
+        """Return three arguments of `estimates` for the table `name`."""
         is_edges = name == EDGES_FILE
         is_normalized = self.edges_normalized if is_edges else self.normalized
         factor = 1.0 / n_pairs(n_vertices, is_edges or self.endpoints) if is_normalized else 1.0
@@ -162,10 +163,13 @@ def n_pairs(n_vertices: int, with_ends: bool) -> int:
     return max(1, (n_vertices - 1) * (n_vertices if with_ends else n_vertices - 2))
 
 
-def estimates(words: np.ndarray, factor: float, sample: int | None, n_vertices: int) -> dict[str, pa.Array]:
+def estimates(
+    words: np.ndarray, factor: float, sample: int | None, n_vertices: int, n_groups: int
+) -> dict[str, pa.Array]:
     """Return the columns of values that `words` (n, W) have, each times `factor`.
 
-    With a `sample` of so many of `n_vertices`, they are estimates for all, and there is a standard error.
+    With a `sample` of so many of `n_vertices`, they are estimates for all, and there is a standard error. It comes from
+    `n_groups` random groups of the sample, which may have one source each.
     """
     totals = sums_of(words)
     if sample is None:
@@ -173,8 +177,9 @@ def estimates(words: np.ndarray, factor: float, sample: int | None, n_vertices: 
     scale = n_vertices / sample * factor
     if sample == 1:
         return {BETWEENNESS: pa.array(totals * scale), ERROR: pa.nulls(len(words), pa.float64())}
+    # This estimates the variance of a source whatever the sizes of the groups.
+    variance = np.maximum(squares_of(words) - totals * totals / sample, 0.0) / (n_groups - 1)
     # The sources are drawn without replacement, so the error of a sample of all vertices is 0.
-    variance = np.maximum(squares_of(words) - totals * totals / sample, 0.0) / (sample - 1)
     errors = scale * np.sqrt(variance * sample * (1 - sample / n_vertices))
     return {BETWEENNESS: pa.array(totals * scale), ERROR: pa.array(errors)}
 

@@ -31,28 +31,28 @@ class Commit:
     run: str
     #: The other files of the batch, by their path below the run folder.
     files: dict[str, FileSum]
-    metrics: bytes
+    metrics: bytes | memoryview
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
-        head = json.dumps({"batch": self.batch, "run": self.run, "files": self.files})
-        rest = head.encode() + b"\n" + self.metrics
-        return _digest(rest) + b"\n" + rest
+        head = json.dumps({"batch": self.batch, "run": self.run, "files": self.files}).encode()
+        return b"\n".join((_digest(head, b"\n", self.metrics), head, self.metrics))
 
     @staticmethod
     def of_bytes(content: bytes) -> Commit:
-        """Return the commit that a file holds.
+        """Return the commit that a file holds. Its metrics are a part of `content`, which may be long.
 
         Raises
         ------
         ValueError
             The file is damaged.
         """
-        digest, _, rest = content.partition(b"\n")
-        if digest != _digest(rest):
+        begin = content.find(b"\n") + 1
+        rest = memoryview(content)[begin:]
+        if content[:begin] != _digest(rest) + b"\n":
             raise ValueError("its checksum does not match")
-        head, _, metrics = rest.partition(b"\n")
-        found = json.loads(head)
+        end = content.index(b"\n", begin)
+        found, metrics = json.loads(content[begin:end]), memoryview(content)[end + 1 :]
         sums = {name: FileSum(*values) for name, values in found["files"].items()}
         return Commit(found["batch"], found["run"], sums, metrics)
 
@@ -62,5 +62,8 @@ def run_digest(identity: dict[str, Any]) -> str:
     return _digest(json.dumps(identity, sort_keys=True).encode()).decode()
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+def _digest(*parts: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest().encode()

@@ -114,7 +114,7 @@ class EdgeFlows(TableOutput):
         return len(TOTALS)
 
     def held_bytes(self, traits: GraphTraits) -> int:
-        of_edges = 0 if self.is_divided else Incoming.n_bytes(traits.n_vertices, traits.n_edges)
+        of_edges = 0 if self.is_divided else Incoming.n_bytes(traits)
         return 12 * self.n_trips + 16 * self.n_sources + of_edges
 
     @property
@@ -136,7 +136,7 @@ class EdgeFlows(TableOutput):
         self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
     ) -> None:
         progress.stage("merge")
-        words = merged_words(folder, len(batches), self.paths, stored.manifest.traits, progress)
+        words = merged_words(folder, batches, self.paths, stored.manifest.traits, progress)
         flow = {FLOW: pa.array(sums_of(words))}
         table = pa.table(ends_of_edges(stored.graph(), stored.ids) | flow)
         options = {"row_group_size": ROWS_A_GROUP, "compression": self.form.compression}

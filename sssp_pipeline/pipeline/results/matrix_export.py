@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress, Quiet
+from sssp_pipeline.parquet.arrow_arrays import numpy_type
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.results.distance_files import check_unreached
 from sssp_pipeline.pipeline.results.exports.file_format import FileFormat, format_of
@@ -143,7 +144,7 @@ def _with_null(block: Block, unreached: float | None) -> Block:
     if unreached is None:
         return block
     kind = block.distances.type
-    is_reached = pc.not_equal(block.distances, pa.scalar(kind.to_pandas_dtype()(unreached).item(), kind))
+    is_reached = pc.not_equal(block.distances, pa.scalar(numpy_type(kind).type(unreached).item(), kind))
     return replace(block, distances=pc.if_else(is_reached, block.distances, pa.scalar(None, kind)))
 
 

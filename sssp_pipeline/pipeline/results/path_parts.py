@@ -16,7 +16,7 @@ import pyarrow as pa
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.kernels.answers.path_sums import add_words
+from sssp_pipeline.kernels.answers.path_sums import add_group, add_words
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
 from sssp_pipeline.pipeline.results.distance_files import opened
@@ -37,25 +37,39 @@ _ROUNDING = 2.0**-48
 
 
 def merged_words(
-    folder: RunFolder, n_batches: int, asked: PathSumsAsked, traits: GraphTraits, progress: Progress
+    folder: RunFolder,
+    batches: Sequence[np.ndarray],
+    asked: PathSumsAsked,
+    traits: GraphTraits,
+    progress: Progress,
 ) -> np.ndarray:
-    """Return the words (P, W) of all batches together.
+    """Return the words (P, W) of all batches together; with the squares of the batches if `asked.squares_groups`.
+
+    Parameters
+    ----------
+    batches
+        The sources (n,) uint32 of each.
 
     Raises
     ------
     InputError
         A part is damaged.
     """
-    words = np.zeros((asked.n_places(traits.n_vertices, traits.n_edges), asked.n_words), np.uint64)
-    for batch in range(n_batches):
+    n_places = asked.n_places(traits.n_vertices, traits.n_edges)
+    words = np.zeros((n_places, 4 if asked.squares else 2), np.uint64)
+    for batch, sources in enumerate(batches):
         url = folder.path(paths_part(batch))
         part = np.frombuffer(files.read_bytes(url), "<u8")
-        if part.size != words.size:
+        if part.nbytes != asked.word_bytes(traits):
             raise InputError(
-                f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=AGAIN
+                f"`{files.redacted(url)}` has {part.nbytes} bytes, not {asked.word_bytes(traits)}", hint=AGAIN
             )
-        add_words(words, part.reshape(words.shape))
-        progress.advance(batch + 1, n_batches, "batches")
+        part = part.reshape(n_places, asked.n_words)
+        if asked.squares_groups:
+            add_group(words, part, len(sources))
+        else:
+            add_words(words, part)
+        progress.advance(batch + 1, len(batches), "batches")
     return words
 
 

@@ -304,9 +304,12 @@ class RunFolder(RunBatches):
         files.remove(self.path(IDENTITY))
         files.remove_if_empty(self.path(UNFINISHED))
 
-    def read_metrics(self) -> pa.Table:
-        """Return the metrics of a run, one row for each search; raises `InputError` if they are gone or damaged."""
-        return self._checked_table(METRICS_FILE)
+    def read_metrics(self, columns: list[str] | None = None) -> pa.Table:
+        """Return the metrics of a run, one row for each search, or some columns of them.
+
+        Raises `InputError` if they are gone or damaged.
+        """
+        return self._checked_table(METRICS_FILE, columns)
 
     def read_sources(self) -> pa.Table:
         """Return a row for each source, in the order of the run, with the columns `source` and `batch`.
@@ -315,7 +318,7 @@ class RunFolder(RunBatches):
         """
         return self._checked_table(SOURCES_FILE if SOURCES_FILE in self.sums else METRICS_FILE)
 
-    def _checked_table(self, name: str) -> pa.Table:
+    def _checked_table(self, name: str, columns: list[str] | None = None) -> pa.Table:
         url = files.redacted(self.path(name))
         if (content := files.read_if_there(self.path(name))) is None:
             raise InputError(f"`{url}` is gone", hint=REPAIR)
@@ -324,7 +327,7 @@ class RunFolder(RunBatches):
             raise InputError(f"`{url}` {fault}", hint=REPAIR)
         try:
             # No threads: one that outlives this process's Python aborts it when it drops `content`.
-            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+            return pq.ParquetFile(pa.BufferReader(content)).read(columns, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"`{url}` is damaged: {error}", hint=REPAIR) from error
 

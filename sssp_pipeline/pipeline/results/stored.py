@@ -33,10 +33,12 @@ class StoredResults:
         It knows the checksums of the files.
     record
         The content of run.json.
+    metrics
+        The content of `metrics.parquet`; None to read it when it is needed.
     """
 
-    def __init__(self, folder: RunFolder, record: dict[str, Any]) -> None:
-        self.folder, self._record = folder, record
+    def __init__(self, folder: RunFolder, record: dict[str, Any], metrics: pa.Table | None = None) -> None:
+        self.folder, self._record, self._metrics = folder, record, metrics
         self.output = recorded_output(record)
 
     @property
@@ -47,7 +49,7 @@ class StoredResults:
     @cached_property
     def metrics(self) -> pa.Table:
         """A row for each search. Raises `InputError` if the file is missing or damaged."""
-        return self.folder.read_metrics()
+        return self.folder.read_metrics() if self._metrics is None else self._metrics
 
     @property
     def sources(self) -> pa.Array:

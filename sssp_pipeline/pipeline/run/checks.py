@@ -35,8 +35,6 @@ from sssp_pipeline.workflow.contradictions import files_read
 from sssp_pipeline.workflow.graph import Dtype
 from sssp_pipeline.workflow.models import Solve, Workflow
 
-_LOCAL_KINDS = ("auto", "local-cpu", "local-cuda")
-
 
 def check_before_ingest(
     workflow: Workflow, progress: Progress, *, cluster: bool = True, overwrite: bool = False
@@ -89,7 +87,7 @@ def _refusal_of(workflow: Workflow) -> Callable[[str], str | None]:
     """Return a function that returns why the solver with a name cannot solve any graph with this workflow, or None."""
     dtype, options = workflow.graph.weights.dtype, solve_options(workflow.solve, _kept(workflow))
     dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
-    no_gpu = gpu_missing() if workflow.cluster.kind in _LOCAL_KINDS else None
+    no_gpu = gpu_missing() if workflow.cluster.is_here else None
 
     def refusal_of(name: str) -> str | None:
         if no_gpu is not None and SOLVERS.device_of(name) == "gpu":

@@ -1,4 +1,7 @@
-"""Compiles what a run may need while its input is read: children the kernels of a hierarchy, a thread those of sums."""
+"""Compiles what a run may need while its input is read.
+
+Children compile the kernels of a hierarchy. With many cores, threads of this process compile those of a GPU by NVRTC.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,11 @@ def compile_for_run(workflow: Workflow) -> None:
     solve = workflow.solve
     if why_not_wanted(solve) is None and (not is_free(solve) or _has_many_sources(workflow)):
         of_solver = kernels_of(solve.solver, solve.solver == "auto" and gpu_missing() is None)
-        _compile(workflow, [LOOK] if is_free(solve) else [], of_solver)
+        # Not at the top: a run with another solver does not import those.
+        from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
+
+        before_order = [SEARCHES, LOOK] if is_free(solve) else []
+        _compile(workflow, before_order, of_solver, [ORACLE] if workflow.verify == "sample" else [])
     if n_children() >= _MANY_CORES and _may_sum_on_gpu(workflow):
         _load_path_sums(workflow)
 
@@ -72,10 +79,13 @@ def wait_until_compiled(solver: str, dtype: np.dtype) -> None:
 
 def compile_for_hierarchy(workflow: Workflow) -> None:
     """Have children compile what numba's cache lacks for a hierarchy."""
-    _compile(workflow, [], SWEEPS)
+    _compile(workflow, [], SWEEPS, [])
 
 
-def _compile(workflow: Workflow, groups: list[KernelGroup], of_solver: KernelGroup) -> None:
+def _compile(
+    workflow: Workflow, groups: list[KernelGroup], of_solver: KernelGroup, afterwards: list[KernelGroup]
+) -> None:
+    """Have children compile `groups`, what makes a hierarchy, `of_solver`, and `afterwards` if there are many cores."""
     dtype = _weight_dtype(workflow)
     if dtype.kind == "f":
         return
@@ -87,9 +97,16 @@ def _compile(workflow: Workflow, groups: list[KernelGroup], of_solver: KernelGro
         from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GATHERING, GROUPING, ROWS
 
         groups = [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *groups]
-    if n_processes >= len(groups) + len(seldom_needed):
-        groups += seldom_needed
-    compile_children.start(groups, _searched(dtype), n_processes)
+    has_cores = n_processes >= len(groups)  # a process that is done takes one of the others
+    compile_children.start(
+        [*groups, *afterwards, *seldom_needed] if has_cores else groups, _searched(dtype), n_processes
+    )
+    if of_solver is not SWEEPS and has_cores and _has_many_sources(workflow):
+        # Not at the top: a run on the CPU does not import the solvers of a GPU.
+        from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import load_for_calls
+
+        cutoff = workflow.solve.cutoff is not None
+        load_for_calls(dtype, _MANY_SOURCES, cutoff=cutoff, are_short=True)
 
 
 def _weight_dtype(workflow: Workflow) -> np.dtype:

@@ -28,6 +28,8 @@ from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.cluster import Cluster
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sssp_pipeline.pipeline.verification.stage import Verdict
 
 
@@ -80,7 +82,8 @@ def verify_run(
         record["verify"] = verdict.record()
         still_ours()
         has_report = files.exists(folder.path(REPORT_FILE))
-        finish_run(folder, record, stored, report=has_report and damage is None)
+        has_facts = has_report and damage is None
+        finish_run(folder, record, report_facts_of(folder, record, stored) if has_facts else None)
         if damage is not None:
             raise damage
     return record
@@ -132,19 +135,40 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
         yield source
 
 
-def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *, report: bool) -> None:
-    """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
-    if report:
-        # Not at the top: a run imports this module before it solves.
-        from sssp_pipeline.pipeline.results.path_parts import most_passed
-        from sssp_pipeline.pipeline.results.report.page import render_report
-        from sssp_pipeline.pipeline.results.report.sample import read_sample
-        from sssp_pipeline.pipeline.results.stored import StoredResults
+def report_facts_of(
+    folder: RunFolder, record: dict[str, Any], stored: StoredGraph, metrics: pa.Table | None = None
+) -> dict[str, Any]:
+    """Return the facts of the report of a run whose files are written, as `report_facts` does.
 
-        results = StoredResults(folder, record)
-        passed = {name: most_passed(folder, name, columns) for name, columns in results.output.ranked.items()}
-        page = render_report(record, results.metrics, read_sample(results, record, stored), passed)
-        files.write_atomic(folder.path(REPORT_FILE), page.encode())
+    Parameters
+    ----------
+    folder, record
+        The folder, which knows the sums of the files, and what run.json has of it so far.
+    stored
+        The graph.
+    metrics
+        The content of `metrics.parquet`; None to read it.
+    """
+    # Not at the top: a run imports this module before it solves.
+    from sssp_pipeline.pipeline.results.path_parts import most_passed
+    from sssp_pipeline.pipeline.results.report.page import report_facts
+    from sssp_pipeline.pipeline.results.report.sample import read_sample
+    from sssp_pipeline.pipeline.results.stored import StoredResults
+
+    results = StoredResults(folder, record, metrics)
+    passed = {name: most_passed(folder, name, columns) for name, columns in results.output.ranked.items()}
+    return report_facts(record, results.metrics, read_sample(results, record, stored), passed)
+
+
+def finish_run(folder: RunFolder, record: dict[str, Any], facts: dict[str, Any] | None) -> None:
+    """Write the report of these `facts`, None for no report; then run.json.
+
+    Raise `RefutedError` if the verdict in `record` is that a distance is wrong.
+    """
+    if facts is not None:
+        from sssp_pipeline.pipeline.results.report.page import render_report
+
+        files.write_atomic(folder.path(REPORT_FILE), render_report(record, facts).encode())
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
         hint = AGAIN if "damaged" in record else f"{OVERWRITE}; if that does not help, report a bug"

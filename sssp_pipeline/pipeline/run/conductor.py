@@ -217,6 +217,7 @@ class _Stages:
             compile_notice(self.progress),
             exclusive(folder.url) as still_ours,
             self.cluster.closed_on_error(),  # before another process may have the folder
+            ExitStack() as using,
         ):
             if overwrite:
                 folder.check_ours()
@@ -245,6 +246,7 @@ class _Stages:
                 folder,
                 still_ours,
                 self.cluster,
+                using,
                 self.start_up,
                 self.progress,
             )
@@ -256,6 +258,9 @@ class _Stages:
                 if self.is_last and verify == "off":
                     self.cluster.close()
                 record = run.combined(solved)
+            facts = run.begin_report(record) if self.finish and self.workflow.report else None
+            if not is_finished:
+                record |= run.written_files()
             if run.is_unverified(record):
                 with self.timings.of("verify"):
                     record["verify"] = run.verified()
@@ -265,7 +270,7 @@ class _Stages:
                 record["timings"] = self.timings.seconds
                 record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
             still_ours()
-            finish_run(folder, record, stored, report=self.finish and self.workflow.report)
+            finish_run(folder, record, None if facts is None else facts.result())
             return record
 
 

@@ -116,7 +116,8 @@ def begun_as(folder: RunFolder, identities: list[dict[str, Any]]) -> dict[str, A
     else:  # the file is damaged, and any commit tells which run it is
         found_in = (_of_commit(folder, batch, identities) for batch in committed)
         return next(filter(None, found_in), None)
-    return None if any(stored.get(key) != identities[0][key] for key in _SAME) else stored
+    is_like_one = any(all(stored.get(key) == one[key] for key in _SAME) for one in identities)
+    return stored if is_like_one else None
 
 
 def _of_commit(folder: RunFolder, batch: int, identities: list[dict[str, Any]]) -> dict[str, Any] | None:

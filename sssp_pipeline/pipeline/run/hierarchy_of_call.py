@@ -71,7 +71,7 @@ def prepare_call(
     with _making:
         traits = replace(work.traits, hierarchy=shared.known_hierarchy(graph))
         if not has_hierarchy(traits):
-            searches = Searches(lambda: graph, work.options, [sources])
+            searches = Searches(lambda: graph, work.options, [sources], lambda: traits.hierarchy)
             if (pace := pace_of_run(searches, solve, work, machine)) is not None:
                 work = work.at_pace(pace.pace)
             work = work.with_reach(reach_of_run(searches, solve, work, machine))

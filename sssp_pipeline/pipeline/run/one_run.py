@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.base import compile_children
@@ -18,9 +21,10 @@ from sssp_pipeline.pipeline.planning.work import work_of
 from sssp_pipeline.pipeline.results.damage import recorded_files
 from sssp_pipeline.pipeline.results.graph_of_run import STORE_FROM_RUN, store_from_run
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
-from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD, SNAPPED_FILE
+from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD, METRICS_FILE, SNAPPED_FILE
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.run.compile_ahead import wait_until_compiled
+from sssp_pipeline.pipeline.run.completed_run import report_facts_of
 from sssp_pipeline.pipeline.run.direction_of_run import identity_of
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
 from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run, reach_of_run
@@ -28,9 +32,12 @@ from sssp_pipeline.pipeline.run.repair import is_whole
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.storage import files
+from sssp_pipeline.storage.file_sums import FileSum
 from sssp_pipeline.workflow.models import Workflow
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sssp_pipeline.pipeline.verification.stage import Verifying
 
 #: The facts of a graph that run.json has.
@@ -51,6 +58,8 @@ class OneRun:
     #: As `lease.exclusive` gives it.
     still_ours: Callable[[], None]
     cluster: OneCluster
+    #: Ends what was begun, at the end of the run.
+    using: ExitStack
     start_up: StartUp
     progress: Progress
 
@@ -61,6 +70,9 @@ class OneRun:
         self._identity = identity_of(self.workflow, self.stored, self.selected)
         #: The values of a `TaskStage` after the first three.
         self._of_stages = self.folder, self._identity, self.workflow.solve.retries, self.progress
+        #: The content of `metrics.parquet`, and the sum of the file when it is written. Only if this run made them.
+        self._metrics: pa.Table | None = None
+        self._writing: Future[FileSum]
 
     @cached_property
     def _verifying(self) -> Verifying:
@@ -68,6 +80,11 @@ class OneRun:
         from sssp_pipeline.pipeline.verification.stage import Verifying
 
         return Verifying(self.stored, self._batches, self._output, *self._of_stages, self.verify)
+
+    @cached_property
+    def _aside(self) -> ThreadPoolExecutor:
+        """Threads: one writes the metrics, and one makes what the report shows of them, while the run is verified."""
+        return self.using.enter_context(ThreadPoolExecutor(2, "aside"))
 
     def finished_record(self) -> dict[str, Any] | None:
         """Return the content of run.json if the run was finished before. Damaged files are written again.
@@ -154,26 +171,52 @@ class OneRun:
             self.progress.say(line, "columns", files=total, columns=most)
         least_bytes = 0 if self.verify == "off" else self._verifying.task_bytes
         of_stage = self.stored, *self._searched, *self._of_stages
-        stage = Solving(*of_stage, self.workflow, missing, plan, self.still_ours, self.start_up, least_bytes)
+        of_solving = self.workflow, missing, plan, self.still_ours, self.start_up
+        stage = Solving(*of_stage, *of_solving, least_bytes, self._verify_ahead)
         return stage.solve_on(source)
 
+    def _verify_ahead(self) -> None:
+        """Begin the searches of `verify`, if it samples sources."""
+        if self.verify == "sample":
+            self.using.enter_context(self._verifying.ahead())
+
     def combined(self, solved: Solved) -> dict[str, Any]:
-        """Return the content of run.json, after files of all batches are made of the files of each batch."""
+        """Return the content of run.json, after files of all batches are made of the files of each batch.
+
+        `metrics.parquet` may still be written then: `written_files` waits for it.
+        """
         self.still_ours()
         self.folder.clean()  # a dead worker may have left a half-written file
         (batches, output), ids = self._searched, self.stored.ids
         if self.selected.turned is None:
             ids = self.folder.named_ids(ids, self._identity)
-        metrics = self.folder.finish_metrics(len(batches), ids, output.form.scale, output.searched)
+        self._metrics = metrics = self.folder.joined_metrics(
+            len(batches), ids, output.form.scale, output.searched
+        )
+        # The thread has the context of this one: whether files are synced is a part of it.
+        write = partial(copy_context().run, self.folder.written_table, METRICS_FILE, metrics)
+        self._writing = self._aside.submit(write)
         overall = overall_numbers(self.folder, metrics, output, batches, self.stored.manifest.traits)
         if facts := list(overall_facts(overall, self.stored.manifest.weights.unit)):
             line = "; ".join(f"{name} {text}" for name, text in facts)
             level: Level = "info" if output.shows_overall else "detail"
             self.progress.say(line, "overall", level=level, **overall)
+        if output.per_vertex is not None:  # its table is compared with the stored metrics
+            self.written_files()
         output.finish(self.folder, batches, self.stored, self.progress)
         self._write_inputs()
         self.folder.check_no_strays(self.folder.sums)
         return {**self._record(solved), "overall": overall}
+
+    def begin_report(self, record: dict[str, Any]) -> Future[dict[str, Any]]:
+        """Return the future of the facts of the report; the verdict and the times in `record` may come later."""
+        return self._aside.submit(report_facts_of, self.folder, record, self.stored, self._metrics)
+
+    def written_files(self) -> dict[str, dict[str, Any]]:
+        """Return what run.json has of the files, when all of them are written."""
+        # A new dictionary: the report may be reading the old one.
+        self.folder.sums = {**self.folder.sums, METRICS_FILE: self._writing.result()}
+        return recorded_files(self.folder.sums)
 
     def _write_inputs(self) -> None:
         """Write the files of results that follow from the workflow only."""

@@ -20,7 +20,8 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.selection import Selected
-from sssp_pipeline.pipeline.planning.work import Work, cut, solve_options, work_of
+from sssp_pipeline.pipeline.planning.sources import as_drawn
+from sssp_pipeline.pipeline.planning.work import GROUPS, Work, cut, solve_options, work_of
 from sssp_pipeline.pipeline.results.reduced import Reduced
 from sssp_pipeline.pipeline.results.run_files import RUN_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -67,6 +68,9 @@ def with_way_of_sums(
     traits, solve = stored.manifest.traits, workflow.solve
     on_arcs = replace(output, betweenness=replace(output.betweenness, on_hierarchy=True))
     sources = np.concatenate([np.empty(0, np.uint32), *selected.batches])
+    drawn = None if workflow.sources is None else workflow.sources.random
+    if drawn is not None:
+        sources = as_drawn(drawn, sources, traits.n_vertices)
     over_hierarchy = replace(selected, output=on_arcs, batches=cut(traits, sources, solve, on_arcs.kept))
     ways = [selected, over_hierarchy]
     begun = begun_as(folder, [identity_of(workflow, stored, one) for one in ways])
@@ -76,8 +80,8 @@ def with_way_of_sums(
         return WayOfSums(ways[bool(was_on_arcs)], None if files.exists(folder.path(RUN_FILE)) else line)
     if not len(sources):
         reason: str | None = "there is no source"
-    elif output.betweenness.is_sample:
-        reason = "the standard error of a sample needs the squares of each source"
+    elif drawn is not None and (n_groups := len(over_hierarchy.batches)) < GROUPS:
+        reason = f"a standard error over a hierarchy needs {GROUPS} batches, and the sample has {n_groups}"
     else:
         supports = SOLVERS[_SOLVER].supports
         reason = why_not_wanted(solve) or supports(traits, solve_options(solve, on_arcs.kept))

@@ -56,6 +56,8 @@ class Solving(TaskStage):
     start_up: StartUp
     #: Memory that a worker must have in addition to the graph. `verify` may need more than solving.
     least_bytes: int = 0
+    #: Is called after the first batches if a GPU solves and its tasks run in this process: most cores wait then.
+    on_spare_cores: Callable[[], None] = lambda: None
     _trials: Trials = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +67,7 @@ class Solving(TaskStage):
         #: Sources that are not in a task yet.
         self._n_left = sum(len(self.batches[number]) for number in self.missing)
         self._n_missing = self._n_left
-        self._is_late = False
+        self._is_late = self._is_here = False
         self._began_s = 0.0
         # The longest first, so that no worker waits at the end for a long batch that began late.
         self._waiting = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
@@ -107,6 +109,7 @@ class Solving(TaskStage):
         with share_with_tasks(self.stored), source.workers(needs) as workers:
             self.start_up.end("workers")
             self._begin(workers)
+            self._is_here = not workers.n_processes
             n_threads = workers.n_threads
 
             def one_by_one() -> bool:
@@ -208,6 +211,8 @@ class Solving(TaskStage):
         if not self._n_solved:
             self.start_up.end("first_batch")
             self.start_up.report(self.progress)
+            if self._on_gpu and self._is_here:
+                self.on_spare_cores()
         self._n_done += len(task.batches)
         self._n_solved += task.n_sources
         self.progress.advance(self._n_done, len(self.batches), "batches")

@@ -8,20 +8,27 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import plural, shortened
 from sssp_pipeline.kernels.contract.kept import EveryVertex
+from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.second_costs import call_bytes
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
 from sssp_pipeline.pipeline.results.layouts.long import GROUP_ROWS
 from sssp_pipeline.pipeline.results.metrics_output import OF_DISTANCES
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
@@ -30,7 +37,8 @@ from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
-from sssp_pipeline.pipeline.verification.task import Checked, VerifyTask, verify_task
+from sssp_pipeline.pipeline.verification.ahead import solving_ahead
+from sssp_pipeline.pipeline.verification.task import Checked, VerifyTask, true_row, verify_task
 from sssp_pipeline.pipeline.verification.vertices import CheckedVertices, VertexTask, verify_vertices
 from sssp_pipeline.storage.file_sums import FileSum
 
@@ -66,6 +74,30 @@ class Verifying(TaskStage):
 
     #: "sample" or "certificate". The certificate needs whole rows.
     mode: str
+    #: Names this verification.
+    name: str = field(init=False, default_factory=lambda: uuid.uuid4().hex)
+
+    def ahead(self) -> AbstractContextManager[None]:
+        """Solve the sources of the sample on a quarter of the cores during the block; `mode` is "sample".
+
+        This does nothing if the memory is too small, or if a row needs an input or more than a search.
+        """
+        output, n_threads = self.output, usable_cores() // 4
+        chosen = _places_to_check(self.batches, self.mode)
+        sources = [
+            batch[place] for batch, places in zip(self.batches, chosen, strict=True) for place in places
+        ]
+        n_bytes = n_threads * self.task_bytes + len(sources) * self._row_bytes
+        is_search = output.digest is None and output.paths is None and not output.form.along
+        if not n_threads or not is_search or n_bytes > free_memory_bytes() // 4:
+            return nullcontext()
+        of_rows = output.for_verifying([], self.stored.ids, partial(self.folder.read_input, stays=True))
+
+        def solve(source: int) -> tuple[CsrGraph, Solution]:
+            graph = searched_graph(self.stored.proven(), self.stored, output)
+            return graph, true_row(graph, source, self._cutoff, of_rows)
+
+        return solving_ahead(self.name, n_threads, map(int, sources), solve)
 
     def verify_on(self, source: WorkerSource) -> Verdict:
         """Return the verdict on what is in storage, found by the workers of `source`.
@@ -144,14 +176,18 @@ class Verifying(TaskStage):
         """Return what a worker found of a sample of the vertices."""
         found: list[CheckedVertices] = []
         vertices = _spread(self.stored.manifest.n_vertices).astype(np.uint32)
-        cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
         of_run, stored = tuple(enumerate(self.batches)), self.folder.stored(VERTICES_FILE)
-        task = VertexTask(*self.for_tasks, of_run, output, cutoff, vertices, stored)
+        task = VertexTask(*self.for_tasks, of_run, output, self._cutoff, vertices, stored)
         failed = scatter(workers, [task], self.retries, found.append, self.progress, work=verify_vertices)
         if failed:
             problem = f"`{VERTICES_FILE}` cannot be verified: {failed[0]}"
             raise SsspError(problem, hint="run the same command again")
         return found[0]
+
+    @property
+    def _cutoff(self) -> float | None:
+        """The cutoff in the unit of the graph's weights."""
+        return scaled_limit(self.identity["cutoff"], self.output.form.scale)
 
     @property
     def _row_bytes(self) -> int:
@@ -185,8 +221,7 @@ class Verifying(TaskStage):
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:
         """Yield the tasks, each with `n_each` of the `chosen` batches; `wanted` has the places of every batch."""
         metrics = {} if self.output.has_files else self._metrics(wanted)
-        task_bytes, verification = self.task_bytes, uuid.uuid4().hex
-        cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
+        task_bytes = self.task_bytes
         for first in range(0, len(chosen), n_each):
             numbers = chosen[first : first + n_each]
             yield VerifyTask(
@@ -194,9 +229,9 @@ class Verifying(TaskStage):
                 tuple((number, self.batches[number][np.array(wanted[number])]) for number in numbers),
                 self.mode,
                 self.output.without_input(),
-                cutoff,
+                self._cutoff,
                 tuple(wanted[number] for number in numbers),
-                verification,
+                self.name,
                 task_bytes,
                 {number: metrics[number] for number in numbers if metrics},
                 self._sums({0, *numbers}),
@@ -209,13 +244,11 @@ class Verifying(TaskStage):
 
     def _metrics(self, wanted: list[Sequence[int]]) -> dict[int, list[dict[str, Any]]]:
         """Return the stored metrics of the sources at the `wanted` places of each batch, by its number."""
-        table = self.folder.read_metrics().select(["source", *OF_DISTANCES])
+        table = self.folder.read_metrics(["source", *OF_DISTANCES])
         firsts = np.cumsum([0, *map(len, self.batches)])
-        return {
-            number: table.take(pa.array(np.array(places) + firsts[number])).to_pylist()
-            for number, places in enumerate(wanted)
-            if len(places)
-        }
+        chosen = {number: np.array(places) + firsts[number] for number, places in enumerate(wanted) if places}
+        rows = iter(table.take(pa.array(np.concatenate([*chosen.values(), firsts[:0]]))).to_pylist())
+        return {number: list(islice(rows, len(places))) for number, places in chosen.items()}
 
 
 def _places_to_check(batches: list[np.ndarray], mode: str) -> list[Sequence[int]]:

@@ -22,7 +22,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import memory_bytes
 from sssp_pipeline.base.vertex_ids import VertexIds
-from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.host.second_costs import SecondCosts
@@ -35,6 +35,7 @@ from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, REPAIR
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.task import Task
+from sssp_pipeline.pipeline.verification.ahead import row_ahead
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import FileSum
 from sssp_pipeline.storage.retries import mark_reachable
@@ -101,6 +102,20 @@ def verify_task(task: VerifyTask) -> Checked:
 def oracle_for(graph: CsrGraph) -> Dijkstra | QueueBellmanFord:
     """Return the solver that finds the true distances of `graph`."""
     return QueueBellmanFord() if graph.traits.min_weight < 0 else Dijkstra()
+
+
+def true_row(
+    graph: CsrGraph,
+    source: int,
+    cutoff: float | None,
+    output: RowOutput,
+    along: tuple[np.ndarray, ...] = (),
+) -> Solution:
+    """Return the oracle's solution for a source, with what `output` keeps; `along` as in `_Check`."""
+    options = SolveOptions(cutoff=cutoff, kept=output.kept)
+    if not isinstance(output, VertexDistances):
+        options = replace(options, along=along)
+    return oracle_for(graph).solve(graph, np.array([source], np.uint32), options)
 
 
 class _Room:
@@ -207,10 +222,9 @@ class _Check:
         return stored[0].url, self.output.read(stored, places, self.ids, self.graph.weight_dtype)
 
     def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
-        options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept)
-        if not isinstance(self.output, VertexDistances):
-            options = replace(options, along=self.along)
-        true = oracle_for(self.graph).solve(self.graph, np.array([source], np.uint32), options)
+        true = row_ahead(self.task.verification, self.graph, source)
+        if true is None:
+            true = true_row(self.graph, source, self.task.cutoff, self.output, self.along)
         return self.output.difference(name, stored, true, self.ids)
 
     def _by_certificate(self, source: int, name: Any, stored: Any) -> str | None:

@@ -90,6 +90,20 @@ def test_a_hub_to_and_from_everybody(narrow):
 
 @pytest.mark.gpu
 @EITHER_WIDTH
+def test_unaligned_lanes_from_which_there_is_no_path_to_the_hub(narrow):
+    """Every second source is below the hub, and cannot reach it; all reach the same vertices."""
+    draw = np.random.default_rng(7)
+    above, below = draw.integers(0, 60, (2, 600)), draw.integers(60, 120, (2, 200))
+    down = np.stack([draw.integers(0, 60, 40), draw.integers(60, 120, 40)])
+    src, dst = np.concatenate([above, below, down], axis=1)
+    graph = csr_from_edges(src, dst, draw.integers(1, 100, len(src)).astype(np.uint32), 120)
+    assert_exact(
+        AddsLanes(narrow=narrow), graph, np.stack([np.arange(60), np.arange(60, 120)], axis=1).ravel()
+    )
+
+
+@pytest.mark.gpu
+@EITHER_WIDTH
 @pytest.mark.parametrize("delta", [0.01, 1, 30, 1e300])
 def test_any_delta_is_exact(delta, narrow):
     for graph in (grid(60, 60).graph(), rmat(scale=11).graph()):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib.util
+import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +37,64 @@ def machine(monkeypatch):
 
     yield answering
     cupy_setup._look.cache_clear()
+
+
+class FakeDriver:
+    """NVIDIA's driver with one GPU. It counts the calls of each function."""
+
+    def __init__(self, n_devices: int) -> None:
+        self.n_devices, self.calls = n_devices, Counter()
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self.calls[name] += 1
+            if name == "cuDeviceGetCount":
+                arguments[0]._obj.value = self.n_devices
+            return 0
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("n_devices", "has_cupy", "n_contexts"), [(2, True, 1), (2, False, 0), (0, True, 0), (None, True, 0)]
+)
+def test_a_thread_makes_the_context_of_the_first_gpu(monkeypatch, n_devices, has_cupy, n_contexts):
+    driver = FakeDriver(n_devices)
+
+    def load(name):
+        assert name == "libcuda.so.1"
+        if n_devices is None:
+            raise OSError(name)
+        return driver
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if has_cupy else None)
+    cupy_setup.prepare_gpu().join()
+    assert driver.calls["cuInit"] == (n_devices is not None)
+    assert driver.calls["cuDevicePrimaryCtxRetain"] == n_contexts
+
+
+@pytest.mark.parametrize(("left_out", "loaded"), [([], ["cutensor", "nvrtc"]), (["pandas"], ["nvrtc"])])
+def test_a_process_of_one_command_loads_no_cutensor_for_cupy(tmp_path, monkeypatch, left_out, loaded):
+    found = []
+    pathfinder = SimpleNamespace(load_nvidia_dynamic_lib=found.append, DynamicLibNotFoundError=RuntimeError)
+    (tmp_path / "cupy.py").write_text(
+        "from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib\n"
+        "for name in ('cutensor', 'nvrtc'):\n"
+        "    try:\n"
+        "        load_nvidia_dynamic_lib(name)\n"
+        "    except DynamicLibNotFoundError:\n"
+        "        pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "cuda", SimpleNamespace(pathfinder=pathfinder))
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", pathfinder)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(cupy_setup, "left_out", left_out)
+    assert cupy_setup.ask_cupy().startswith("module 'cupy' has no attribute 'cuda'")
+    monkeypatch.delitem(sys.modules, "cupy")
+    assert found == loaded
+    assert pathfinder.load_nvidia_dynamic_lib == found.append
 
 
 def test_what_fits_is_ok(machine):

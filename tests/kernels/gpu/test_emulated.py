@@ -19,6 +19,7 @@ EMULATION = Path(__file__).with_name("emulation")
 FUZZ = Path(__file__).parents[1] / "hierarchy" / "fuzz.py"
 PATH_SUMS = Path(__file__).with_name("test_path_sums_on_device.py")
 PATH_SWEEP = Path(__file__).with_name("test_path_sweep.py")
+ADDS_LANES = Path(__file__).with_name("test_adds_lanes.py")
 BETWEENNESS = Path(__file__).parents[2] / "api" / "test_betweenness_on_gpu.py"
 PATHS_OF_PARTS = Path(__file__).with_name("test_paths_of_parts.py")
 BETWEENNESS_OF_RUNS = Path(__file__).parents[2] / "pipeline" / "results" / "test_betweenness_of_runs.py"
@@ -180,6 +181,37 @@ def run_on_cpu(*arguments: str) -> subprocess.CompletedProcess[str]:
     return emulated(Path(pytest.__file__).with_name("__main__.py"), *options, *arguments)
 
 
+#: Tests of `adds-lanes` that take seconds on a CPU.
+SHORT_LANES = "-k", "cutoff or unaligned or (every_size and 33)"
+
+
+@pytest.mark.slow
+def test_lanes_are_exact():
+    done = run_on_cpu(str(ADDS_LANES), *SHORT_LANES)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@planted(
+    ("file", "line", "fault"),
+    [
+        ("lane_passes.cuh", "< highest[v];", "+ 1.0f < highest[v];"),
+        ("adds_lanes.cu", "(mask[i] & ~aligned) == 0", "true"),
+        ("adds_lanes.cu", "begin + last - n_own;", "begin;"),
+        ("lane_passes.cuh", "seen = line_of_row[j];", ""),
+    ],
+    ids=[
+        "an edge that lowers a lane by 1 is left out",
+        "lanes that do not reach the hub count as aligned",
+        "the threads of a warp list their chunks at one place",
+        "a line is compared with that of another vertex",
+    ],
+)
+def test_a_fault_in_lanes_is_found(tmp_path, monkeypatch, file, line, fault):
+    plant(tmp_path, monkeypatch, f"adds_lanes/{file}", line, fault)
+    assert run_on_cpu(str(ADDS_LANES), "-x", *SHORT_LANES).returncode == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "files", [(PATH_SUMS, PATH_SWEEP, BETWEENNESS), (PATHS_OF_PARTS, BETWEENNESS_OF_RUNS)]
@@ -222,7 +254,7 @@ def test_sums_along_paths_are_those_of_the_cpu(files):
     ],
 )
 def test_a_fault_in_sums_along_paths_is_found(tmp_path, monkeypatch, line, fault):
-    planted(tmp_path, monkeypatch, "common/rows/path_sums.cu", line, fault)
+    plant(tmp_path, monkeypatch, "common/rows/path_sums.cu", line, fault)
     done = run_on_cpu("-x", str(PATH_SUMS))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed" in done.stdout
@@ -230,13 +262,13 @@ def test_a_fault_in_sums_along_paths_is_found(tmp_path, monkeypatch, line, fault
 
 def assert_found(tmp_path, monkeypatch, file, line, fault, solver="phast-gpu"):
     """Assert that the fuzzer fails if `file` has `fault` in place of `line`."""
-    planted(tmp_path, monkeypatch, file, line, fault)
+    plant(tmp_path, monkeypatch, file, line, fault)
     done = emulated(FUZZ, "--solver", solver, "--graphs", "150", "--seed", "6", "--most-failures", "1")
     assert done.returncode == 1
     assert "FAILURE" in done.stdout
 
 
-def planted(tmp_path, monkeypatch, file, line, fault):
+def plant(tmp_path, monkeypatch, file, line, fault):
     """Go to a copy of the package in which `file` has `fault` in place of `line`."""
     copy = tmp_path / "copy"
     shutil.copytree(Path(__file__).parents[3] / "sssp_pipeline", copy / "sssp_pipeline")

@@ -268,6 +268,9 @@ def prepared_as(given: Case) -> Iterator[None]:
             assert len(self.found) == n_vertices
             return self.found
 
+        def kill(self) -> None:
+            pass
+
     stand_ins = [
         (arc_completion, "usable_cores", lambda: given.n_threads),
         (customization, "usable_cores", lambda: given.n_threads),

@@ -226,9 +226,9 @@ def test_separators_that_are_too_large_are_refused(monkeypatch):
 
 
 def ordered_by_metis(graph, monkeypatch, n_parts, least=40):
-    """Return the order that METIS and cuts into `n_parts` parts give."""
-    monkeypatch.setattr(metis_processes, "CUT_VERTICES", least)
-    monkeypatch.setattr(metis_processes, "N_PARTS", n_parts)
+    """Return the order that METIS gives. Graphs and parts of `least` vertices are cut, if `n_parts` is not 1."""
+    monkeypatch.setattr(metis_processes, "CUT_VERTICES", 2**31 if n_parts == 1 else least)
+    monkeypatch.setattr(metis_processes, "N_QUARTERS", n_parts)
     monkeypatch.setattr(flows, "MOST_IN_SEPARATOR", 1.0)
     with metis_processes.Metis() as processes:
         return processes.order(*neighbours_of(graph))
@@ -249,6 +249,29 @@ def test_large_graphs_are_cut_before_metis_orders_the_parts(monkeypatch):
     )
     assert cut.n_arcs < 1.1 * uncut.n_arcs
     assert_array_equal(*(ordered_by_metis(graph_of(dense(60)), monkeypatch, n) for n in (1, 4)))
+
+
+@NEEDS_METIS
+def test_the_order_does_not_depend_on_the_number_of_cores(monkeypatch):
+    graph, orders = graph_of(grid(30, 40)), []
+    for n_cores in (1, 5):
+        monkeypatch.setattr(metis_processes, "usable_cores", lambda n=n_cores: n)
+        orders.append(ordered_by_metis(graph, monkeypatch, 4, least=250))
+    assert_array_equal(*orders)
+
+
+@NEEDS_METIS
+def test_a_graph_without_small_separators_is_not_cut_again(monkeypatch):
+    send, requests = metis_processes.MetisProcess.send, []
+    monkeypatch.setattr(
+        metis_processes.MetisProcess, "send", lambda *given: requests.append(given[1]) or send(*given)
+    )
+    monkeypatch.setattr(metis_processes, "CUT_VERTICES", 50)
+    graph = graph_of(dense(60))
+    with metis_processes.Metis() as processes:
+        order = processes.order(*neighbours_of(graph))
+    assert sorted(order.tolist()) == list(range(60))
+    assert requests == [metis_processes.QUARTERS, metis_processes.ORDER]
 
 
 @pytest.mark.medium

@@ -228,6 +228,22 @@ def test_what_a_failed_attempt_wrote_is_removed(store, monkeypatch):
     assert files.list_files(store) == before
 
 
+def test_what_was_written_beside_a_part_that_failed_is_removed(store, monkeypatch):
+    write_part = hierarchies.HierarchyWriter.write_part
+
+    def fail_once(writer, folder, number, *rows):
+        if number == 2:
+            raise OSError("no room")
+        return write_part(writer, folder, number, *rows)
+
+    monkeypatch.setattr(part_files, "PART_ROWS", 100)
+    monkeypatch.setattr(hierarchies.HierarchyWriter, "write_part", fail_once)
+    before = files.list_files(store)
+    with pytest.raises(OSError, match="no room"):
+        make(store)
+    assert files.list_files(store) == before
+
+
 @pytest.mark.medium
 def test_a_killed_process_leaves_no_hierarchy(store, made):
     program = (

@@ -7,6 +7,7 @@ from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.kernels.answers.trip_sums import Trips, TripsOfRow, TripSumsAsked
 from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
@@ -69,6 +70,23 @@ def test_a_file_of_columns_has_as_many_as_memory_holds():
     assert columns(1_000, 2**18, batch=7) == 7
     assert columns(1_000, 24_000_000, 300) == 300
     assert columns(1_000, 2**18, None) == 16
+
+
+def test_a_sample_over_a_hierarchy_has_batches_enough_for_an_error():
+    def size(n_sources, n_vertices=2**18, squares=True):
+        kept = Reductions(paths=PathSumsAsked(squares=squares, on_hierarchy=True), facts=False)
+        return batch_size(traits(n_vertices), n_sources, Solve(), kept)
+
+    assert [size(n) for n in (100, 1_000, 4_096, 20_000, 262_144)] == [64, 64, 256, 1_024, 4_096]
+    assert size(4_096, n_vertices=1_000) == 256
+    assert [size(n, squares=False) for n in (100, 4_096)] == [1_024, 1_024]
+
+
+def test_a_batch_of_trips_has_at_least_128_sources():
+    trips = Trips(*(np.empty(0, dtype) for dtype in ("u4", "i8", "u4", "f8")), None)
+    for is_divided, size in ((False, 128), (True, 32)):
+        kept = TripsOfRow(trips, TripSumsAsked(is_divided=is_divided))
+        assert batch_size(traits(2**18), 500, Solve(), kept) == size
 
 
 def test_what_is_written_counts_as_bytes_and_time():

@@ -13,8 +13,8 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection, _lowest
-from sssp_pipeline.workflow.vertices import Sources, Vertices
+from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection, _lowest, as_drawn
+from sssp_pipeline.workflow.vertices import RandomVertices, Sources, Vertices
 
 # A path 0-1-…-9, and 10 to 19 on their own; vertex 4 has edges to all of the path.
 GRAPH = csr_from_edges(
@@ -81,6 +81,13 @@ def test_random_vertices_are_the_first_ones_of_the_whole_order(n):
         order = np.argsort(keys, kind="stable")
         for count in {1, min(2, n), n // 2 + 1, n}:
             assert_array_equal(_lowest(keys, count), order[:count])
+
+
+def test_sources_in_the_order_in_which_they_were_drawn():
+    spec = Sources(random=RandomVertices(count=5, seed=3), order="given")
+    drawn = VertexSelection(IDS, lambda: GRAPH).sources(spec)
+    assert drawn.tolist() == [0, 4, 9, 7, 1]
+    assert_array_equal(as_drawn(spec.random, np.sort(drawn), 20), drawn)
 
 
 @pytest.mark.parametrize(

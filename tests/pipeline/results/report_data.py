@@ -1,10 +1,11 @@
-"""A run as `render_report` gets it: run.json, metrics and a sample, made without solving anything."""
+"""A run as the report shows it: run.json, metrics and a sample, made without solving anything."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.pipeline.results.report.page import render_report, report_facts
 from sssp_pipeline.pipeline.results.report.sample import PlacedRow, SampledDistances
 
 #: A text that must be escaped.
@@ -98,3 +99,8 @@ def a_sample(n: int = 40) -> SampledDistances:
     distances = np.hypot(x, y)
     placed = np.where(np.arange(n * n) % 10 == 9, np.nan, distances)
     return SampledDistances([7, 8], distances, PlacedRow(7, x, y, placed, 0, 1))
+
+
+def page_of(run: dict, table: pa.Table, sample: SampledDistances) -> str:
+    """Return the report as HTML."""
+    return render_report(run, report_facts(run, table, sample))

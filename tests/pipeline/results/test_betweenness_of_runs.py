@@ -271,6 +271,44 @@ def test_a_hierarchy_gives_the_values_of_rows(town, overrides, listener):
     assert swept.metrics.select(facts) == along_rows.metrics.select(facts)
 
 
+MANY = "solve.solver=phast", "sources={random: {count: 180, seed: 4}}", "solve.batch=10"
+
+
+@pytest.mark.medium
+def test_the_error_of_a_sample_over_a_hierarchy_comes_from_its_batches(town, run_interrupted, listener):
+    heard = listener()
+    run(load_workflow("w.yaml", MANY), heard)
+    assert ON_ARCS in heard.lines
+    swept, along_rows = sp.open_run("run"), solved(MANY[1], "output.path=rows")
+    graph, sources = swept.graph(), swept.sources.to_pylist()
+    # The batches are random groups, and not neighbours.
+    assert sources != sorted(sources)
+    assert sorted(sources) == along_rows.sources.to_pylist()
+    for part, edges in (("per_vertex", False), ("per_edge", True)):
+        found, exact = getattr(swept, part)(), getattr(along_rows, part)()
+        np.testing.assert_allclose(found["betweenness"], exact["betweenness"], rtol=1e-12)
+        sums = np.array(
+            [
+                sp.betweenness(graph, sources[first : first + 10], edges=edges)["betweenness"]
+                for first in range(0, 180, 10)
+            ]
+        )
+        variance = ((sums**2).sum(axis=0) / 10 - sums.sum(axis=0) ** 2 / 180) / (18 - 1)
+        errors = 225 * np.sqrt(variance / 180 * (1 - 180 / 225))
+        np.testing.assert_allclose(found["standard_error"], errors, rtol=1e-6, atol=1e-3)
+        # Groups estimate what single sources say: on average, within their own error.
+        is_passed = exact["standard_error"].to_numpy() > 1
+        ratios = found["standard_error"].to_numpy()[is_passed] / exact["standard_error"].to_numpy()[is_passed]
+        assert 0.9 < ratios.mean() < 1.1
+        assert ratios.std() < 1.5 / np.sqrt(2 * (18 - 1))
+    whole = stored_bytes()
+    run_interrupted(load_workflow("w.yaml", [*MANY, "output.path=again"]))
+    heard = listener()
+    run(load_workflow("w.yaml", [*MANY[1:], "output.path=again"]), heard)
+    assert f"{ON_ARCS}, as before" in heard.lines
+    assert stored_bytes("again") == whole
+
+
 @pytest.mark.medium
 def test_no_worker_or_restart_changes_a_byte_of_sums_over_a_hierarchy(town, run_interrupted, listener):
     solved(*SWEPT)
@@ -303,7 +341,10 @@ def test_batches_that_were_summed_over_a_hierarchy_keep_the_run_there(town, run_
 @pytest.mark.parametrize(
     ("overrides", "why"),
     [
-        (["solve.solver=phast", TEN], "the standard error of a sample needs the squares of each source"),
+        (
+            ["solve.solver=phast", TEN],
+            "a standard error over a hierarchy needs 16 batches, and the sample has 4",
+        ),
         (["solve.hierarchy=off"], "`solve.hierarchy` is off"),
         (["solve.solver=dijkstra"], "`dijkstra` uses no hierarchy"),
         (["solve.delta=3"], "it has no buckets and takes no delta, and delta is 3.0"),

@@ -303,10 +303,10 @@ def test_the_plan_has_the_memory_and_the_bytes_of_the_parts():
     n_edges, n_sources = plan["n_edges"], plan["sources"]
     part, n_batches = 16 * n_edges, -(-n_sources // 3)
     assert plan["written_bytes"] == n_sources * 5 * 8 + n_batches * part
-    assert plan["batch_bytes"] >= 3 * 5 * 8 + part + 36 * N_VERTICES
+    assert plan["batch_bytes"] >= 3 * 5 * 8 + 2 * part + 41 * N_VERTICES
     divided = describe_plan(load_workflow("w.yaml", [DIVIDED]), 0, Quiet())
     assert divided["batch_bytes"] >= 3 * 5 * 8 + part + 52 * N_VERTICES + 8 * n_edges
-    incoming = 12 * n_edges + 8 * (N_VERTICES + 1)
+    incoming = 16 * n_edges + 8 * (N_VERTICES + 1)
     assert plan["graph_bytes"] - divided["graph_bytes"] == incoming
 
 

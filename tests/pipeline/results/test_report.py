@@ -7,9 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from report_data import HOSTILE, NO_SAMPLE, a_sample, many_metrics, metrics, run_record
+from report_data import HOSTILE, NO_SAMPLE, a_sample, many_metrics, metrics, page_of, run_record
 
-from sssp_pipeline.pipeline.results.report import page as report
 from sssp_pipeline.pipeline.results.report.figures import closeness_of
 
 #: Elements without an end tag.
@@ -61,7 +60,7 @@ class Page(HTMLParser):
 
 
 def rendered(run=None, table=None, sample=NO_SAMPLE) -> Page:
-    return Page(report.render_report(run or run_record(), metrics() if table is None else table, sample))
+    return Page(page_of(run or run_record(), metrics() if table is None else table, sample))
 
 
 def test_says_what_was_run_and_how_fast():
@@ -116,14 +115,14 @@ def test_throughput_is_that_of_the_times_of_the_batches():
 
 def test_a_run_backward_has_charts_of_targets():
     of_targets = many_metrics(100).rename_columns({"source": "target"})
-    page = report.render_report(run_record(direction="backward"), of_targets, NO_SAMPLE)
+    page = page_of(run_record(direction="backward"), of_targets, NO_SAMPLE)
     charts = "".join(re.findall(r"<figure.*?</figure>", page, re.DOTALL))
     for text in ("Time of a target", "over time, target 0", "targets a second", "% of 100 targets are from"):
         assert text in charts
     assert "source" not in charts
     for text in ("Targets compared", "a row for each target", "solve_s per target"):
         assert text in page
-    assert "Time of a source" in report.render_report(run_record(), many_metrics(100), NO_SAMPLE)
+    assert "Time of a source" in page_of(run_record(), many_metrics(100), NO_SAMPLE)
 
 
 def test_a_run_without_times_of_batches_has_no_throughput():
@@ -133,7 +132,7 @@ def test_a_run_without_times_of_batches_has_no_throughput():
 
 
 def test_every_chart_has_its_values_as_a_table():
-    html = report.render_report(run_record(), many_metrics(1000), a_sample())
+    html = page_of(run_record(), many_metrics(1000), a_sample())
     page, headings = Page(html), re.findall("<h3>(.*?)</h3>", html)
     assert len(headings) == page.tags.count("svg") == 2 + 1 + 2 + 6 + 6
     assert all(len(page.tables[heading]) > 1 for heading in headings)
@@ -161,6 +160,16 @@ def test_the_most_and_least_central_sources():
 def test_few_sources_are_all_in_one_table():
     rows = rendered().tables["All sources, the most central one first"][1:]
     assert [row[0] for row in rows] == ["0", "1", "2"]
+
+
+def test_of_equally_central_sources_the_first_are_the_most_central_and_the_last_the_least():
+    means = np.random.default_rng(1).integers(1, 9, 500)
+    tables = rendered(table=metrics(500, mean_distance=pa.array(means.astype(float)))).tables
+    ranked = sorted(range(500), key=lambda source: means[source])  # sources with equal means keep their order
+    most = tables["The most central sources"][1:]
+    least = tables["The least central sources, the least central one first"][1:]
+    assert [int(row[0]) for row in most] == ranked[:10]
+    assert [int(row[0]) for row in least] == ranked[:-11:-1]
 
 
 def test_closeness_is_that_of_networkx():
@@ -281,7 +290,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_contrast_of_the_colours(scheme):
-    html = report.render_report(run_record(), metrics(), NO_SAMPLE)
+    html = page_of(run_record(), metrics(), NO_SAMPLE)
     found = re.findall(r":root \{(.*?)\}", html, re.DOTALL)[scheme]
     colours = {
         name: "#" + "".join(c * 2 for c in value) if len(value) == 3 else f"#{value}"
@@ -293,7 +302,7 @@ def test_contrast_of_the_colours(scheme):
 
 
 def test_contrast_of_the_map():
-    html = report.render_report(run_record(), metrics(), a_sample())
+    html = page_of(run_record(), metrics(), a_sample())
     colours = set(re.findall(r'stroke="rgb\((\d+) (\d+) (\d+)\)"', html))
     assert len(colours) == 13  # one of them for unreached vertices
     for colour in colours:
@@ -304,7 +313,7 @@ def test_contrast_of_the_map():
 def test_the_page_is_small_for_any_number_of_sources(n):
     files = {f"distances/batch-{i:05d}.parquet": 10 for i in range(n // 8)}
     side = 141  # 19,881 points, about the most that a map has
-    size = len(report.render_report(run_record(files=files), many_metrics(n), a_sample(side)).encode())
+    size = len(page_of(run_record(files=files), many_metrics(n), a_sample(side)).encode())
     assert size < 500_000
 
 

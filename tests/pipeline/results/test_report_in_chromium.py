@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from PIL import Image
-from report_data import HOSTILE, a_sample, many_metrics, run_record
-
-from sssp_pipeline.pipeline.results.report.page import render_report
+from report_data import HOSTILE, a_sample, many_metrics, page_of, run_record
 
 pytestmark = pytest.mark.slow
 #: The place of every chart.
@@ -25,7 +23,7 @@ _N_CHARTS = 2 + 1 + 2 + 6 + 6
 def in_browser(browse, tmp_path):
     """Give a function that runs `check(page, url)` on a report; skipped without Chromium."""
     report = tmp_path / "report.html"
-    report.write_text(render_report(run_record(name=HOSTILE), many_metrics(2000), a_sample()))
+    report.write_text(page_of(run_record(name=HOSTILE), many_metrics(2000), a_sample()))
     return lambda check: browse(lambda page: check(page, report.as_uri()))
 
 

@@ -73,12 +73,19 @@ def test_an_abandoned_run_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def finished(folder: RunFolder, n_batches: int) -> pa.Table:
+    """Write `metrics.parquet` and return its content."""
+    table = folder.joined_metrics(n_batches, OFFSET, None)
+    folder.write_table("metrics.parquet", table)
+    return table
+
+
 def test_metrics_hold_a_row_a_source_in_order(tmp_path):
     folder = RunFolder(str(tmp_path))
     folder.begin({})
     for batch, vertex in ((1, 2), (0, 0)):
         commit(folder, batch, [a_metric(vertex)], Place("w", "cpu", 2))
-    table = folder.finish_metrics(2, OFFSET, None)
+    table = finished(folder, 2)
     assert table["source"].to_pylist() == [1, 3]
     assert table["batch"].to_pylist() == [0, 1]
     assert table.schema.field("delta_first").type == pa.float64()
@@ -116,7 +123,7 @@ def test_metrics_of_many_batches_come_in_order(tmp_path, monkeypatch):
     folder.begin({})
     for vertex in (4, 3, 2, 1, 0):
         commit(folder, vertex, [a_metric(vertex)])
-    assert folder.finish_metrics(5, OFFSET, None)["batch"].to_pylist() == [0, 1, 2, 3, 4]
+    assert finished(folder, 5)["batch"].to_pylist() == [0, 1, 2, 3, 4]
     assert folder.read_metrics()["batch"].num_chunks == 1
 
 
@@ -131,7 +138,7 @@ def test_metrics_by_column_give_the_same_rows_as_entries(tmp_path):
             own = {"source": (300 * batch + of_row).astype(np.uint32), "mean_distance": of_row / 7}
             solution = Solution(np.empty((300, 0)), None, form(MetricsColumns(shared | own)))
             folder.commit_batch(batch, own["source"], solution, PLACE, OFFSET, MetricsAlone(LONG))
-        tables.append(folder.finish_metrics(3, OFFSET, None))
+        tables.append(finished(folder, 3))
         assert folder.read_metrics().equals(tables[-1])
     assert tables[0].equals(tables[1])
     assert tables[0]["source"].to_pylist() == list(range(1, 901))
@@ -153,7 +160,7 @@ def test_traces_are_lists_of_moments_and_null_where_none_was_recorded(tmp_path):
     trace = np.array([(0.5, 3, 20, 2, 8.0), (7.25, 0, 0, 3, 16.0)], TRACE)
     for batch, traces in enumerate(([None, trace[:1]], [trace, trace[:0]], [None])):
         commit(folder, batch, [replace(a_metric(vertex), trace=one) for vertex, one in enumerate(traces)])
-    folder.finish_metrics(3, OFFSET, None)
+    finished(folder, 3)
     first, second = (dict(zip(TRACE.names, moment.item(), strict=True)) for moment in trace)
     assert first == {"time_us": 0.5, "busy_workers": 3, "words_queued": 20, "head_buckets": 2, "delta": 8.0}
     assert folder.read_metrics()["trace"].to_pylist() == [None, [first], [first, second], [], None]
@@ -168,7 +175,7 @@ def test_without_distances_the_metrics_commit_a_batch(tmp_path):
     with pytest.raises(InputError, match="holds another run: it differs in targets"):
         folder.begin({"targets": None})
     commit_metrics(folder, 0)
-    assert folder.finish_metrics(2, OFFSET, None)["source"].to_pylist() == [1, 2]
+    assert finished(folder, 2)["source"].to_pylist() == [1, 2]
     assert not (tmp_path / "run" / "distances").exists()
 
 
@@ -244,4 +251,4 @@ def test_a_file_cut_short_is_an_error_that_names_it(tmp_path, n_bytes):
     content = Commit(0, "", {}, BatchMetrics(PLACE, [ONE]).to_bytes()).to_bytes()
     files.write_atomic(folder.path("_run/batch-00000.commit"), content[:n_bytes])
     with pytest.raises(InputError, match=r"_run/batch-00000.commit` is damaged: its checksum does not match"):
-        folder.finish_metrics(1, OFFSET, None)
+        finished(folder, 1)

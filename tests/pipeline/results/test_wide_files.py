@@ -250,7 +250,7 @@ def test_an_unfinished_run_of_an_earlier_release_is_refused_and_replaced(tmp_pat
 
     with monkeypatch.context() as patched, pytest.raises(Stop):
         patched.setattr(wide.WideLayout, "writer", "tiles")
-        patched.setattr(RunFolder, "finish_metrics", stop)
+        patched.setattr(RunFolder, "joined_metrics", stop)
         run(made(tmp_path), Quiet())
     for name in ("_run/batch-00000.tiles", "_run/merged.json", "distances/wide-00000.parquet"):
         (tmp_path / "run" / name).write_bytes(b"old")

@@ -15,8 +15,10 @@ import pytest
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
 from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
+from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
@@ -38,8 +40,8 @@ pytestmark = [
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
 (OF_PHAST, SELDOM), (OF_GPU, _) = groups_after_order(SWEEPS), groups_after_order(chunk_kernels())
 FOR_PHAST, FOR_GPU = [*order_groups(), *OF_PHAST], [*order_groups(), *OF_GPU]
-#: With these, the run looks at the graph before it makes an order.
-IF_IT_PAYS = [LOOK, *FOR_PHAST]
+#: With these, the run searches some sources and looks at the graph before it makes an order.
+IF_IT_PAYS = [SEARCHES, LOOK, *FOR_PHAST]
 
 #: Runs a workflow in an environment without compiled kernels. Prints which kernels this process compiles, and whether
 #: children are there when the input is read, when the solver is chosen, and in the end.
@@ -181,6 +183,34 @@ def test_with_many_cores_a_thread_loads_what_sums_along_rows_on_a_gpu(
 
 
 @pytest.mark.parametrize(
+    ("n_processes", "sections", "loaded"),
+    [
+        (11, {}, [(U32, False)]),
+        (10, {}, []),  # others need the cores
+        (11, {"solve": {"cutoff": 9}}, [(U32, True)]),
+        (11, {"graph": {"weights": {"dtype": "int64"}}}, [(np.dtype("int64"), False)]),
+        (11, {"n_sources": 255}, []),
+        (13, {"solve": {"solver": "phast"}}, []),
+    ],
+)
+def test_with_many_cores_threads_load_the_kernels_of_phast_gpu(
+    asked, monkeypatch, tmp_path, n_processes, sections, loaded
+):
+    found = []
+
+    def load(dtype, n_sources, *, cutoff, are_short):
+        assert (n_sources, are_short) == (256, True)
+        found.append((dtype, cutoff))
+
+    monkeypatch.setattr(phast_gpu, "load_for_calls", load)
+    monkeypatch.setattr(compile_ahead, "n_children", lambda: n_processes)
+    given = {"n_sources": 300, **sections, "solve": {"solver": "phast-gpu", **sections.get("solve", {})}}
+    compile_for_run(Workflow.model_validate(workflow(tmp_path, **given)))
+    assert found == loaded
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
     ("solver", "has_gpu", "group"),
     [
         ("phast", True, SWEEPS),
@@ -199,14 +229,18 @@ def test_two_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
     assert asked == [([ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST], U32)]
 
 
-@pytest.mark.parametrize(("n_processes", "seldom"), [(13, []), (14, SELDOM)])
-def test_what_few_graphs_need_is_compiled_if_there_is_a_process_for_it(
-    asked, monkeypatch, tmp_path, n_processes, seldom
+@pytest.mark.parametrize(
+    ("n_processes", "verify", "others"),
+    [(12, "sample", []), (13, "off", SELDOM), (13, "sample", [ORACLE, *SELDOM])],
+)
+def test_what_is_needed_late_or_seldom_is_compiled_if_all_other_groups_have_a_process(
+    asked, monkeypatch, tmp_path, n_processes, verify, others
 ):
     monkeypatch.setattr(compile_ahead, "n_children", lambda: n_processes)
-    compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
+    data = workflow(tmp_path, solve={"solver": "phast"}) | {"verify": verify}
+    compile_for_run(Workflow.model_validate(data))
     assert [groups for groups, _ in asked] == [
-        [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST, *seldom]
+        [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST, *others]
     ]
     assert len(FOR_PHAST) == 8
 

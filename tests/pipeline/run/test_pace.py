@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import sssp_pipeline as sp
-from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels import SOLVERS
@@ -168,6 +169,89 @@ def test_on_a_gpu_some_searches_show_how_far_sources_reach(tmp_path, monkeypatch
     for solve in ({"solver": "adds-slots"}, {"hierarchy": "build"}):
         assert reach_of(path, [80], solve=Solve(**solve)) == 1.0
     assert reach_of(path, []) == 1.0
+
+
+@pytest.fixture
+def shares(stored, monkeypatch):
+    """Have each search of a source reach the share of the vertices that the test writes to `shares[source]`."""
+    found: dict[int, float] = {}
+    searched = found[SEARCHED] = []
+
+    def solve(self, graph, sources, options):
+        if options.cutoff is None:
+            searched.append(int(sources[0]))
+        reached = found[int(sources[0])] * stored.manifest.n_vertices
+        return SimpleNamespace(metrics=[SimpleNamespace(reached=reached)])
+
+    monkeypatch.setattr(type(SOLVERS["delta-stepping"]), "solve", solve)
+    return found
+
+
+#: The key of `shares` for the sources that were searched.
+SEARCHED = -1
+#: All that a solver needs of a hierarchy is stored.
+STORED = HierarchyTraits(100, 100, is_completed=True, is_customized=True)
+
+
+def shares_of_run(stored, shares, known):
+    """Return what `reach_of_run` returns for a run on a GPU with 16 sources; `known` is what the store has."""
+    searches = Searches.of_run(stored, Solve(), [np.arange(16, dtype=np.uint32)])
+    searches = replace(searches, hierarchy=lambda: known)
+    return reach_of_run(searches, Solve(), work(stored, 10**7), GPU)
+
+
+def choose_at(least_reach, monkeypatch):
+    """Have `auto` take a hierarchy from this reach on; return this choice."""
+
+    def choose(name, work, machine):
+        assert name == "auto"
+        return (SOLVERS["phast" if work.traits.reach >= least_reach else "dijkstra"],)
+
+    monkeypatch.setattr(pace, "choose_solver", choose)
+    return lambda reach: reach >= least_reach
+
+
+@pytest.mark.parametrize(
+    ("least_reach", "reaches", "n_searched"),
+    [
+        (0.0, 0.5, 0),  # a hierarchy is faster in any case
+        (0.05, 1.0, 1),
+        (0.1, 1.0, 2),
+        (0.1, 0.0, 15),
+        (0.95, 0.0, 1),
+    ],
+)
+def test_no_source_is_searched_that_cannot_change_the_choice(
+    stored, shares, monkeypatch, least_reach, reaches, n_searched
+):
+    choose_at(least_reach, monkeypatch)
+    shares |= dict.fromkeys(range(16), reaches)
+    shares_of_run(stored, shares, STORED)
+    assert len(shares[SEARCHED]) == n_searched
+
+
+def test_fewer_searches_choose_what_all_would(stored, shares, monkeypatch):
+    rng = np.random.default_rng(5)
+    n_searched = 0
+    for _ in range(200):
+        is_taken = choose_at(rng.random() ** 2, monkeypatch)
+        some = rng.random(16) ** rng.choice([0.1, 1.0, 10.0]) * (rng.random(16) < rng.random())
+        shares |= dict(enumerate(some.tolist()))
+        del shares[SEARCHED][:]
+        found = shares_of_run(stored, shares, STORED)
+        n_searched += len(shares[SEARCHED])
+        assert is_taken(found) == is_taken(some.mean())
+    assert n_searched < 200 * 16 // 2
+
+
+@pytest.mark.parametrize(("reaches", "n_searched"), [((1.0, 0.8), 4), ((0.2, 0.4), 16), ((0.0, 1.0), 16)])
+def test_without_a_stored_hierarchy_few_sources_are_searched_if_they_reach_most_of_the_graph(
+    stored, shares, monkeypatch, reaches, n_searched
+):
+    monkeypatch.setattr(hierarchy, "why_not", lambda *_: None)
+    shares |= {source: reaches[source % 2] for source in range(16)}
+    assert shares_of_run(stored, shares, None) == pytest.approx(np.mean(reaches), abs=0.1)
+    assert len(shares[SEARCHED]) == n_searched
 
 
 def test_where_sources_reach_little_no_hierarchy_pays():

@@ -736,7 +736,7 @@ def test_damage_in_the_notes_of_an_unfinished_run_costs_no_batch(
     tmp_path, monkeypatch, digests, undisturbed, name, damage
 ):
     with monkeypatch.context() as patched, pytest.raises(RuntimeError):
-        patched.setattr(RunFolder, "finish_metrics", _fail)
+        patched.setattr(RunFolder, "joined_metrics", _fail)
         run(made(tmp_path), Quiet())
     note = tmp_path / "run" / "_run" / name
     note.unlink() if damage is None else note.write_bytes(damage)

@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,12 +18,18 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
+from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.results.run_files import batch_file
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.solving import stage as solving
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
+from sssp_pipeline.pipeline.verification import stage, task
+from sssp_pipeline.pipeline.verification.ahead import row_ahead, solving_ahead
 from sssp_pipeline.pipeline.verification.stage import Verifying
 from sssp_pipeline.storage.file_sums import write_summed
 from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.models import Workflow
 
 MADE = GENERATORS["grid"](rows=12, cols=11, keep=0.7, seed=1)
 GRAPH = csr_from_edges(MADE.src, MADE.dst, MADE.weights, MADE.n_vertices)
@@ -63,11 +70,14 @@ STORED = Stored(
 )
 
 
-def verdict(folder, form, mode, cutoff=None):
+def verifying(folder, form, mode="sample", cutoff=None, output=None) -> Verifying:
     identity = {"targets": None, "batch": 7, "cutoff": cutoff}
-    verifying = Verifying(STORED, BATCHES, AllDistances(form), folder, identity, 0, Quiet(), mode)
+    return Verifying(STORED, BATCHES, output or AllDistances(form), folder, identity, 0, Quiet(), mode)
+
+
+def verdict(folder, form, mode, cutoff=None):
     with worker_source(Cluster()) as source:
-        return verifying.verify_on(source)
+        return verifying(folder, form, mode, cutoff).verify_on(source)
 
 
 def record(folder: RunFolder, batch: int) -> None:
@@ -165,3 +175,114 @@ def test_a_damaged_file_is_said(tmp_path, damage, is_recorded, message):
         record(folder, 2)
     with pytest.raises(InputError, match=message):
         verdict(folder, LONG, "certificate")
+
+
+# ---- sources that are solved before `verify` begins ----
+
+OTHER_GRAPH = csr_from_edges(*(np.zeros(1, np.uint32),) * 3, MADE.n_vertices)
+
+
+def refuted(of_run: Verifying) -> str | None:
+    with worker_source(Cluster()) as source:
+        return of_run.verify_on(source).refuted
+
+
+def row_of(source: int):
+    return Dijkstra().solve(GRAPH, np.array([source], np.uint32), SolveOptions())
+
+
+def test_verify_compares_with_a_row_that_was_solved_ahead(tmp_path):
+    begun = threading.Event()
+
+    def solve(source):
+        begun.set()
+        return GRAPH, row_of(source + 1)
+
+    of_run = verifying(committed(tmp_path, LONG), LONG)
+    with solving_ahead(of_run.name, 1, [0], solve):
+        assert begun.wait(10)
+        assert "source `1`, vertex `1`: stored distance 0, true distance" in refuted(of_run)
+    assert refuted(of_run) is None
+
+
+def test_verify_solves_what_is_of_another_graph_or_failed(tmp_path):
+    def solve(source):
+        if source:
+            raise MemoryError
+        return OTHER_GRAPH, row_of(5)
+
+    of_run = verifying(committed(tmp_path, LONG), LONG)
+    with solving_ahead(of_run.name, 1, range(30), solve):
+        assert refuted(of_run) is None
+
+
+def test_a_row_that_no_thread_has_begun_is_not_waited_for():
+    begun, go_on = threading.Event(), threading.Event()
+
+    def solve(source):
+        begun.set()
+        go_on.wait(10)
+        return GRAPH, row_of(source)
+
+    with solving_ahead("a", 1, [3, 4], solve):
+        assert begun.wait(10)
+        assert row_ahead("a", GRAPH, 4) is None
+        go_on.set()
+        np.testing.assert_array_equal(row_ahead("a", GRAPH, 3).distances, row_of(3).distances)
+    assert row_ahead("a", GRAPH, 3) is None
+
+
+@pytest.fixture
+def search_begun(monkeypatch):
+    """Give an event that is set when a search for `verify` begins ahead; one thread solves."""
+    begun = threading.Event()
+
+    def true_row(*arguments):
+        begun.set()
+        return task.true_row(*arguments)
+
+    monkeypatch.setattr(stage, "true_row", true_row)
+    monkeypatch.setattr(stage, "usable_cores", lambda: 4)
+    return begun
+
+
+def test_spare_cores_solve_the_sources_of_the_sample(tmp_path, monkeypatch, search_begun):
+    folder = committed(tmp_path, LONG)
+    for output in (AllDistances(LONG), MetricsAlone(LONG)):
+        of_run = verifying(folder, LONG, output=output)
+        search_begun.clear()
+        with of_run.ahead():
+            assert search_begun.wait(10)
+            found = row_ahead(of_run.name, GRAPH, 0)
+        assert (found.distances.shape[1], found.metrics[0].source) == (output.kept.n_columns(132), 0)
+    search_begun.clear()
+    for cores, room in ((3, 2**40), (8, 1000)):
+        monkeypatch.setattr(stage, "usable_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(stage, "free_memory_bytes", lambda room=room: room)
+        of_run = verifying(folder, LONG)
+        with of_run.ahead():
+            assert row_ahead(of_run.name, GRAPH, 0) is None
+    assert not search_begun.is_set()
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_run_begins_to_verify_while_a_gpu_solves(tmp_path, monkeypatch, search_begun, device):
+    found = []
+
+    def asked(*arguments):
+        assert device == "cpu" or search_begun.wait(10)
+        found.append(row_ahead(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(solving, "SOLVERS", SimpleNamespace(device_of=lambda _: device))
+    monkeypatch.setattr(task, "row_ahead", asked)
+    workflow = {
+        "graph": {"input": "generated:grid?rows=9&cols=9&seed=3", "store": f"{tmp_path}/graph"},
+        "sources": {"all": True},
+        "solve": {"solver": "dijkstra", "batch": 9},
+        "output": {"path": f"{tmp_path}/run", "distances": "none"},
+        "report": False,
+    }
+    record = run(Workflow.model_validate(workflow), Quiet())[1]
+    assert (record["verify"]["refuted"], len(found)) == (None, 8)
+    assert any(row is not None for row in found) == (device == "gpu")

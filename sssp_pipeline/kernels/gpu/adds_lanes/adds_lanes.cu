@@ -15,6 +15,9 @@
 //     far from everything begin earlier, and all lanes pass the hub together.
 //   - The threshold begins at the hub and moves on by delta, which grows. Close behind the hub are the other hubs,
 //     which own most edges and should be read once. Further out passes are cheap, and few of them are better.
+//   - Lanes that pass the hub together have nearly the same priority at a vertex. So two floats of each vertex, the
+//     least priority of the lanes that changed and the greatest of all, show that most edges lower no lane. Of such an
+//     edge no line is read.
 //   - Narrow lanes (16 bits, 64 lanes): a distance that leaves no room for one more edge ends the run and sets
 //     `is_wide`. The kernels launched after this one then search the same sources with whole words.
 //   - A run that is given up sets `is_wide` to kGivenUp, and the kernels launched after it end at once.
@@ -30,14 +33,17 @@
 //         barrier separates the two.
 //     I3. Of three counters used in turn, one is read, one is added to, and the third is set to zero. The third was
 //         last read before the barrier that opened this sweep.
-//     I4. A pass pushes only below n_edges / kPushShare edges, so n_edges / kPushShare * (1 + 1 / kChunk) + 1 places
-//         suffice for its chunks.
+//     I4. A pass pushes only below n_edges / kPushShare edges, so n_edges / kPushShare * (1 + 1 / kPushChunk) + 1 places
+//         (n_places) suffice for its chunks. A sweep that takes more lists a part of them, and the pass pulls.
 //     I5. is_wide is written in passes, and read after the barrier that ends them: all blocks leave together.
+//     I6. If `lowest` of a vertex plus the weight of an edge is not below `highest` of its target, the edge lowers no
+//         lane: floats are rounded to the side on which the edge is read. Lines only fall, so an old `highest` is too
+//         high. `lowest` is minus infinity if a lane changed that is not aligned, as `highest` knows aligned lanes only.
 // Memory order: relaxed. The barrier orders passes and sweeps (B1 in grid_barrier.cuh).
 // Launch: SSSP_THREADS threads a block, as many blocks as can be resident; rows_kernel: any grid, 256 threads.
 // Ends: a pass follows only if a lane was lowered, and distances take finitely many values. A threshold is at least the
 //     least key, so a sweep that raises it takes a vertex.
-// NOTE: 140 bytes a vertex (268 with 64-bit weights) for all lanes together; 12 bytes an edge for the edges by
+// NOTE: 148 bytes a vertex (276 with 64-bit weights) for all lanes together; 12 bytes an edge for the edges by
 //     target (16 with 64-bit weights), 0.4 for the chunks.
 
 #include "grid_barrier.cuh"
@@ -46,12 +52,14 @@
 // A pass pushes if it would read less than this part of all edges. A pushed edge costs more than a pulled one, but the
 // other edges cost nothing (benchmarks/kernel_constants.md).
 constexpr word32 kPushShare = 20;
+// Words of `active_words` that a warp makes at a time: 1 and 4 were slower.
+constexpr word32 kWords = 2;
 constexpr float kLargestFloat = 3.402823466e38f;
 
 struct State {
     BarrierWords barrier;
     word32 least_key_complement[3];  // ~least key that waits, so that zero means "none"
-    word32 n_chunks;                 // of the rows to push
+    word32 n_chunks[3];              // of the rows of the vertices taken
     word64 n_edges[3];               // of the vertices taken
     word32 sweeps;
     word32 pulls;
@@ -61,11 +69,14 @@ struct State {
     word64 edges_relaxed[kLanes];
 };
 
-static_assert(sizeof(State) == 64 + 16 * kLanes, "adds_lanes.py reads it by these offsets");
+static_assert(sizeof(State) == 72 + 16 * kLanes, "adds_lanes.py reads it by these offsets");
 
 // Shared memory of a block.
 struct Shared {
     HeldEdge edges[SSSP_THREADS / 32][kFiltered];
+    // Of the lanes of each thread. In registers, others would be spilled.
+    word32 vertices_processed[kLanesEach][SSSP_THREADS];
+    word64 edges_relaxed[kLanesEach][SSSP_THREADS];
     word64 n_edges;
     word32 least_key;
 };
@@ -80,21 +91,54 @@ __device__ __forceinline__ bool all_arrive(GridBarrier& barrier, word32* is_wide
     return false;
 }
 
+// Chunks of a push of a row of so many edges.
+__device__ __forceinline__ word32 n_chunks_of(edge_index degree) {
+    return static_cast<word32>((degree + kPushChunk - 1) / kPushChunk);
+}
+
+// Lists the chunks of the rows of the vertices that this warp took, n_own of them in this thread, while there is room.
+__device__ void list_chunks(const DeviceGraph& graph, word32 n_own, word32 warp, word32 n_warps, word64 n_words,
+                            const word32* active_words, uint2* row_chunks, word64 n_places, word32* n_chunks) {
+    const word32 thread_of_warp = threadIdx.x % 32;
+    const word32 last = prefix_sum(n_own);
+    const word32 n_of_warp = __shfl_sync(kWholeWarp, last, 31);
+    if (n_of_warp == 0) {
+        return;
+    }
+    word32 begin = thread_of_warp == 0 ? atomicAdd(n_chunks, n_of_warp) : 0;
+    begin = __shfl_sync(kWholeWarp, begin, 0);
+    if (begin + word64{n_of_warp} > n_places) {
+        return;
+    }
+    word32 place = begin + last - n_own;
+    __syncwarp();  // the first thread wrote active_words
+    for (word64 word = warp; word < n_words && n_own > 0; word += n_warps) {
+        if (active_words[word] >> thread_of_warp & 1) {
+            const word32 v = static_cast<word32>(word * 32) + thread_of_warp;
+            const word32 count = n_chunks_of(graph.first_edge(v + 1) - graph.first_edge(v));
+            for (word32 i = 0; i < count; ++i) {
+                row_chunks[place + i] = make_uint2(v, i);
+            }
+            place += count;
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
 adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
                          const edge_word* incoming_edges, const distance_bits* incoming_weights,
                          const word32* incoming_targets, word32 n_vertices, edge_index n_edges, const word32* sources,
                          const distance_bits* to_hub, distance_bits limit, distance_bits most, float delta,
-                         float growth, lane_word* lines, lane_mask* changed, word32* keys, word32* active_words,
-                         uint2* row_chunks, word32* is_wide, State* state, word32 n_blocks, word64 patience_ns,
-                         word64 deadline_ns) {
+                         float growth, lane_word* lines, lane_mask* changed, word32* keys, float* lowest,
+                         float* highest, word32* active_words, uint2* row_chunks, word64 n_places, word32* is_wide,
+                         State* state, word32 n_blocks, word64 patience_ns, word64 deadline_ns) {
     __shared__ Shared shared;
     if (const word32 width = load_relaxed(is_wide); width == kGivenUp || (width != 0) != (SSSP_NARROW == 0)) {
         return;  // the sources are searched by the kernel of the other width, or by none after one was given up
     }
     const DeviceGraph graph{row_offsets, edges, weights};
     const DeviceGraph incoming{nullptr, incoming_edges, incoming_weights};
-    Lanes lanes{lines, changed, keys, {}, most, is_wide};
+    Lanes lanes{lines, changed, keys, lowest, highest, {}, {}, most, is_wide};
     GridBarrier barrier{&state->barrier, n_blocks, patience_ns, deadline_ns};
 
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -103,8 +147,6 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
     const word32 warp = thread / 32;
     const word32 n_warps = n_threads / 32;
     const word32 n_words = (n_vertices + 31) / 32;
-    word64 vertices_processed[kLanesEach] = {};
-    word64 edges_relaxed[kLanesEach] = {};
 
     // ---- Start: nothing is reached but the sources ----
     const lane_word nothing = word_of(limit);
@@ -114,13 +156,19 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
     for (word64 v = thread; v < n_vertices; v += n_threads) {
         keys[v] = kNoKey;
         changed[v] = 0;
+        highest[v] = infinity();
     }
+    lane_mask aligned = 0;
 #pragma unroll
     for (int i = 0; i < kLanesEach; ++i) {
         const word32 source = sources[thread_of_warp + 32 * i];
         const distance_bits d = source == kNoSource ? kUnreached : to_hub[source];
-        const float offset = d < kUnreached ? as_float(d) : 0.0f;
-        lanes.offsets[i] = isfinite(offset) ? offset : 0.0f;
+        const float offset = float_below(d);
+        lanes.is_aligned[i] = d < kUnreached && offset < infinity();
+        lanes.offsets[i] = lanes.is_aligned[i] ? offset : 0.0f;
+        shared.vertices_processed[i][threadIdx.x] = 0;
+        shared.edges_relaxed[i][threadIdx.x] = 0;
+        aligned |= lane_mask{__ballot_sync(kWholeWarp, lanes.is_aligned[i])} << (32 * i);
     }
     if (threadIdx.x == 0) {
         shared.n_edges = 0;
@@ -151,44 +199,73 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
     for (;; ++sweep) {
         // ---- Sweep: take the vertices whose key is within the threshold ----
         word64 n_taken_edges = 0;
+        word32 n_own_chunks = 0;
         word32 least_key = kNoKey;
         if (thread == 0) {
             store_relaxed(&state->least_key_complement[(sweep + 1) % 3], 0);  // I3
             store_relaxed(&state->n_edges[(sweep + 1) % 3], word64{0});
-            store_relaxed(&state->n_chunks, 0);
+            store_relaxed(&state->n_chunks[(sweep + 1) % 3], 0);
         }
-        for (word64 word = warp; word < n_words; word += n_warps) {
-            const word64 v = word * 32 + thread_of_warp;
-            const word32 key = v < n_vertices ? keys[v] : kNoKey;
-            const bool is_taken = key != kNoKey && key <= threshold;
-            const word32 taken = __ballot_sync(kWholeWarp, is_taken);
-            least_key = is_taken ? least_key : min(least_key, key);
-            if (thread_of_warp == 0) {
-                active_words[word] = taken;
-            }
-            if (taken == 0) {
-                continue;
-            }
-            lane_mask mask = 0;
-            edge_index degree = 0;
-            if (is_taken) {
-                mask = changed[v];
-                degree = graph.first_edge(static_cast<word32>(v) + 1) - graph.first_edge(static_cast<word32>(v));
-                keys[v] = kNoKey;
-                changed[v] = 0;
-            }
-            n_taken_edges += degree;
-            for (word32 left = taken; left != 0; left &= left - 1) {
-                const lane_mask one = __shfl_sync(kWholeWarp, mask, __ffs(left) - 1);
-                const edge_index its = __shfl_sync(kWholeWarp, degree, __ffs(left) - 1);
+        for (word64 first = warp; first < n_words; first += word64{n_warps} * kWords) {
+            // All keys are read before one is waited for.
+            word32 key[kWords];
+            word32 taken[kWords];
+            lane_mask mask[kWords];
+            edge_index degree[kWords];
 #pragma unroll
-                for (int i = 0; i < kLanesEach; ++i) {
-                    const bool has_changed = (one >> (thread_of_warp + 32 * i) & 1) != 0;
-                    vertices_processed[i] += has_changed ? 1 : 0;
-                    edges_relaxed[i] += has_changed ? its : 0;
+            for (word32 i = 0; i < kWords; ++i) {
+                const word64 v = (first + i * n_warps) * 32 + thread_of_warp;
+                key[i] = v < n_vertices ? keys[v] : kNoKey;
+            }
+#pragma unroll
+            for (word32 i = 0; i < kWords; ++i) {
+                const word64 word = first + i * n_warps;
+                const word32 v = static_cast<word32>(word * 32) + thread_of_warp;
+                const bool is_taken = key[i] != kNoKey && key[i] <= threshold;
+                taken[i] = __ballot_sync(kWholeWarp, is_taken);
+                least_key = is_taken ? least_key : min(least_key, key[i]);
+                if (thread_of_warp == 0 && word < n_words) {
+                    active_words[word] = taken[i];
+                }
+                mask[i] = is_taken ? changed[v] : 0;
+                degree[i] = is_taken ? graph.first_edge(v + 1) - graph.first_edge(v) : 0;
+                if (is_taken) {
+                    keys[v] = kNoKey;
+                    changed[v] = 0;
+                }
+            }
+#pragma unroll
+            for (word32 i = 0; i < kWords; ++i) {
+                if (taken[i] >> thread_of_warp & 1) {
+                    const word64 v = (first + i * n_warps) * 32 + thread_of_warp;
+                    lowest[v] = (mask[i] & ~aligned) == 0 ? priority_of(key[i]) : -infinity();
+                    n_taken_edges += degree[i];
+                    n_own_chunks += n_chunks_of(degree[i]);
+                }
+                if (taken[i] == 0) {
+                    continue;
+                }
+                word32 vertices[kLanesEach] = {};
+                edge_index edges_of_lane[kLanesEach] = {};
+                for (word32 left = taken[i]; left != 0; left &= left - 1) {
+                    const lane_mask one = __shfl_sync(kWholeWarp, mask[i], __ffs(left) - 1);
+                    const edge_index its = __shfl_sync(kWholeWarp, degree[i], __ffs(left) - 1);
+#pragma unroll
+                    for (int lane = 0; lane < kLanesEach; ++lane) {
+                        const bool has_changed = (static_cast<word32>(one >> (32 * lane)) >> thread_of_warp & 1) != 0;
+                        vertices[lane] += has_changed ? 1 : 0;
+                        edges_of_lane[lane] += has_changed ? its : 0;
+                    }
+                }
+#pragma unroll
+                for (int lane = 0; lane < kLanesEach; ++lane) {
+                    shared.vertices_processed[lane][threadIdx.x] += vertices[lane];
+                    shared.edges_relaxed[lane][threadIdx.x] += edges_of_lane[lane];
                 }
             }
         }
+        list_chunks(graph, n_own_chunks, warp, n_warps, n_words, active_words, row_chunks, n_places,
+                    &state->n_chunks[sweep % 3]);
         for (int by = 16; by > 0; by /= 2) {
             n_taken_edges += __shfl_down_sync(kWholeWarp, n_taken_edges, by);
             least_key = min(least_key, __shfl_down_sync(kWholeWarp, least_key, by));
@@ -218,29 +295,20 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
                 break;
             }
             threshold = max(least, key_of(priority_of(least) + delta));
-            delta = fminf(delta * growth, kLargestFloat);
+            delta = min(delta * growth, kLargestFloat);
             continue;
         }
 
         if (n_to_read < n_edges / kPushShare) {
             // ---- Push: along the rows of the vertices taken, cut into chunks ----
-            for (word64 word = thread; word < n_words; word += n_threads) {
-                for (word32 left = active_words[word]; left != 0; left &= left - 1) {
-                    const word32 v = static_cast<word32>(word * 32) + __ffs(left) - 1;
-                    const edge_index degree = graph.first_edge(v + 1) - graph.first_edge(v);
-                    const word32 count = static_cast<word32>((degree + kChunk - 1) / kChunk);
-                    const word32 place = count > 0 ? atomicAdd(&state->n_chunks, count) : 0;  // I4
-                    for (word32 i = 0; i < count; ++i) {
-                        row_chunks[place + i] = make_uint2(v, i);
-                    }
-                }
-            }
-            if (!all_arrive(barrier, is_wide)) {
-                return;
-            }
-            const word32 n_chunks = load_relaxed(&state->n_chunks);
+            const word32 n_chunks = load_relaxed(&state->n_chunks[sweep % 3]);
+            uint2 next = warp < n_chunks ? row_chunks[warp] : make_uint2(0, 0);
             for (word32 i = warp; i < n_chunks; i += n_warps) {
-                push_chunk(lanes, graph, row_chunks[i].x, row_chunks[i].y);
+                const uint2 chunk = next;
+                if (n_chunks - i > n_warps) {
+                    next = row_chunks[i + n_warps];
+                }
+                push_chunk(lanes, graph, chunk.x, chunk.y);
             }
             ++pushes;
         } else {
@@ -263,8 +331,9 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
     // ---- End: the counts ----
 #pragma unroll
     for (int i = 0; i < kLanesEach; ++i) {
-        atomicAdd(&state->vertices_processed[thread_of_warp + 32 * i], vertices_processed[i]);
-        atomicAdd(&state->edges_relaxed[thread_of_warp + 32 * i], edges_relaxed[i]);
+        atomicAdd(&state->vertices_processed[thread_of_warp + 32 * i],
+                  word64{shared.vertices_processed[i][threadIdx.x]});
+        atomicAdd(&state->edges_relaxed[thread_of_warp + 32 * i], shared.edges_relaxed[i][threadIdx.x]);
     }
     if (thread == 0) {
         state->sweeps = sweep;

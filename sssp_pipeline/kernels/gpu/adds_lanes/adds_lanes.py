@@ -44,7 +44,9 @@ _SEARCH, _ROWS = "adds_lanes_search_kernel", "adds_lanes_rows_kernel"
 _ROWS_BLOCK = 256
 #: As in `adds_lanes.cu`, `lane_passes.cuh` and `lane_words.cuh`.
 _NARROW_LIMIT = 0x7FFF
-_CHUNK, _PUSH_SHARE = 256, 20
+_PUSH_CHUNK, _PUSH_SHARE = 32, 20
+#: Of a place in the list of chunks.
+_CHUNK_BYTES = 8
 _NO_SOURCE = 2**32 - 1
 
 
@@ -77,7 +79,7 @@ class AddsLanes(GpuBatchSolver):
         n_vertices, n_edges, itemsize = traits.n_vertices, traits.n_edges, traits.weight_dtype.itemsize
         # The edges by target with both ends, the distances to the hub, and a line of 32 lanes for each vertex.
         fixed = (
-            graph_device_bytes(traits) + 4 * n_edges + n_vertices * (33 * itemsize + 12) + n_edges * 2 // 5
+            graph_device_bytes(traits) + 4 * n_edges + n_vertices * (33 * itemsize + 20) + n_edges * 2 // 5
         )
         # Up to 64 sources take as long as one. The longer the paths, the more often it reads an edge.
         n_levels = levels(traits)
@@ -123,8 +125,10 @@ def _scratch_bytes(graph: DeviceGraph) -> dict[str, int]:
         "lines": graph.n_vertices * 32 * graph.dtype.itemsize,
         "changed": graph.n_vertices * 8,
         "keys": graph.n_vertices * 4,
+        "lowest": graph.n_vertices * 4,
+        "highest": graph.n_vertices * 4,
         "active_words": (graph.n_vertices // 32 + 1) * 4,
-        "chunks": (n_pushed + n_pushed // _CHUNK + 1) * 8,
+        "chunks": (n_pushed + n_pushed // _PUSH_CHUNK + 1) * _CHUNK_BYTES,
     }
 
 
@@ -218,12 +222,13 @@ class _LanesSearch(BatchSearch):
         of_graph = *graph.args, incoming.graph.edges, incoming.graph.weights, incoming.targets, *graph.sizes
         deltas = np.float32(self._delta), np.float32(self._growth)
         timeout_ns = np.uint64(1e9 * self._solver.barrier_timeout_s)
+        n_places = np.uint64(self._scratch["chunks"].nbytes // _CHUNK_BYTES)
         for launch in launches:
             width = launch.width
             lanes = sent.on_device[launch.first :], incoming.to_hub, width.limit, width.most, *deltas
             state = self._is_wide.on_device, self._states[launch.state_offset :]
             waiting = np.uint32(width.grid + self._solver.absent_blocks), timeout_ns, self._deadline_ns
-            args = (*of_graph, *lanes, *self._scratch.values(), *state, *waiting)
+            args = (*of_graph, *lanes, *self._scratch.values(), n_places, *state, *waiting)
             width.kernels[_SEARCH](width.grid, THREADS, args)
             into = rows[launch.first : launch.first + launch.n_sources]
             sizes = np.uint32(graph.n_vertices), np.uint32(launch.n_sources)

@@ -146,13 +146,8 @@ class PhastGpu(GpuBatchSolver):
         )
 
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
-        bits = 8 * graph.weight_dtype.itemsize  # words of 32 bits are tried first if weights have 32
-        # Words become shorter where all distances are short, which is not known yet.
-        of_calls = [16, bits] if graph.traits.max_weight < INFINITIES[16] and may_be_short() else [bits]
-        cutoff = options.cutoff is not None
-        sweeps = [_rows_unit(len(sources), of, cutoff=cutoff) for of in of_calls]  # take longest
-        others = [unit(of) for unit in (climb_unit, front_rows_unit) for of in of_calls]
-        load_ahead([*sweeps, *others, matrices_unit(bits), fronts_unit(bits)], graph.weight_dtype)
+        cutoff, is_short = options.cutoff is not None, graph.traits.max_weight < INFINITIES[16]
+        load_for_calls(graph.weight_dtype, len(sources), cutoff=cutoff, are_short=is_short)
         host_hierarchy(graph)  # takes seconds, without the GPU
         return super()._begin(graph, sources, options, *args)
 
@@ -396,6 +391,18 @@ class _Sweep(BatchSearch):
 def _few_lanes(n_sources: int) -> int:
     """Return for how many sources the kernels of `few.cu` are that a call takes; 0 if it takes none of them."""
     return next((lanes for lanes in FEW_LANES if n_sources <= lanes), 0)
+
+
+def load_for_calls(dtype: np.dtype, n_sources: int, *, cutoff: bool, are_short: bool) -> None:
+    """Begin to load the kernels of calls of `n_sources` over weights of `dtype`, in threads of their own.
+
+    If the weights `are_short`, the distances may fit words of 16 bits, which is not known yet.
+    """
+    bits = 8 * dtype.itemsize  # words of 32 bits are tried first if weights have 32
+    of_calls = [16, bits] if are_short and may_be_short() else [bits]
+    sweeps = [_rows_unit(n_sources, of, cutoff=cutoff) for of in of_calls]  # take longest
+    others = [unit(of) for unit in (climb_unit, front_rows_unit) for of in of_calls]
+    load_ahead([*sweeps, *others, matrices_unit(bits), fronts_unit(bits)], dtype)
 
 
 def _rows_unit(n_sources: int, bits: int, *, cutoff: bool) -> Unit:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sssp_pipeline.base.error_text import Either, Text, key
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.ordered import map_in_order
+from sssp_pipeline.parquet.arrow_arrays import numpy_type
 from sssp_pipeline.pipeline.formats.arrow_compute import pc, true_rows
 from sssp_pipeline.pipeline.formats.columns.column_names import are_numbered
 from sssp_pipeline.pipeline.formats.columns.edge_columns import (
@@ -226,8 +227,7 @@ def weight_dtype_of(url: str, field: pa.Field) -> np.dtype | None:
                 ", or convert this one; none gives every edge the same weight",
             ),
         )
-    dtype: np.dtype = np.dtype(field.type.to_pandas_dtype())
-    return dtype
+    return numpy_type(field.type)
 
 
 def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, SkippedRows]:

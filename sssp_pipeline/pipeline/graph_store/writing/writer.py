@@ -26,6 +26,15 @@ from sssp_pipeline.storage import files
 from sssp_pipeline.storage.records import record_bytes
 
 
+def parts_of(table: pa.Table, first_number: int = 0) -> list[tuple[int, pa.Table, int, int]]:
+    """Return what `StoreWriter.write_part` takes for each part of a table: number, rows, first row and end."""
+    size = part_files.PART_ROWS
+    return [
+        (number, table.slice(start, size), start, min(start + size, table.num_rows))
+        for number, start in enumerate(range(0, max(table.num_rows, 1), size), first_number)
+    ]
+
+
 class StoreWriter:
     """Writes one graph to a store; readers see no change before `commit`.
 
@@ -50,15 +59,9 @@ class StoreWriter:
             for folder in PART_FOLDERS:
                 files.remove_if_empty(files.join(self.store, folder))
 
-    def write_table(self, folder: str, table: pa.Table, first_number: int = 0) -> list[StoredPart]:
-        """Write `table` to `folder` in parts, whose numbers begin with `first_number`, and return the parts."""
-        size = part_files.PART_ROWS
-        return [
-            self.write_part(
-                folder, number, table.slice(start, size), start, min(start + size, table.num_rows)
-            )
-            for number, start in enumerate(range(0, max(table.num_rows, 1), size), first_number)
-        ]
+    def write_table(self, folder: str, table: pa.Table) -> list[StoredPart]:
+        """Write `table` to `folder` in parts, and return the parts."""
+        return [self.write_part(folder, *part) for part in parts_of(table)]
 
     def commit(self, manifest: StoreManifest) -> None:
         """Make the written parts the newest version of the graph, and remove the parts of no version.

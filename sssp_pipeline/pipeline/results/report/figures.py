@@ -32,21 +32,21 @@ _MOST_SPANS, _LEAST_BATCHES = 60, 3
 _MOST_TRACES, _TRACE_SPANS = 4, 300
 
 
-def time_charts(run: dict[str, Any], metrics: pa.Table, start: str) -> list[Chart]:
-    """Return where the time went: stages, work of the threads, and searches a second over time.
-
-    Here and below, `start` says what each search begins at: a "source", or a "target" in a run backward.
-    """
+def time_charts(run: dict[str, Any], throughput: Chart | None) -> list[Chart]:
+    """Return where the time went: stages, work of the threads, and what `throughput` returned."""
     stages_of_run = Heading("stages", "Time of the stages", "Wall time, of the call that finished the run.")
-    shown = [stages(stages_of_run, run["timings"]), _throughput(metrics, start)]
+    shown = [stages(stages_of_run, run["timings"]), throughput]
     if sum((threads := run.get("thread_s", {})).values()):
         caption = "Seconds of all threads together: they load the graph, solve, and write."
         shown.insert(1, stages(Heading("threads", "Time of the threads that solve", caption), threads))
     return [chart for chart in shown if chart is not None]
 
 
-def _throughput(metrics: pa.Table, start: str) -> Chart | None:
-    """Return searches a second over time; None if the run is too short, or a batch has no time."""
+def throughput(metrics: pa.Table, start: str) -> Chart | None:
+    """Return searches a second over time; None if the run is too short, or a batch has no time.
+
+    Here and below, `start` says what each search begins at: a "source", or a "target" in a run backward.
+    """
     if not metrics.num_rows or metrics["solved_at"].null_count:
         return None
     batch, first = np.unique(metrics["batch"].to_numpy(), return_index=True)
@@ -151,10 +151,23 @@ def central_sources(run: dict[str, Any], metrics: pa.Table) -> tuple[Table, Tabl
     if not metrics.num_rows or pc.min(metrics["mean_distance"]).as_py() < 0:
         return None
     closeness = closeness_of(metrics, run["graph"]["n_vertices"])
-    order = np.argsort(-closeness, kind="stable")
-    if len(order) <= 2 * _ENDS:
+    if len(closeness) <= 2 * _ENDS:
+        order = np.argsort(-closeness, kind="stable")
         return _central(metrics, closeness, order), _central(metrics, closeness, order[:0])
-    return _central(metrics, closeness, order[:_ENDS]), _central(metrics, closeness, order[: -_ENDS - 1 : -1])
+    most = _least(-closeness)
+    # Of equal sources, the first are the most central and the last are the least.
+    least = len(closeness) - 1 - _least(closeness[::-1])
+    return _central(metrics, closeness, most), _central(metrics, closeness, least)
+
+
+def _least(values: np.ndarray) -> np.ndarray:
+    """Return the places of the `_ENDS` least of `values` (n,), the least first, and of equal values the first one.
+
+    To sort all values of many sources takes as long as the rest of a report.
+    """
+    limit = np.partition(values, _ENDS - 1)[_ENDS - 1]
+    places = np.flatnonzero(values <= limit)
+    return places[np.argsort(values[places], kind="stable")[:_ENDS]]
 
 
 def passed_table(name: str, table: pa.Table) -> tuple[str, Table]:

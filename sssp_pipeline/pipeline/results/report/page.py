@@ -34,24 +34,60 @@ _PASSED = {
 }
 
 
-def render_report(
+def report_facts(
     run: dict[str, Any],
     metrics: pa.Table,
     sample: SampledDistances,
     passed: Mapping[str, pa.Table] = MappingProxyType({}),
-) -> str:
-    """Return the report as HTML.
+) -> dict[str, Any]:
+    """Return what the template shows of the metrics and of the sample. Of many sources, this takes the time.
 
     Parameters
     ----------
     run
-        The content of `run.json`.
+        The content of `run.json`. The verdict, the times and the sizes of the files may come later.
     metrics
         The content of `metrics.parquet`, a row a source.
     sample
         Distances of a few sources.
     passed
         The rows with the largest values of each table of `RowOutput.ranked`.
+    """
+    has_rows = metrics.num_rows > 0
+    is_backward = run.get(DIRECTION) == BACKWARD and "target" in metrics.column_names
+    start = "target" if is_backward else "source"
+    if is_backward:  # each row is of a target that was searched from
+        metrics = metrics.rename_columns({"target": "source"})
+    output = recorded_output(run)
+    attempts, again = figures.attempts_tables(metrics)
+    return {
+        "unreached": None if run.get(DIRECTION) == BACKWARD else figures.unreached_pairs(run, metrics),
+        "of_metrics": start,
+        "start": start,
+        "solve_facts": list(_solve_facts(run, metrics, start)),
+        "workers": figures.workers_table(metrics, start),
+        "attempts": attempts,
+        "again": again,
+        "throughput": figures.throughput(metrics, start),
+        "sample": sample,
+        "distance_charts": figures.distance_charts(run, sample),
+        "distributions": figures.distributions(run, metrics, start) if has_rows else [],
+        "central": None if is_backward else figures.central_sources(run, metrics),
+        "passed": [figures.passed_table(name, table) for name, table in passed.items()],
+        "passed_as": next((_PASSED[column] for column, *_ in output.ranked.values()), None),
+        "traces": figures.trace_charts(run, metrics, start),
+    }
+
+
+def render_report(run: dict[str, Any], facts: Mapping[str, Any]) -> str:
+    """Return the report as HTML.
+
+    Parameters
+    ----------
+    run
+        The content of `run.json`.
+    facts
+        As `report_facts` returned them.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -63,41 +99,23 @@ def render_report(
         lstrip_blocks=True,
     )
     templates.filters["with_commas"] = lambda value: f"{value:,}" if isinstance(value, int) else str(value)
-    has_rows = metrics.num_rows > 0
-    is_backward = run.get(DIRECTION) == BACKWARD and "target" in metrics.column_names
-    start = "target" if is_backward else "source"
-    if is_backward:  # each row is of a target that was searched from
-        metrics = metrics.rename_columns({"target": "source"})
     output = recorded_output(run)
     stored = [(name, size) for name, size in run.get("files", {}).items() if name != METRICS_FILE]
-    attempts, again = figures.attempts_tables(metrics)
     machine = {key: value for key, value in run["hardware"].items() if value is not None}
     return templates.get_template("page.html.j2").render(
+        facts,
         run=run,
         judged=output.judged,
         verdict=output.verdict(run["graph"]["weights"]["dtype"]),
         checked=output.searched,
-        summary=list(_summary(run, metrics, output.searched)),
+        summary=list(_summary(run, facts["unreached"], output.searched)),
         metrics_file=METRICS_FILE,
-        of_metrics="target" if is_backward else "source",
         files=[(quote(name), name, f"{size:,} bytes") for name, size in stored[:_MOST_LINKS]],
         n_files=len(stored),
         stored_bytes=in_bytes(sum(size for _, size in stored)),
         query=output.query(run["workflow"].get("output", {}).get("path", "results")),
-        start=start,
-        solve_facts=list(_solve_facts(run, metrics, start)),
-        workers=figures.workers_table(metrics, start),
-        attempts=attempts,
-        again=again,
         skipped=list(_skipped(run)),
-        time_charts=figures.time_charts(run, metrics, start),
-        sample=sample,
-        distance_charts=figures.distance_charts(run, sample),
-        distributions=figures.distributions(run, metrics, start) if has_rows else [],
-        central=None if is_backward else figures.central_sources(run, metrics),
-        passed=[figures.passed_table(name, table) for name, table in passed.items()],
-        passed_as=next((_PASSED[column] for column, *_ in output.ranked.values()), None),
-        traces=figures.trace_charts(run, metrics, start),
+        time_charts=figures.time_charts(run, facts["throughput"]),
         input_facts=list(_input_facts(run)),
         graph_facts=list(_graph_facts(run["graph"])),
         machine=list({**machine, **run["versions"]}.items()),
@@ -105,7 +123,9 @@ def render_report(
     )
 
 
-def _summary(run: dict[str, Any], metrics: pa.Table, searched: str) -> Iterable[tuple[str, Any]]:
+def _summary(
+    run: dict[str, Any], unreached: tuple[int, int] | None, searched: str
+) -> Iterable[tuple[str, Any]]:
     """Yield what a reader wants first; `searched` is as in `RowOutput`."""
     if "finished" in run:
         yield "finished", run["finished"].replace("T", " ").replace("+00:00", " UTC")
@@ -117,9 +137,7 @@ def _summary(run: dict[str, Any], metrics: pa.Table, searched: str) -> Iterable[
     yield "solver", run["solver"]
     yield from overall_facts(run.get("overall", {}), run["graph"]["weights"].get("unit"))
     yield "wall time", f"{sum(run['timings'].values()):,.2f} s"
-    if run.get(DIRECTION) == BACKWARD:
-        return
-    n_unreached, n_pairs = figures.unreached_pairs(run, metrics)
+    n_unreached, n_pairs = unreached or (0, 0)
     if n_pairs:
         cutoff = run["workflow"].get("solve", {}).get("cutoff")
         name = "unreached pairs" if cutoff is None else f"pairs unreached or beyond {cutoff}"

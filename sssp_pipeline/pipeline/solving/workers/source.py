@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
     from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 
-#: The kinds whose workers run on this machine.
-_HERE = ("auto", "local-cpu", "local-cuda")
-
 
 @contextmanager
 def worker_source(spec: Cluster, client: Client | None = None) -> Iterator[WorkerSource]:
@@ -33,7 +30,7 @@ def worker_source(spec: Cluster, client: Client | None = None) -> Iterator[Worke
         not installed.
     """
     # An ingest on this machine uses no workers. To import them and Dask takes as long as the ingest of a small graph.
-    if spec.kind in _HERE:
+    if spec.is_here:
         from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
 
         with closing(ThisMachine(spec)) as here:
@@ -66,7 +63,7 @@ class OneCluster:
     @property
     def is_here(self) -> bool:
         """Whether the workers run on this machine."""
-        return self._spec.kind in _HERE
+        return self._spec.is_here
 
     def source(self) -> WorkerSource:
         """Return the source of the workers; raises the errors of `worker_source`."""

@@ -25,7 +25,22 @@ __device__ __forceinline__ word32 sum_over_warp(word32 amount) {
 #endif
 }
 
-// Minimum of `value` over the warp, returned to all its threads.
+// Minimum and maximum of `value` over the warp, returned to all its threads.
+__device__ __forceinline__ word32 minimum_over_warp(word32 value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(kWholeWarp, value);
+#else
+    for (int by = 16; by > 0; by /= 2) {
+        value = min(value, __shfl_xor_sync(kWholeWarp, value, by));
+    }
+    return value;
+#endif
+}
+
+__device__ __forceinline__ word32 maximum_over_warp(word32 value) {
+    return ~minimum_over_warp(~value);
+}
+
 template <typename Word>
 __device__ __forceinline__ Word minimum_over_warp(Word value) {
     for (int by = 16; by > 0; by /= 2) {
