@@ -153,6 +153,7 @@ def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
         (11, {"solve": {"cutoff": 9}}, [(U32, True)]),
         (11, {"graph": {"weights": {"dtype": "int64"}}}, [(np.dtype("int64"), False)]),
         (11, {"n_sources": 255}, []),
+        (11, {"cluster": {"kind": "address", "address": "tcp://host:8786"}}, []),
         (13, {"solve": {"solver": "phast"}}, []),
     ],
 )
