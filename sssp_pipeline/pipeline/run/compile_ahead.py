@@ -98,10 +98,9 @@ def _compile(
 
         groups = [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *groups]
     has_cores = n_processes >= len(groups)  # a process that is done takes one of the others
-    compile_children.start(
-        [*groups, *afterwards, *seldom_needed] if has_cores else groups, _searched(dtype), n_processes
-    )
-    if of_solver is not SWEEPS and has_cores and _has_many_sources(workflow):
+    others = [*afterwards, *seldom_needed] if has_cores else []
+    compile_children.start([*groups, *others], _searched(dtype), n_processes)
+    if of_solver is not SWEEPS and has_cores and workflow.cluster.is_here and _has_many_sources(workflow):
         # Not at the top: a run on the CPU does not import the solvers of a GPU.
         from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import load_for_calls
 

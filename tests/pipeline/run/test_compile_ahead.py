@@ -190,6 +190,7 @@ def test_with_many_cores_a_thread_loads_what_sums_along_rows_on_a_gpu(
         (11, {"solve": {"cutoff": 9}}, [(U32, True)]),
         (11, {"graph": {"weights": {"dtype": "int64"}}}, [(np.dtype("int64"), False)]),
         (11, {"n_sources": 255}, []),
+        (11, {"cluster": {"kind": "address", "address": "tcp://host:8786"}}, []),
         (13, {"solve": {"solver": "phast"}}, []),
     ],
 )
