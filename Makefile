@@ -1,14 +1,15 @@
-# The two commands of a clean clone: `make quickstart` and `make test`. uv is used where it is installed, plain
-# venv and pip otherwise; both install exactly what the hashed locks name. `make PYTHON=python3.13 …` picks the
+# The two commands of a clean clone: `make quickstart` and `make test`. uv is used where it is installed (or `make UV=FILE …`
+# names it), plain venv and pip otherwise; both install exactly what the hashed locks name. `make PYTHON=python3.13 …` picks the
 # interpreter of a new .venv; `make VENV=.venv-3.13 …` picks another folder for it.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-ifneq ($(shell command -v uv),)
-CREATE_VENV = uv venv --quiet --python $(PYTHON)
-install_into = uv pip install --quiet --python $(1)/bin/python
+UV ?= $(shell command -v uv)
+ifneq ($(UV),)
+CREATE_VENV = $(UV) venv --quiet --python $(PYTHON)
+install_into = $(UV) pip install --quiet --python $(1)/bin/python
 else
 CREATE_VENV = $(PYTHON) -m venv
 # A user-wide `user = true` in pip's configuration would keep it from installing into any venv.
@@ -37,12 +38,13 @@ QUICK = $(PYTEST_OPTIONS) --dist worksteal -m "not medium and not slow"
 # Without bytecode, each process compiles every module that it imports, and pytest rewrites every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart lint check test-quick test-lowest test test-slow test-s3 swift test-azure azurite snakemake package install install-dev docs site notebooks format bench other-tools measure-other-tools lock clean
+.PHONY: help quickstart lint check test-quick test-lowest test test-most test-slow test-s3 swift test-azure azurite snakemake package install install-dev uv docs site notebooks format bench other-tools measure-other-tools lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
 	@echo "make check        lint, types, stale docs and the quick tests"
 	@echo "make test         the same, and all tests but those of test-slow"
+	@echo "make test-most    the tests of make test, without lint"
 	@echo "make test-quick   the quick tests only, as CI runs them with a second Python"
 	@echo "make test-lowest  the quick tests with the lowest versions that pyproject.toml allows (needs Python 3.11)"
 	@echo "make test-slow    the tests of object storage, faults, kills and deployment, and the rarer kernel variants"
@@ -50,6 +52,7 @@ help:
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
 	@echo "make snakemake    Snakemake in .managers, for the test of its example"
 	@echo "make package      build the sdist and the wheel into dist/, install each into an empty environment, run both commands"
+	@echo "make uv           the tools of make package in .venv-release; uv is one of them"
 	@echo "make docs         write the generated reference pages"
 	@echo "make site         make the site of docs/ in build/site; a warning is an error"
 	@echo "make notebooks    run docs/notebooks/ and write what they show"
@@ -79,7 +82,9 @@ test-lowest: LEFT_OUT = $(addprefix --ignore tests/,benchmarks docs kernels/gpu 
 test-lowest:
 	$(MAKE) test-quick VENV=.venv-lowest DEV_LOCK=requirements-lowest.lock LEFT_OUT="$(LEFT_OUT)"
 
-test: lint
+test: lint test-most
+
+test-most: install-dev
 	$(BIN)/pytest $(PYTEST_OPTIONS) --dist worksteal -m "not slow"
 
 # The tests of a server stay in one process; tests/conftest.py says which they are.
@@ -106,6 +111,7 @@ endif
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
+uv: $(RELEASE)/.installed
 swift: $(SWIFT)/.installed
 azurite: $(AZURITE)/.installed
 snakemake: $(MANAGERS)/snakemake/.installed

@@ -121,11 +121,10 @@ def test_a_damaged_file_is_compiled_again(copy, suffix):
     (path,) = (p for p in copy.rglob("*") if p.suffix == suffix)
     whole = path.read_bytes()
     middle = len(whole) // 2
-    for damaged in (b"", whole[:middle], altered(whole, middle, bytes([whole[middle] ^ 4]))):
-        path.write_bytes(damaged)
-        assert whole_content(path) is None
-        assert printed(started(copy)) == "-1\n"
-        assert whole_content(path) is not None, "it stays damaged"
+    path.write_bytes(altered(whole, middle, bytes([whole[middle] ^ 4])))
+    assert whole_content(path) is None
+    assert printed(started(copy)) == "-1\n"
+    assert whole_content(path) is not None, "it stays damaged"
 
 
 def test_every_truncation_and_every_flipped_bit_is_seen(tmp_path):

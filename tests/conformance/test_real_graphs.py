@@ -56,7 +56,6 @@ def large(*values: object):
     ("name", "graph"),
     [
         ("USA-road-d.NY.gr.gz", {}),
-        large("USA-road-t.NY.gr.gz", {}),
         ("rome99.gr", {"duplicates": "keep-all"}),
         large("cnr-2000.graph-txt.gz", {}),
         large("web-NotreDame.txt.gz", {}),
@@ -118,7 +117,7 @@ def test_the_time_along_the_shortest_way_through_new_york(tmp_path, data_file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "n_sources"), [("USA-road-d.NY.gr.gz", 600), ("pace16-NE.gr.xz", 60)])
+@pytest.mark.parametrize(("name", "n_sources"), [("USA-road-d.NY.gr.gz", 200), ("pace16-NE.gr.xz", 20)])
 def test_a_sweep_finds_what_a_search_finds(tmp_path, data_file, name, n_sources):
     graph_section = {"input": str(data_file(name)), "store": str(tmp_path / "graph")}
     output = {"path": str(tmp_path / "run")}
@@ -130,7 +129,7 @@ def test_a_sweep_finds_what_a_search_finds(tmp_path, data_file, name, n_sources)
         ends = np.minimum(src, graph.col_indices), np.maximum(src, graph.col_indices)
         graph = CsrGraph(graph.row_offsets, graph.col_indices, hashed_weights(*ends, 1000))
     sources = np.random.default_rng(5).integers(0, graph.n_vertices, n_sources)
-    for some in np.split(sources, 6):
+    for some in np.split(sources, 2):
         rows = [SOLVERS[s].solve(graph, some, SolveOptions()).distances for s in ("phast", "delta-stepping")]
         np.testing.assert_array_equal(*rows)
 

