@@ -21,8 +21,8 @@ from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked, RowSum
 #: Seconds of a core for a vertex or an edge when sums of vertices are made along the paths of a row, on New York. Sums
 #: of edges take as long again.
 _SUM_S = 12e-9
-#: Seconds of an H200 for a vertex and for an edge when its rows are summed, and the factor of squares: a source of New
-#: York took 68 us, and with squares NE 537 us and R-MAT 20 677 us. What sums of edges take beside is a guess.
+#: Seconds of an H200 for a vertex and for an edge when its rows are summed (benchmarks/results/betweenness_gpu.jsonl).
+#: Squares and edges have a factor each. The factor of edges is a guess.
 _GPU_SUM_VERTEX_S, _GPU_SUM_EDGE_S = 220e-12, 16e-12
 _GPU_SQUARES, _GPU_EDGES = 1.35, 1.3
 
