@@ -105,7 +105,7 @@ class Sources(Vertices):
 
     order: Literal["ascending", "given"] = "ascending"
     """Order of the sources in the results: by vertex, or the order of `ids` or `file`. Points always have the order of
-    their file."""
+    their file. `random` has the order in which it was drawn if betweenness is summed over a hierarchy."""
 
 
 #: Keys that only some choices of vertices use: the default, and these choices.

@@ -108,7 +108,7 @@ def batch_size(
     if kept.paths is not None:
         smallest = max(smallest, kept.paths.sources_a_part)
         if kept.paths.squares_groups:
-            smallest = min(smallest, max(SOURCES_A_GROUP, n_sources // GROUPS))
+            smallest = min(smallest, max(SOURCES_A_GROUP, -(-n_sources // GROUPS)))
         wanted = SUMMED_BATCHES if kept.paths.is_for_gpus and not kept.paths.on_hierarchy else wanted
     return max(1, min(largest, max(smallest, -(-n_sources // wanted))))
 

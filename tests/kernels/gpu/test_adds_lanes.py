@@ -154,3 +154,15 @@ def test_groups_after_one_that_outgrew_its_lanes_are_exact():
 def test_a_cutoff_around_the_end_of_a_narrow_lane(cutoff):
     graph = path(np.full(60, 32_767 // 20))
     assert_exact(AddsLanes(), graph, range(0, 61, 3), SolveOptions(cutoff=cutoff))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("unit", ["smallest_subnormal", "smallest_normal"])
+def test_tiny_floats_of_which_the_priorities_are_subnormal(dtype, unit):
+    """As float32, these distances or the differences between two of them are subnormal."""
+    draw = np.random.default_rng(3)
+    unit = getattr(np.finfo(np.float32), unit)
+    weights = unit * draw.choice([0.0, 1.0, 1.25, 1.5, 7.0, 1000.0], 900)
+    src, dst = draw.integers(0, 120, (2, 900))
+    assert_exact(AddsLanes(), csr_from_edges(src, dst, weights.astype(dtype), 120), range(120))

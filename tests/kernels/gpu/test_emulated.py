@@ -182,7 +182,7 @@ def run_on_cpu(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 #: Tests of `adds-lanes` that take seconds on a CPU.
-SHORT_LANES = "-k", "cutoff or unaligned or (every_size and 33)"
+SHORT_LANES = "-k", "cutoff or unaligned or tiny or (every_size and 33)"
 
 
 @pytest.mark.slow
@@ -196,12 +196,14 @@ def test_lanes_are_exact():
     ("file", "line", "fault"),
     [
         ("lane_passes.cuh", "< highest[v];", "+ 1.0f < highest[v];"),
+        ("lane_passes.cuh", "? -kLeastNormal : sum;", "? sum : sum;"),
         ("adds_lanes.cu", "(mask[i] & ~aligned) == 0", "true"),
         ("adds_lanes.cu", "begin + last - n_own;", "begin;"),
         ("lane_passes.cuh", "seen = line_of_row[j];", ""),
     ],
     ids=[
         "an edge that lowers a lane by 1 is left out",
+        "a bound is flushed to zero",
         "lanes that do not reach the hub count as aligned",
         "the threads of a warp list their chunks at one place",
         "a line is compared with that of another vertex",

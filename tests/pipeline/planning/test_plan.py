@@ -78,6 +78,7 @@ def test_a_sample_over_a_hierarchy_has_batches_enough_for_an_error():
         return batch_size(traits(n_vertices), n_sources, Solve(), kept)
 
     assert [size(n) for n in (100, 1_000, 4_096, 20_000, 262_144)] == [64, 64, 256, 1_024, 4_096]
+    assert {-(-n // size(n)) for n in range(1_024, 16_385, 5)} == {16}
     assert size(4_096, n_vertices=1_000) == 256
     assert [size(n, squares=False) for n in (100, 4_096)] == [1_024, 1_024]
 

@@ -37,8 +37,9 @@
 //         (n_places) suffice for its chunks. A sweep that takes more lists a part of them, and the pass pulls.
 //     I5. is_wide is written in passes, and read after the barrier that ends them: all blocks leave together.
 //     I6. If `lowest` of a vertex plus the weight of an edge is not below `highest` of its target, the edge lowers no
-//         lane: floats are rounded to the side on which the edge is read. Lines only fall, so an old `highest` is too
-//         high. `lowest` is minus infinity if a lane changed that is not aligned, as `highest` knows aligned lanes only.
+//         lane: floats are rounded to the side on which the edge is read, and never to zero. Lines only fall, so an old
+//         `highest` is too high. `lowest` is minus infinity if a lane changed that is not aligned, as `highest` knows
+//         aligned lanes only.
 // Memory order: relaxed. The barrier orders passes and sweeps (B1 in grid_barrier.cuh).
 // Launch: SSSP_THREADS threads a block, as many blocks as can be resident; rows_kernel: any grid, 256 threads.
 // Ends: a pass follows only if a lane was lowered, and distances take finitely many values. A threshold is at least the

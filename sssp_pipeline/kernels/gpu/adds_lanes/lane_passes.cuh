@@ -35,7 +35,10 @@ struct alignas(16) HeldEdge {
 
 // ---- Priorities: floats, in an order that unsigned integers have too ----
 
-// The largest float up to d, and the smallest from d on.
+// CuPy compiles with -ftz=true: a subnormal float becomes zero, which is no bound. This or its negative takes its place.
+constexpr float kLeastNormal = 1.17549435e-38f;
+
+// A float of at most d, and one of at least d.
 __device__ __forceinline__ float float_below(distance_bits d) {
 #if SSSP_FLOATING && SSSP_BITS == 32
     return __uint_as_float(d);
@@ -49,15 +52,28 @@ __device__ __forceinline__ float float_below(distance_bits d) {
 }
 
 __device__ __forceinline__ float float_above(distance_bits d) {
-#if SSSP_FLOATING && SSSP_BITS == 32
-    return __uint_as_float(d);
-#elif SSSP_FLOATING
-    return __double2float_ru(__longlong_as_double(static_cast<long long>(d)));
+#if SSSP_FLOATING
+#if SSSP_BITS == 32
+    const float above = __uint_as_float(d);
+#else
+    const float above = __double2float_ru(__longlong_as_double(static_cast<long long>(d)));
+#endif
+    return d != 0 && above < kLeastNormal ? kLeastNormal : above;
 #elif SSSP_BITS == 32
     return __uint2float_ru(d);
 #else
     return __ull2float_ru(d);
 #endif
+}
+
+// A float of at most a + b, and one of at least a - b. Sums of integers are never subnormal.
+__device__ __forceinline__ float sum_below(float a, float b) {
+    const float sum = __fadd_rd(a, b);
+    return SSSP_FLOATING && sum == 0.0f && a < -b ? -kLeastNormal : sum;
+}
+
+__device__ __forceinline__ float difference_above(float a, float b) {
+    return -sum_below(b, -a);
 }
 
 __device__ __forceinline__ word32 key_of(float priority) {
@@ -90,7 +106,7 @@ struct Lanes {
 
     // Whether an edge to v, from a vertex whose `lowest` is given, may lower v in some lane (I6).
     __device__ __forceinline__ bool may_lower(word32 v, float lowest_of_source, distance_bits weight) const {
-        return __fadd_rd(lowest_of_source, float_below(weight)) < highest[v];
+        return sum_below(lowest_of_source, float_below(weight)) < highest[v];
     }
 
     // Lowers a vertex to `candidates`, for the whole warp; `seen` was read from its line. `is_alone`: see L1.
@@ -107,10 +123,10 @@ struct Lanes {
         for (int i = 0; i < kLanesEach; ++i) {
             const distance_bits d = lane_of(lowered, i);
             if (is_aligned[i]) {
-                highest_key = max(highest_key, key_of(__fsub_ru(float_above(d), offsets[i])));
+                highest_key = max(highest_key, key_of(difference_above(float_above(d), offsets[i])));
             }
             if (lane_differs(difference, i)) {
-                key = min(key, key_of(__fsub_rd(float_below(d), offsets[i])));
+                key = min(key, key_of(sum_below(float_below(d), -offsets[i])));
                 if (d > most) {
                     atomicMax(is_wide, 1u);  // I5
                 }

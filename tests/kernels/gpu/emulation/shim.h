@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <cfenv>
 #include <cstdint>
 #include <cstring>
@@ -262,18 +263,20 @@ static inline float __uint_as_float(unsigned v) { return emu_value<float>(v); }
 static inline unsigned __float_as_uint(float v) { return unsigned(emu_bits(v)); }
 static inline double __longlong_as_double(long long v) { return emu_value<double>(v); }
 static inline long long __double_as_longlong(double v) { return emu_bits(v); }
+// CuPy compiles with -ftz=true: operands and results that are subnormal floats become zero.
+static inline float emu_flushed(float a) { return std::fpclassify(a) == FP_SUBNORMAL ? std::copysign(0.0f, a) : a; }
+template <class T> static inline T emu_flushed(T a) { return a; }
 // Runs an operation with another rounding. The compiler may not move it out: its operands are volatile.
 template <class A, class B, class F> static inline float emu_rounded(int mode, A a, B b, F operation) {
     const int usual = std::fegetround();
-    volatile A first = a; volatile B second = b;
+    volatile A first = emu_flushed(a); volatile B second = emu_flushed(b);
     std::fesetround(mode);
     volatile float result = operation(first, second);
     std::fesetround(usual);
-    return result;
+    return emu_flushed(float(result));
 }
 #define EMU_ROUNDED(ending, mode)                                                                                        \
     static inline float __fadd_##ending(float a, float b) { return emu_rounded(mode, a, b, [](float x, float y) { return x + y; }); } \
-    static inline float __fsub_##ending(float a, float b) { return emu_rounded(mode, a, b, [](float x, float y) { return x - y; }); } \
     static inline float __uint2float_##ending(unsigned a) { return emu_rounded(mode, a, 0, [](unsigned x, int) { return float(x); }); } \
     static inline float __ull2float_##ending(unsigned long long a) { return emu_rounded(mode, a, 0, [](unsigned long long x, int) { return float(x); }); } \
     static inline float __double2float_##ending(double a) { return emu_rounded(mode, a, 0, [](double x, int) { return float(x); }); }
