@@ -78,9 +78,8 @@ def without_password(text: str) -> str:
 
 def _without_environment_secrets(text: str) -> str:
     """Return `text` with `***` for the values of environment variables with names that mean a secret."""
-    for name in filter(
-        _is_secret, os.environ
-    ):  # to read all values takes as long as the rest of a line of the log
+    # Values of other variables are not read: that takes as long as the rest of a line of the log.
+    for name in filter(_is_secret, os.environ):
         value = os.environ.get(name, "")
         is_exposed = len(value) >= _SECRET_CHARACTERS and value in text
         # The path of a file with keys is not secret.

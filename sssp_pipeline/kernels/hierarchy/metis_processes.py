@@ -47,7 +47,7 @@ CUT_VERTICES = 2**15
 #: grid a tenth more triangles.
 MOST_HALVINGS = 2
 #: Settings of the C library, as far as it knows them. METIS allocates and frees large arrays all the time, and reads
-#: them in any order: memory is not given back before the end, and pages are large. That saves a tenth of the time.
+#: them in any order: memory is given back only after a cut, and pages are large. That saves a tenth of the time.
 _ALLOCATION = ":".join(
     f"glibc.malloc.{name}={value}"
     for name, value in [

@@ -174,12 +174,15 @@ class HierarchyWriter(StoreWriter):
     def _write_arrays(self, arrays: dict[str, np.ndarray]) -> Arrays:
         """Write several parts at a time, since their checksums take longer than their bytes."""
         writing: dict[str, list[Future[StoredPart]]] = {}
-        with ThreadPoolExecutor(min(usable_cores(), _MOST_WRITERS)) as pool:
+        pool = ThreadPoolExecutor(min(usable_cores(), _MOST_WRITERS), "sssp-write")
+        try:
             for name, array in arrays.items():
                 parts = parts_of(pa.table({_COLUMN: array}), self._n_parts)
                 self._n_parts += len(parts)
                 writing[name] = [pool.submit(self.write_part, FOLDER, *part) for part in parts]
-        return {
-            name: StoredArray(dtype=array.dtype.name, parts=[part.result() for part in writing[name]])
-            for name, array in arrays.items()
-        }
+            return {
+                name: StoredArray(dtype=array.dtype.name, parts=[part.result() for part in writing[name]])
+                for name, array in arrays.items()
+            }
+        finally:  # after an error or Ctrl-C, no thread may write when the files are removed
+            pool.shutdown(cancel_futures=True)

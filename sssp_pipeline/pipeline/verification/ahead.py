@@ -51,16 +51,20 @@ def solving_ahead(
 ) -> Iterator[None]:
     """Let `n_threads` threads solve `sources` during the block, for the tasks of a `verification`.
 
-    `solve` returns the graph in which it searched, and the solution. Searches under way at the end of the block end
-    first.
+    `solve` returns the graph in which it searched, and the solution. The end of the block waits for the searches under
+    way. After Ctrl-C it does not: they may take minutes, and they write nothing.
     """
     threads = ThreadPoolExecutor(n_threads, "ahead")
     _begun[verification] = SolvedAhead(threads, sources, solve)
+    waits = True
     try:
         yield
+    except KeyboardInterrupt:
+        waits = False
+        raise
     finally:
         del _begun[verification]
-        threads.shutdown(cancel_futures=True)
+        threads.shutdown(waits, cancel_futures=True)
 
 
 def row_ahead(verification: str, graph: CsrGraph, source: int) -> Solution | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
 from pathlib import Path
@@ -371,6 +372,23 @@ def test_a_metis_that_fails_is_an_error(monkeypatch, n_parts):
     monkeypatch.setattr(metis_processes.MetisProcess, "receive", killed)
     with pytest.raises(SsspError, match=r"^METIS failed to order [\d,]+ vertices: exit code -9; $"):
         ordered_by_metis(graph_of(grid(200, 200)), monkeypatch, n_parts)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc gives memory back")
+@NEEDS_METIS
+def test_after_a_cut_metis_gives_its_memory_back():
+    offsets, neighbours = neighbours_of(graph_of(grid(200, 200)))
+    whole = cuts.Subgraph(np.arange(40_000, dtype=np.uint32), offsets, neighbours)
+    with metis_processes.MetisProcess() as metis:
+        memory = psutil.Process(metis._child.pid).memory_info
+        metis.send(metis_processes.ORDER, whole)
+        metis.receive(40_000)
+        held_bytes, until = memory().rss, time.monotonic() + 10
+        metis.send(metis_processes.QUARTERS, whole)
+        metis.receive(40_000)
+        while memory().rss > 0.8 * held_bytes and time.monotonic() < until:
+            time.sleep(0.01)
+        assert memory().rss <= 0.8 * held_bytes
 
 
 @pytest.mark.medium

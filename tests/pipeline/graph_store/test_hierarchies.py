@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -242,6 +244,28 @@ def test_what_was_written_beside_a_part_that_failed_is_removed(store, monkeypatc
     with pytest.raises(OSError, match="no room"):
         make(store)
     assert files.list_files(store) == before
+
+
+def test_what_is_being_written_at_an_interrupt_is_removed(store, monkeypatch):
+    write_part, begun = hierarchies.HierarchyWriter.write_part, []
+
+    def interrupted(writer, folder, number, *rows):
+        begun.append(number)
+        if number == 2:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.03)
+        return write_part(writer, folder, number, *rows)
+
+    monkeypatch.setattr(part_files, "PART_ROWS", 100)
+    monkeypatch.setattr(hierarchies, "_MOST_WRITERS", 2)
+    monkeypatch.setattr(hierarchies.HierarchyWriter, "write_part", interrupted)
+    before = files.list_files(store)
+    with pytest.raises(KeyboardInterrupt):
+        make(store)
+    n_begun = len(begun)
+    assert files.list_files(store) == before
+    time.sleep(0.1)
+    assert len(begun) == n_begun < 10
 
 
 @pytest.mark.medium

@@ -232,6 +232,22 @@ def test_a_row_that_no_thread_has_begun_is_not_waited_for():
     assert row_ahead("a", GRAPH, 3) is None
 
 
+def test_ctrl_c_waits_for_no_search_ahead():
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    def solve(source):
+        begun.set()
+        go_on.wait(2)
+        ended.append(source)
+        return GRAPH, row_of(source)
+
+    with pytest.raises(KeyboardInterrupt), solving_ahead("a", 1, [3, 4], solve):
+        assert begun.wait(10)
+        raise KeyboardInterrupt
+    assert not ended
+    go_on.set()
+
+
 @pytest.fixture
 def search_begun(monkeypatch):
     """Give an event that is set when a search for `verify` begins ahead; one thread solves."""
