@@ -7,8 +7,8 @@ vertex with a tight edge, and the first of parallel edges. A row costs what its 
    Several paths take turns, step by step: one alone would wait for memory at each step. What a path has passed is
    stored in *pieces*, each of them a list of vertices and the vertex at its end.
 2. The amounts at the vertices of a piece are sent along it, to its end. The piece whose end is farthest from the source
-   comes first. If a piece ends inside another piece, its end is the farther one of the two. So its amounts arrive before
-   the other piece is sent.
+   comes first. If a piece ends inside another piece, its end is the farther one of the two. So its amounts arrive
+   before the other piece is sent.
 
 A row also has totals: of its trips, and of what they add to all edges (`TOTALS`). `TripsOfRow` is what a run keeps.
 
