@@ -8,8 +8,8 @@ The order and the completion do not depend on weights. So they serve any weights
 in one record of plain arrays, `Completion`.
 
 If a vertex has one upper neighbour more than its parent, these are the parent and all upper neighbours of the parent.
-In large separators this is so for nearly all vertices. Arcs are searched for the others only, the leaders, and copied
-from there.
+In large separators this is so for nearly all vertices. The others are the leaders. Only arcs of leaders are searched
+for. Every other vertex has arcs to the vertices up to the first leader above it, and copies the arcs of that leader.
 
 Vertices are ranked in postorder of the elimination tree. That leaves the arcs as they are, gives every subtree
 consecutive ranks, and keeps what a sweep reads close together.

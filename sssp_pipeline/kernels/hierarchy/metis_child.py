@@ -31,8 +31,8 @@ N_QUARTERS = 4
 #: unequal halves are smaller, so roads have as many triangles as without options. Webs have a quarter more, and get a
 #: `FINE_ORDER`. After thinning there is little to compress.
 _OPTIONS = {"NITER": 1, "UFACTOR": 300, "COMPRESS": 0}
-#: How many parts, and whether METIS finds them by bisection. One step finds the halves of dense graphs with smaller
-#: separators, and bisection those of roads and grids.
+#: How many parts, and whether METIS finds them by bisection. Bisection finds smaller separators in roads and grids, and
+#: one step in dense graphs.
 _PARTS = {QUARTERS: (N_QUARTERS, False), HALVES: (2, True), FINE_HALVES: (2, False)}
 #: The option `UFACTOR` of two parts is twice this, so that one may have 1.2 times its share; of four parts 1.4 times.
 #: Parts of unequal sizes have smaller separators.

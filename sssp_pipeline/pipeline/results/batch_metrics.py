@@ -103,7 +103,7 @@ class BatchMetrics:
 
     @staticmethod
     def of_bytes(content: bytes | memoryview) -> BatchMetrics:
-        """Return the metrics that a file holds. Its arrays are parts of `content`."""
+        """Return the metrics that a file holds. Their arrays are views of `content`, and keep it in memory."""
         line = _LINE.match(content)
         assert line is not None, "a file of metrics begins with a line"
         place, shared = json.loads(line[0])
@@ -122,7 +122,7 @@ class BatchMetrics:
 
 
 def _array_at(content: bytes | memoryview, begin: int) -> tuple[np.ndarray, int]:
-    """Return the array (n,) that begins there in the format `.npy`, and where it ends. It is a part of `content`."""
+    """Return the array (n,) at `begin` in the format `.npy`, a view of `content`; and where it ends."""
     first = begin + _MAGIC + 2 + int.from_bytes(content[begin + _MAGIC : begin + _MAGIC + 2], "little")
     n, dtype = _header(bytes(content[begin:first]))
     return np.frombuffer(content, dtype, n, first), first + n * dtype.itemsize

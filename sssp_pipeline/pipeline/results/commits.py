@@ -40,7 +40,7 @@ class Commit:
 
     @staticmethod
     def of_bytes(content: bytes) -> Commit:
-        """Return the commit that a file holds. Its metrics are a part of `content`, which may be long.
+        """Return the commit that a file holds. Its metrics are a view of `content`, and keep it in memory.
 
         Raises
         ------
