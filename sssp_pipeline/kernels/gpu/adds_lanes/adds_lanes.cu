@@ -78,6 +78,7 @@ struct Shared {
     // Of the lanes of each thread. In registers, others would be spilled.
     word32 vertices_processed[kLanesEach][SSSP_THREADS];
     word64 edges_relaxed[kLanesEach][SSSP_THREADS];
+    word32 aligned[kLanesEach];  // a bit a lane
     word64 n_edges;
     word32 least_key;
 };
@@ -159,7 +160,6 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
         changed[v] = 0;
         highest[v] = infinity();
     }
-    lane_mask aligned = 0;
 #pragma unroll
     for (int i = 0; i < kLanesEach; ++i) {
         const word32 source = sources[thread_of_warp + 32 * i];
@@ -169,7 +169,10 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
         lanes.offsets[i] = lanes.is_aligned[i] ? offset : 0.0f;
         shared.vertices_processed[i][threadIdx.x] = 0;
         shared.edges_relaxed[i][threadIdx.x] = 0;
-        aligned |= lane_mask{__ballot_sync(kWholeWarp, lanes.is_aligned[i])} << (32 * i);
+        const word32 of_warp = __ballot_sync(kWholeWarp, lanes.is_aligned[i]);
+        if (threadIdx.x == 0) {
+            shared.aligned[i] = of_warp;  // the same in all warps
+        }
     }
     if (threadIdx.x == 0) {
         shared.n_edges = 0;
@@ -239,7 +242,12 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
             for (word32 i = 0; i < kWords; ++i) {
                 if (taken[i] >> thread_of_warp & 1) {
                     const word64 v = (first + i * n_warps) * 32 + thread_of_warp;
-                    lowest[v] = (mask[i] & ~aligned) == 0 ? priority_of(key[i]) : -infinity();
+                    word32 unaligned = 0;
+#pragma unroll
+                    for (int lane = 0; lane < kLanesEach; ++lane) {
+                        unaligned |= static_cast<word32>(mask[i] >> (32 * lane)) & ~shared.aligned[lane];
+                    }
+                    lowest[v] = unaligned == 0 ? priority_of(key[i]) : -infinity();
                     n_taken_edges += degree[i];
                     n_own_chunks += n_chunks_of(degree[i]);
                 }

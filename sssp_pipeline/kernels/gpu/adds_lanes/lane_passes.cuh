@@ -35,14 +35,17 @@ struct alignas(16) HeldEdge {
 
 // ---- Priorities: floats, in an order that unsigned integers have too ----
 
+// Narrow lanes are integers.
+#define SSSP_LANES_FLOAT (SSSP_FLOATING && !SSSP_NARROW)
+
 // CuPy compiles with -ftz=true: a subnormal float becomes zero, which is no bound. This or its negative takes its place.
 constexpr float kLeastNormal = 1.17549435e-38f;
 
 // A float of at most d, and one of at least d.
 __device__ __forceinline__ float float_below(distance_bits d) {
-#if SSSP_FLOATING && SSSP_BITS == 32
+#if SSSP_LANES_FLOAT && SSSP_BITS == 32
     return __uint_as_float(d);
-#elif SSSP_FLOATING
+#elif SSSP_LANES_FLOAT
     return __double2float_rd(__longlong_as_double(static_cast<long long>(d)));
 #elif SSSP_BITS == 32
     return __uint2float_rd(d);
@@ -52,7 +55,7 @@ __device__ __forceinline__ float float_below(distance_bits d) {
 }
 
 __device__ __forceinline__ float float_above(distance_bits d) {
-#if SSSP_FLOATING
+#if SSSP_LANES_FLOAT
 #if SSSP_BITS == 32
     const float above = __uint_as_float(d);
 #else
@@ -69,7 +72,7 @@ __device__ __forceinline__ float float_above(distance_bits d) {
 // A float of at most a + b, and one of at least a - b. Sums of integers are never subnormal.
 __device__ __forceinline__ float sum_below(float a, float b) {
     const float sum = __fadd_rd(a, b);
-    return SSSP_FLOATING && sum == 0.0f && a < -b ? -kLeastNormal : sum;
+    return SSSP_LANES_FLOAT && sum == 0.0f && a < -b ? -kLeastNormal : sum;
 }
 
 __device__ __forceinline__ float difference_above(float a, float b) {
