@@ -197,7 +197,7 @@ def test_lanes_are_exact():
     [
         ("lane_passes.cuh", "< highest[v];", "+ 1.0f < highest[v];"),
         ("lane_passes.cuh", "? -kLeastNormal : sum;", "? sum : sum;"),
-        ("adds_lanes.cu", "(mask[i] & ~aligned) == 0", "true"),
+        ("adds_lanes.cu", "unaligned == 0 ?", "true ?"),
         ("adds_lanes.cu", "begin + last - n_own;", "begin;"),
         ("lane_passes.cuh", "seen = line_of_row[j];", ""),
     ],
