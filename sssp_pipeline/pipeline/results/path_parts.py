@@ -59,12 +59,13 @@ def merged_words(
     words = np.zeros((n_places, 4 if asked.squares else 2), np.uint64)
     for batch, sources in enumerate(batches):
         url = folder.path(paths_part(batch))
-        part = np.frombuffer(files.read_bytes(url), "<u8")
-        if part.nbytes != asked.word_bytes(traits):
+        found = np.frombuffer(files.read_bytes(url), "<u8")
+        if found.nbytes != asked.word_bytes(traits):
             raise InputError(
-                f"`{files.redacted(url)}` has {part.nbytes} bytes, not {asked.word_bytes(traits)}", hint=AGAIN
+                f"`{files.redacted(url)}` has {found.nbytes} bytes, not {asked.word_bytes(traits)}",
+                hint=AGAIN,
             )
-        part = part.reshape(n_places, asked.n_words)
+        part = found.reshape(n_places, asked.n_words)
         if asked.squares_groups:
             add_group(words, part, len(sources))
         else:
