@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from sssp_pipeline.base import interrupts
 from sssp_pipeline.base.csr import HierarchyTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Quiet
@@ -251,7 +252,7 @@ def test_what_is_being_written_at_an_interrupt_is_removed(store, monkeypatch):
 
     def interrupted(writer, folder, number, *rows):
         begun.append(number)
-        if number == 2:
+        if number == 2 and begun.count(2) == 1:
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         time.sleep(0.03)
         return write_part(writer, folder, number, *rows)
@@ -260,8 +261,11 @@ def test_what_is_being_written_at_an_interrupt_is_removed(store, monkeypatch):
     monkeypatch.setattr(hierarchies, "_MOST_WRITERS", 2)
     monkeypatch.setattr(hierarchies.HierarchyWriter, "write_part", interrupted)
     before = files.list_files(store)
-    with pytest.raises(KeyboardInterrupt):
-        make(store)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            make(store)
+    finally:
+        interrupts.handled()  # a command line of an earlier test remembers it for the next run
     n_begun = len(begun)
     assert files.list_files(store) == before
     time.sleep(0.1)
