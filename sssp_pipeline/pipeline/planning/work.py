@@ -35,8 +35,8 @@ WIDE_BATCH_SOURCES = 512
 SMALL_BATCH_BYTES = 2**20
 #: If a batch keeps something of each vertex, its rows take at least this multiple of these bytes.
 ROWS_A_PART = 8
-#: The standard error of a sample over a hierarchy comes from at least so many batches. With 16, the relative standard
-#: error of this error is about 0.18.
+#: The least number of batches of a sample over a hierarchy: its standard error comes from their differences. With 16,
+#: this error is right to about 18 %.
 GROUPS = 16
 #: The least number of sources of such a batch. A small sample has batches of this size, and fewer than `GROUPS`.
 SOURCES_A_GROUP = 64
@@ -48,8 +48,8 @@ BATCH_SOURCES = 4096
 SMALL_BATCHES = 2000
 #: The number of batches to aim at, so that many workers share the work and little is lost with one batch.
 BATCHES = 64
-#: The same for batches whose sources are columns, and for those that sum along rows: a GPU adds the rows of a batch
-#: together, and 128 rows of 4,096 fill it.
+#: The same for batches whose sources are columns, and for batches that sum along rows. A GPU adds all rows of a batch
+#: together: 4,096 sources in 32 batches are 128 rows each, which fill it.
 WIDE_BATCHES, SUMMED_BATCHES = 32, 32
 #: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
 #: They lie on the GPU, and come to the host one by one.

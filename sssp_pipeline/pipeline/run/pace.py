@@ -36,8 +36,8 @@ _SHARE, _LONG_S = 0.015, 1.0
 _MOST = 255
 #: The same for the vertices that they reach, and the share of a run that this may take.
 _MOST_REACHES, _REACH_SHARE = 16, 0.005
-#: If so many sources all reach this share of the vertices, the others probably do too. Searches that reach little are
-#: short, so they are not left out.
+#: If the first four sources each reach half of the vertices, no more are searched: the others probably reach as much.
+#: Searches that reach little are short, so none of them is left out.
 _FEW_REACHES, _MOST_VERTICES = 4, 0.5
 
 

@@ -1,4 +1,4 @@
-"""Children compile all that the searches need which `auto` times, and those that verify a sample."""
+"""Children compile the searches that `auto` times, and the search that verifies a sample."""
 
 from __future__ import annotations
 

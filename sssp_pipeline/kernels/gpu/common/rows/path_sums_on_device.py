@@ -67,7 +67,7 @@ class AddedRows:
         return found.view(self.dtype)
 
     def totals(self) -> np.ndarray:
-        """Return the totals of the rows, as `PathSums.add`; those of rows that were not added are 0."""
+        """Return the totals of each row, as `PathSums.add` does. A row that was not added has 0."""
         found = sums_of(self.words.view(np.uint64).reshape(-1, 2)).reshape(-1, 2)
         return found[:, [self.asked.vertices, self.asked.edges]]
 
