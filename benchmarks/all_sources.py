@@ -1,4 +1,4 @@
-"""Closeness and a histogram of every vertex of a large graph as one task on this machine, in as many commands as needed.
+"""Closeness and a histogram of every vertex of a large graph as one task, in as many commands as are needed.
 
     python benchmarks/all_sources.py --folder FOLDER [--scale 22] [--seconds 500]
 
