@@ -114,7 +114,10 @@ def _digest(source: str, options: tuple[str, ...]) -> str:
         texts[header] = next(p for folder in folders if (p := folder / header).exists()).read_text()
         headers |= set(INCLUDED.findall(texts[header])) - texts.keys()
     # The digest of all sources would change with every source. The folders differ from checkout to checkout.
-    deciding = [o for o in options if not o.startswith(("-I", "-DSSSP_DIGEST="))]
+    # A macro that no text names changes nothing.
+    words = set(re.findall(r"\w+", " ".join(texts.values()))) - {"SSSP_DIGEST"}
+    macros = {o: o.removeprefix("-D").partition("=")[0] for o in options if o.startswith("-D")}
+    deciding = [o for o in options if not o.startswith("-I") and (o not in macros or macros[o] in words)]
     parts = [sorted(texts.items()), deciding, ADDED_BY_CUPY, _release()]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 

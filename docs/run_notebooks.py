@@ -10,6 +10,7 @@ Pictures are not compared, as each release of matplotlib draws them a little dif
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,10 @@ def executed(
             cell.source = "\n".join([cell.source, *lines])
     if last:
         copy.cells.append(nbformat.v4.new_code_cell(last))
-    # Sockets in a folder, not ports: no other user of the machine can connect.
-    sockets = Config({"KernelManager": {"transport": "ipc"}})
-    NotebookClient(copy, timeout=CELL_LIMIT_S, record_timing=False, config=sockets).execute()
+    # Sockets in a folder of its own, not ports: no other user or notebook can connect. Paths of sockets must be short.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        sockets = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
+        NotebookClient(copy, timeout=CELL_LIMIT_S, record_timing=False, config=sockets).execute()
     for cell in copy.cells:
         if "outputs" in cell:  # only the first call on a machine compiles
             cell.outputs = [output for output in cell.outputs if COMPILING not in output.get("text", "")]

@@ -69,6 +69,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[LEFT_OUT] = len(on_gpu)
 
 
+def pytest_collection_finish() -> None:
+    """Hide modules and collected tests from the garbage collector: a full collection takes 0.4 s with them."""
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Group tests by `SERVERS`. The marks of pytest-xdist 3.8 do so no longer with pytest 9.2."""
@@ -97,6 +102,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    gc.unfreeze()  # packages look for leaks when Python ends
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
 

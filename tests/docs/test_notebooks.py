@@ -134,7 +134,6 @@ def test_a_notebook_runs_and_shows_what_the_file_shows(path, executed):
 
 @pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.xdist_group("notebooks")  # two kernels that start at the same time may choose the same port
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_on_a_real_graph(path, executed, data_file):
     files, others = REAL[path.stem]

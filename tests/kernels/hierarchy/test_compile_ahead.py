@@ -100,9 +100,9 @@ def printed(tmp_path, program: str, *arguments: str):
 
 @pytest.mark.medium
 @pytest.mark.skipif(usable_cores() < 2, reason="one core compiles nothing ahead")
-@pytest.mark.parametrize("dtype", ["int32", pytest.param("uint64", marks=pytest.mark.slow)])
-def test_children_compile_what_follows_the_completion(tmp_path, dtype):
-    before, after, is_equal, names = printed(tmp_path, PROGRAM, dtype)
+def test_children_compile_what_follows_the_completion(tmp_path):
+    # Searches take weights of `int32` as `uint32`.
+    before, after, is_equal, names = printed(tmp_path, PROGRAM, "int32")
     assert (before, after, is_equal) == ([False] * 3, [True] * 3, True)
     here = [name.removeprefix("sssp_pipeline.kernels.hierarchy.") for name in names]
     assert "arc_completion._list_arcs" in here
