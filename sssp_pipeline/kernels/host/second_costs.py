@@ -44,7 +44,7 @@ from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 #: How many distances are told apart in the order of the sums.
 _BUCKETS: Any = np.uint64(2**12)
 #: How many vertices ahead the sums prefetch.
-_AHEAD: Any = np.uint64(32)
+_AHEAD: Any = np.uint64(64)
 #: The most bytes of whole rows at a time if they are not kept.
 _ROWS_BYTES = 2**25
 
