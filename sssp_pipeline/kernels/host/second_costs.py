@@ -129,6 +129,7 @@ class _Shared:
         return list(map(id, self.weights)) == list(map(id, weights))
 
 
+#: What `_shared` has made for each graph.
 _kept: weakref.WeakKeyDictionary[CsrGraph, _Shared] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 

@@ -56,8 +56,8 @@ WIDE_BATCHES, SUMMED_BATCHES = 32, 32
 CALL_BYTES = 2**33
 #: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
-#: The most sources that solvers take together in a call with second costs, which are summed on the core of the call.
-#: A sweep of 16 sources takes about as long as one of 2.
+#: With second costs, a call takes several batches only if they have about this many sources together. The thread of the
+#: call sums the costs on one core. A sweep of 16 sources takes about as long as one of 2.
 ALONG_SOURCES = 16
 #: If whole rows are not copied, a call on a single GPU has this multiple of the sources that a solver takes together.
 #: The GPU waits for the last sources of each call, so fewer calls are faster.
@@ -195,7 +195,7 @@ class Work:
         """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
 
         With predecessors it is one. The thread of a call makes them on one core, which takes far longer than solving.
-        Small calls let all cores work. With second costs, a call has `ALONG_SOURCES` at most.
+        Small calls let all cores work. With second costs, `ALONG_SOURCES` bounds a call.
         """
         if self.options.predecessors:
             return 1
