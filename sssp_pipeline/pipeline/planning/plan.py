@@ -106,8 +106,7 @@ def make_plan(
     stored_bytes += output.id_bytes(traits.n_vertices, n_sources, len(batches))
     along_bytes = 0
     if along := output.form.along:
-        # Each worker loads these weights, in up to 64 bits.
-        graph_bytes += 8 * len(along) * traits.n_edges
+        graph_bytes += second_costs.process_bytes(traits, len(along))
         n_threads = machine.cores if solver.device == "gpu" else 1
         along_bytes = second_costs.call_bytes(traits, kept, len(along), n_threads)
     return RunPlan(

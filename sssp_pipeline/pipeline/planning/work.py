@@ -56,6 +56,9 @@ WIDE_BATCHES, SUMMED_BATCHES = 32, 32
 CALL_BYTES = 2**33
 #: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
+#: With second costs, a call takes several batches only if they have about this many sources together. The thread of the
+#: call sums the costs on one core. A sweep of 16 sources takes about as long as one of 2.
+ALONG_SOURCES = 16
 #: If whole rows are not copied, a call on a single GPU has this multiple of the sources that a solver takes together.
 #: The GPU waits for the last sources of each call, so fewer calls are faster.
 ROUNDS = 4
@@ -191,12 +194,15 @@ class Work:
     def batches_per_call(self, solver: str) -> int:
         """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
 
-        With predecessors or second costs it is one. The thread of a call makes them on one core, which takes far longer
-        than solving. Small calls let all cores work.
+        With predecessors it is one. The thread of a call makes them on one core, which takes far longer than solving.
+        Small calls let all cores work. With second costs, `ALONG_SOURCES` bounds a call.
         """
-        if self.options.predecessors or self.n_costs:
+        if self.options.predecessors:
             return 1
-        wanted = -(-SOLVERS[solver].forecast(self.traits, self.n_sources).at_once // self.batch)
+        together = SOLVERS[solver].forecast(self.traits, self.n_sources).at_once
+        if self.n_costs:
+            together = min(together, ALONG_SOURCES)
+        wanted = -(-together // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), self.n_batches // CALLS))
 
     def batches_of_one_gpu(self, batches_per_call: int) -> int:

@@ -25,7 +25,7 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex
 from sssp_pipeline.kernels.contract.solver import Solution
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.kernels.host.second_costs import call_bytes
+from sssp_pipeline.kernels.host.second_costs import call_bytes, process_bytes
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
@@ -125,12 +125,15 @@ class Verifying(TaskStage):
 
         manifest = self.stored.manifest
         batch_bytes = self._row_bytes * max(map(len, wanted), default=0)
+        graph_bytes = manifest.graph_bytes
+        if n_costs := len(self.output.form.along):
+            graph_bytes += process_bytes(manifest.traits, n_costs)
         needs = source.fitted(
             Needs(
                 *self.for_tasks[:3],
                 Dijkstra.name,
                 len(chosen),
-                manifest.graph_bytes + 8 * len(self.output.form.along) * manifest.traits.n_edges,
+                graph_bytes,
                 batch_bytes,
                 least_bytes=self.task_bytes,
             )

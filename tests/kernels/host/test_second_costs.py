@@ -85,6 +85,14 @@ def test_negative_weights():
         assert_array_equal(results[0].along[0], results[1].along[0])
 
 
+@pytest.mark.parametrize("unit", [5e-324, 1e-300, 1e300])
+def test_very_small_and_very_large_distances(unit):
+    graph = csr_from_edges(np.array([2, 1, 0]), np.array([3, 2, 1]), np.array([1, 4, 2]) * unit, 5)
+    rows = np.array([[0, 2, 6, 7, np.inf]]) * unit
+    (costs,) = SecondCosts(graph, [np.array([1, 10, 100], "uint32")]).of_rows(np.array([0]), rows)
+    assert costs.tolist() == [[0, 1, 11, 111, unreached_distance(costs.dtype)]]
+
+
 def test_of_parallel_edges_the_first_cost_decides_and_then_the_next():
     graph = csr_from_edges(
         np.array([0, 0, 0, 0]), np.array([1, 1, 1, 1]), np.array([3, 3, 3, 4], "uint32"), 2

@@ -124,14 +124,14 @@ def test_second_costs_take_memory_and_time():
     form = replace(FORM, along=costs)
     whole = planned(traits(2**18), 100, solve, output=AllDistances(form))
     assert whole.written_bytes == (4 + 2 * 8) / 4 * plain.written_bytes
-    # The weights of the edges; the costs of a batch, and the starts of the edges and what is held of a row.
-    assert whole.graph_bytes == plain.graph_bytes + 2 * 8 * 3 * 2**18
-    assert whole.batch_bytes == plain.batch_bytes + 10 * 2 * 8 * 2**18 + 4 * 3 * 2**18 + 16 * 2**18
+    # The weights and the starts of the edges; the costs of a batch, and what is held of a row.
+    assert whole.graph_bytes == plain.graph_bytes + (2 * 8 + 4) * 3 * 2**18
+    assert whole.batch_bytes == plain.batch_bytes + 10 * 2 * 8 * 2**18 + 16 * 2**18
     assert whole.expected_s > plain.expected_s
     targets = TargetDistances.of(form, np.arange(7, dtype=np.uint32))
     few = planned(traits(2**18), 100, solve, output=targets)
     # Whole rows of 32 MiB at a time, and their costs.
-    assert few.batch_bytes == 10 * 7 * 20 + 4 * 2**18 + (4 * 3 + 16) * 2**18 + 2**25 * (4 + 16) // 4
+    assert few.batch_bytes == 10 * 7 * 20 + 4 * 2**18 + 16 * 2**18 + 2**25 * (4 + 16) // 4
     assert whole.batches_per_call == few.batches_per_call == 1
 
 
@@ -275,6 +275,8 @@ def test_a_call_takes_as_many_batches_as_the_solver_gains_from():
     assert work(NY, n_sources=124, batch=31).batches_per_call("adds-slots") == 1  # four calls rather than one
     assert work(NY, n_sources=0, batch=1).batches_per_call("adds-slots") == 1
     assert replace(ny, options=SolveOptions(predecessors=True)).batches_per_call("adds-slots") == 1
+    along = replace(work(NY, n_sources=128, batch=2), n_costs=1)
+    assert [along.batches_per_call(name) for name in ("delta-stepping", "phast", "adds-slots")] == [1, 8, 8]
 
 
 def test_auto_without_a_gpu_says_what_it_passed_over():
