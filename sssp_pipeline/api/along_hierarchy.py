@@ -53,11 +53,13 @@ def sums_on_hierarchy(
         None if rows give it sooner or with less memory, or if a vertex has too many paths. That vertex may be beyond
         the cutoff.
     """
-    if asked.squares or graph.weight_dtype.kind == "f":
+    has_decay = asked.amounts is not None and asked.amounts.decay > 0
+    if asked.squares or has_decay or graph.weight_dtype.kind == "f":
         return None
     chosen, work, machine = solver_of_call(graph, sources, options, solver, stored, _SEARCHES * len(sources))
     names = WITH_HIERARCHY if solver == "auto" else (chosen.name,)
     devices = [SOLVERS.device_of(name) for name in names if _is_ready(name, work.traits, machine)]
+    devices = [device for device in devices if device == "cpu" or asked.is_for_gpus]
     expected = {device: _seconds(device, work.traits, len(sources), machine) for device in devices}
     if not expected or min(expected.values()) >= _seconds_along_rows(
         work, len(sources), asked, solver, machine
@@ -120,7 +122,7 @@ def _on_cores(
     n_threads = min(usable_cores(), len(groups), most)
     if not n_threads:
         return None
-    every = [PathSweep(counts, asked.is_target, asked.endpoints) for _ in range(n_threads)]
+    every = [PathSweep(counts, asked) for _ in range(n_threads)]
     idle: SimpleQueue[PathSweep] = SimpleQueue()
     for sweep in every:
         idle.put(sweep)

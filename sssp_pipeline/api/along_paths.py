@@ -74,7 +74,7 @@ def sums_along_paths(
     of_rows = options_of_rows(options, asked) if solver == "auto" else options
     chosen, *_ = solver_of_call(graph, sources, of_rows, solver, stored)
     solver = chosen.name
-    if chosen.device == "gpu" and chosen.leaves_rows and len(sources):
+    if asked.is_for_gpus and chosen.device == "gpu" and chosen.leaves_rows and len(sources):
         on_device = PathSumsOnDevice(graph, asked, len(sources))
         if on_device.size is not None:
             return _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)

@@ -116,7 +116,7 @@ def reduce(
         found = VertexAmounts(np.empty((0, 0), np.int64), ())
         names: list[str] = []
         if amounts is not None:
-            names, found = _amounts_of(amounts, named.ids, named.graph.n_vertices)
+            names, found = amounts_of(amounts, "amounts", named.ids, named.graph.n_vertices)
         output = Reduced(
             *_common(named, found.words() if names else None),
             tuple(asked),
@@ -336,35 +336,35 @@ def _check_together(reduce: dict[str, Any], cutoff: float | None) -> None:
         raise InputError(message.replace("output.reduce", "reduce"), hint=hint)
 
 
-def _amounts_of(amounts: Any, ids: Ids, n_vertices: int) -> tuple[list[str], VertexAmounts]:
-    """Return the names of the columns in `amounts`, and the amounts of all vertices."""
+def amounts_of(amounts: Any, argument: str, ids: Ids, n_vertices: int) -> tuple[list[str], VertexAmounts]:
+    """Return the names of the columns in `amounts`, and the amounts of all vertices; `argument` is its name."""
     if not isinstance(amounts, Mapping):
         try:
             table = pa.table(amounts)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"`amounts` is of type {type(amounts).__name__}, wanted a table",
+                f"`{argument}` is of type {type(amounts).__name__}, wanted a table",
                 hint="give a dictionary of columns, a data frame or a table of Arrow",
             ) from error
         amounts = {name: table[name].to_pylist() for name in table.column_names}
     names = [str(name) for name in amounts if name != _VERTEX]
     if len(names) == len(amounts) or not names:
         raise InputError(
-            f"`amounts` has the columns {listed(list(map(str, amounts)))}",
+            f"`{argument}` has the columns {listed(list(map(str, amounts)))}",
             hint="it has a column `vertex` with ids, and another one with numbers",
         )
     vertices = vertices_of(amounts[_VERTEX], ids, "vertex")
     unique, counts = np.unique(vertices, return_counts=True)
     if len(unique) < len(vertices):
         again = ids.original(int(unique[counts > 1][0]))
-        raise InputError(f"`amounts` names vertex `{again}` more than once", hint="add up its rows")
+        raise InputError(f"`{argument}` names vertex `{again}` more than once", hint="add up its rows")
     columns = {}
     for name in names:
         values = np.asarray(amounts[name])
         is_number = values.dtype.kind in "iuf" and values.shape == vertices.shape
         if not is_number or not np.isfinite(values).all():
             raise InputError(
-                f"column `{name}` of `amounts` has no finite number for each vertex",
+                f"column `{name}` of `{argument}` has no finite number for each vertex",
                 hint="give a number for each vertex; a vertex without a row has the amount 0",
             )
         is_whole = values.dtype.kind != "f" and values.max(initial=0) < 2**63

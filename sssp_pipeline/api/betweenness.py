@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.api.along_paths import sums_along_paths
-from sssp_pipeline.api.answers import Options, named_by
+from sssp_pipeline.api.answers import Options, amounts_of, named_by
 from sssp_pipeline.api.graphs import naming_for
-from sssp_pipeline.api.ids import sources_of, vertices_of
+from sssp_pipeline.api.ids import Ids, sources_of, vertices_of
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import plural
-from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.base.vertex_amounts import VertexAmounts
+from sssp_pipeline.base.vertex_ids import listed
+from sssp_pipeline.kernels.contract.path_sums_asked import PathAmounts, PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.betweenness import check_weights, estimates, n_pairs
+from sssp_pipeline.pipeline.results.counted_paths import check_amounts
 from sssp_pipeline.pipeline.results.path_parts import ends_of_edges
 
 
@@ -25,6 +29,9 @@ def betweenness(
     sources: Any = "all",
     *,
     targets: Any = None,
+    source_amounts: Any = None,
+    target_amounts: Any = None,
+    decay: float | None = None,
     edges: bool = False,
     sample: int | None = None,
     seed: int | None = None,
@@ -48,6 +55,12 @@ def betweenness(
         Ids of vertices, or "all". A source that is named twice counts twice.
     targets
         Ids of the vertices to which paths count. None means every vertex.
+    source_amounts, target_amounts
+        Tables with a column `vertex` of ids and a column of numbers of zero or more, such as people or jobs: a
+        dictionary, a data frame or a table of Arrow. A pair counts as much as the amount of its source times that of
+        its target. Vertices without a row have the amount 0. None means 1 for each vertex.
+    decay
+        A pair at distance d counts exp(-`decay` · d) times as much. None means that all count the same.
     edges
         Whether the edges are wanted, and not the vertices.
     sample
@@ -74,7 +87,8 @@ def betweenness(
     ------
     InputError, SsspError
         As `solve`; or a weight is zero or negative, the weights are float32, a float loses the weight of an edge, or
-        there are more than 2^1000 shortest paths between two vertices.
+        there are more than 2^1000 shortest paths between two vertices; or an amount is missing or negative, or the
+        products of amounts are out of the range of float64.
 
     Examples
     --------
@@ -82,29 +96,58 @@ def betweenness(
     >>> roads = pa.table({"from": ["A", "B", "A"], "to": ["B", "C", "C"], "minutes": [4, 5, 12]})
     >>> sp.betweenness(roads).to_pydict()
     {'vertex': ['A', 'B', 'C'], 'betweenness': [0.0, 1.0, 0.0]}
+    >>> people, jobs = {"vertex": ["A", "B"], "people": [30, 5]}, {"vertex": ["C"], "jobs": [8]}
+    >>> sp.betweenness(roads, source_amounts=people, target_amounts=jobs)["betweenness"].to_pylist()
+    [0.0, 240.0, 0.0]
     """
     with naming_for(graph):
-        _check_together(sources, targets, edges, sample, seed, endpoints, normalized)
+        is_weighted = any(given is not None for given in (source_amounts, target_amounts, decay))
+        counts_all = targets is None and not is_weighted
+        _check_together(sources, counts_all, edges, sample, seed, endpoints, normalized)
+        _check_decay(decay)
         named = named_by(graph, options)
         csr, ids, n_vertices = named.graph, named.ids, named.graph.n_vertices
         check_weights(named.graph.traits, lambda: csr, ids, named.scale)
         if sample is None:
-            of_sources = sources_of(sources, ids, n_vertices)
+            vertices = sources_of(sources, ids, n_vertices)
         else:
-            of_sources = _drawn(sample, seed or 0, n_vertices)
-        is_target = None
+            vertices = _drawn(sample, seed or 0, n_vertices)
+        is_target = amounts = None
         if targets is not None:
             is_target = np.zeros(n_vertices, np.bool_)
             is_target[vertices_of(targets, ids, "target")] = True
-        asked = PathSumsAsked(not edges, edges, sample is not None, endpoints, is_target)
+        if is_weighted:
+            of_sources = _amounts(source_amounts, "source_amounts", ids, n_vertices)
+            of_targets = _amounts(target_amounts, "target_amounts", ids, n_vertices)
+            if is_target is not None:
+                of_targets.values[:] *= is_target
+            amounts = PathAmounts.of(of_sources, of_targets, (decay or 0.0) / (named.scale or 1))
+        asked = PathSumsAsked(
+            *(not edges, edges, sample is not None, endpoints, is_target),
+            is_weighted=is_weighted,
+            amounts=amounts,
+        )
         limit = scaled_limit(options.get("cutoff"), named.scale)
         solve_options = SolveOptions(cutoff=limit, metrics=False)
         solver = options.get("solver", "auto")
-        sums = sums_along_paths(csr, of_sources, asked, solve_options, solver, named.solve, named.stored)
+        sums = sums_along_paths(csr, vertices, asked, solve_options, solver, named.solve, named.stored)
         words = sums.edges if edges else sums.vertices
-        factor = 1.0 / n_pairs(n_vertices, edges or endpoints) if normalized else 1.0
+        factor = 1.0 / n_pairs(n_vertices, edges or endpoints) if normalized else asked.unit
         columns = ends_of_edges(csr, ids) if edges else {"vertex": ids.column()}
-        return pa.table(columns | estimates(words, factor, sample, n_vertices, len(of_sources)))
+        return pa.table(columns | estimates(words, factor, sample, n_vertices, len(vertices)))
+
+
+def _amounts(given: Any, argument: str, ids: Ids, n_vertices: int) -> VertexAmounts:
+    """Return the amounts of all vertices; `argument` is the name of `given`, and None stands for 1 each."""
+    if given is None:
+        return VertexAmounts(np.ones((1, n_vertices), np.int64), (None,))
+    names, found = amounts_of(given, argument, ids, n_vertices)
+    if len(names) > 1:
+        raise InputError(
+            f"`{argument}` has the columns {listed(names)} beside `vertex`", hint="leave one of them"
+        )
+    check_amounts(found, ids, f"`{argument}`: ")
+    return found
 
 
 def _drawn(sample: int, seed: int, n_vertices: int) -> np.ndarray:
@@ -120,14 +163,17 @@ def _drawn(sample: int, seed: int, n_vertices: int) -> np.ndarray:
 
 def _check_together(
     sources: Any,
-    targets: Any,
+    counts_all: bool,
     edges: bool,
     sample: int | None,
     seed: int | None,
     endpoints: bool,
     normalized: bool,
 ) -> None:
-    """Raise `InputError` for arguments that cannot be used, or not together."""
+    """Raise `InputError` for arguments that cannot be used, or not together.
+
+    `counts_all` says whether a path to every vertex counts as 1.
+    """
     for name, number, least in (("sample", sample, 1), ("seed", seed, 0)):
         is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
         if number is not None and (not is_whole or number < least):
@@ -137,12 +183,19 @@ def _check_together(
         raise InputError("`seed` is given without `sample`", hint="leave out `seed`, or give `sample` too")
     if sample is not None and not takes_all:
         raise InputError("both `sources` and `sample` are given", hint="leave out one of them")
-    if normalized and not (takes_all and targets is None):
+    if normalized and not (takes_all and counts_all):
         raise InputError(
-            "`normalized` divides by the pairs of all vertices, and `sources` or `targets` names some",
+            "`normalized` divides by the pairs of all vertices, and not each of them counts as 1",
             hint="leave out `normalized`",
         )
     if endpoints and edges:
         raise InputError(
             "`endpoints` is for vertices, and `edges` asks for edges", hint="leave out `endpoints`"
         )
+
+
+def _check_decay(decay: Any) -> None:
+    """Raise `InputError` if `decay` is given and is not a number above zero."""
+    is_number = isinstance(decay, int | float | np.number) and not isinstance(decay, bool)
+    if decay is not None and not (is_number and 0 < decay < math.inf):
+        raise InputError(f"`decay` is {decay!r}", hint="`decay` is a number above 0, such as 0.002")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sssp_pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read_only, redacted
-from sssp_pipeline.workflow.betweenness import betweenness_contradictions
+from sssp_pipeline.workflow.betweenness import AMOUNTS, PATHS, betweenness_contradictions
 from sssp_pipeline.workflow.cluster import cluster_contradictions
 from sssp_pipeline.workflow.flows import flows_contradictions
 from sssp_pipeline.workflow.graph import misplaced_keys
@@ -30,7 +30,12 @@ from sssp_pipeline.workflow.weights import (
 #: What `graph.coordinates` may name.
 _POSITIONS = "a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file"
 #: The sections that choose vertices, and those that are points.
-_CHOSEN: tuple[Path, ...] = (("sources",), ("output", "targets"), ("output", "nearest", "of"))
+_CHOSEN: tuple[Path, ...] = (
+    ("sources",),
+    ("output", "targets"),
+    ("output", "nearest", "of"),
+    (*PATHS, "targets"),
+)
 _POINTS: tuple[Path, ...] = (
     *((*path, "points") for path in _CHOSEN),
     *(("output", "pairs", key) for key in ("source_points", "target_points")),
@@ -68,7 +73,7 @@ def contradictions(data: Plain) -> Iterator[Contradiction]:
 def files_read(data: Plain) -> Iterator[tuple[Path, str]]:
     """Yield each URL that a run of the workflow `data` reads, after the path of its key."""
     keys: list[Path] = [(*path, "file") for path in (*_CHOSEN, *_POINTS)]
-    keys += [("output", "reduce", "amounts", "file"), *_TABLES]
+    keys += [("output", "reduce", "amounts", "file"), *((*PATHS, key, "file") for key in AMOUNTS), *_TABLES]
     inputs = [("graph", "input"), *((*path, "input") for path, _ in several_weights(data.get("graph")))]
     for path in [*inputs, ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
         value = _at(data, path)

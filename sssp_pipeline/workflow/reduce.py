@@ -39,14 +39,14 @@ _DECIMALS = 18
 
 
 class Amounts(Section):
-    """Numbers of each vertex that are summed within radii, such as jobs or people."""
+    """Numbers of each vertex, such as jobs or people."""
 
     file: Text
     """URL of a CSV, Parquet or Arrow file with a header, a column of vertex ids and columns of numbers. Vertices
     without a row have the amount 0."""
 
     names: Annotated[tuple[Text, ...], Field(min_length=1, strict=False)]
-    """Columns of `file` to sum."""
+    """Columns of `file` with the numbers. `source_amounts` and `target_amounts` take one."""
 
     column: Positive | Text | None = None
     """Column of `file` that holds the ids: its name, or its number from 1. `null` takes the one named `id` or
@@ -89,6 +89,23 @@ class PerEdge(Section):
     `sources.random`."""
 
 
+class Paths(Section):
+    """Which shortest paths `betweenness` counts, and how much each of them counts."""
+
+    targets: Vertices | None = None
+    """Only paths to these vertices count. `null` means every vertex."""
+
+    source_amounts: Amounts | None = None
+    """A path counts as much as the amount of its source. `null` means 1 for each."""
+
+    target_amounts: Amounts | None = None
+    """A path counts as much as the amount of its target, times the amount of its source. `null` means 1 for each."""
+
+    decay: Annotated[int, Field(gt=0)] | Annotated[float, Field(gt=0)] | None = None
+    """Longer paths count less: a path of length d counts exp(-`decay` · d) times as much, with d in the unit of the
+    weights. 0.002 halves it every 347."""
+
+
 class Reduce(Section):
     """Numbers made of all distances of a source."""
 
@@ -118,6 +135,9 @@ class Reduce(Section):
     per_edge: PerEdge | None = None
     """What is kept of each edge over all sources. Every batch takes memory and a file of 16 bytes for each edge until
     the run is finished, and 32 with a standard error."""
+
+    paths: Paths | None = None
+    """Which shortest paths `betweenness` counts, and how much each of them counts. `null` counts each as 1."""
 
 
 class Nearest(Section):

@@ -135,7 +135,15 @@ def rows_are_scanned(monkeypatch) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"endpoints": True}, {"edges": True}, {"cutoff": 9, "targets": [3, 77]}]
+    "options",
+    [
+        {},
+        {"endpoints": True},
+        {"edges": True},
+        {"cutoff": 9, "targets": [3, 77]},
+        {"source_amounts": {"vertex": [0, 5, 99], "x": [1, 0.1, 20]}, "targets": [3, 77, 250]},
+    ],
+    ids=str,
 )
 def test_a_hierarchy_gives_the_same_values_up_to_rounding(options, monkeypatch):
     scanned = rows_are_scanned(monkeypatch)
@@ -271,7 +279,7 @@ def test_small_graphs(matrix, expected):
         ),
         (
             {"targets": "Ayr", "normalized": True},
-            "`normalized` divides by the pairs of all vertices, and `sources` or `targets` names some",
+            "`normalized` divides by the pairs of all vertices, and not each of them counts as 1",
             "leave out `normalized`",
         ),
         ({"cutoff": -1}, "cutoff is -1", "cutoff is a distance of zero or more"),

@@ -5,13 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, sums_of
-from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.contract.path_sums_asked import PathAmounts, PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
+
+
+def random_amounts(rng: np.random.Generator, n_vertices: int, *, with_decay: bool = True) -> PathAmounts:
+    """Return amounts, some of them zero: integers of sources, and fractions of targets."""
+    of_sources, of_targets = (
+        rng.integers(0, 4, n_vertices),
+        rng.random(n_vertices) * rng.integers(0, 2, n_vertices),
+    )
+    every = np.arange(n_vertices)
+    each = (VertexAmounts.of({"x": column}, every, n_vertices) for column in (of_sources, of_targets))
+    return PathAmounts.of(*each, float(rng.choice([0, 0.3])) if with_decay else 0.0)
 
 
 def random_graph(rng: np.random.Generator, dtype: str, n_vertices: int, n_edges: int) -> CsrGraph:

@@ -7,25 +7,65 @@ may be merged in any order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.vertex_amounts import VertexAmounts
 
 #: The least number of sources of a part. Each of them adds to the sums of all vertices and edges. So to write and to
 #: merge the sums takes a small share of the time.
 _SOURCES_A_PART = 32
 #: The same if the sums are made over a hierarchy. On New York, to unpack a part takes as long as 200 sources.
 _SOURCES_A_SWEEP = 1024
+#: With amounts, what passes a vertex or an edge from one source is below 2 to the power of this. Without, it is at most
+#: the number of vertices, which has as many bits.
+_ROW_BITS = 32
+#: The unit of sums is 2 to a power within this, so that float64 holds their values.
+_UNIT_BITS = 900
+
+
+@dataclass(frozen=True, eq=False)
+class PathAmounts:
+    """How much a path counts: the amount of its source, times that of its target, times exp(-`decay` · its length)."""
+
+    #: (V,) float64 of zero or more, scaled to the range of the sums.
+    of_sources: np.ndarray
+    of_targets: np.ndarray
+    #: In the unit of the graph's weights.
+    decay: float
+    #: What 1 in a sum stands for, a power of two.
+    unit: float
+
+    @classmethod
+    def of(cls, sources: VertexAmounts, targets: VertexAmounts, decay: float) -> PathAmounts:
+        """Return the amounts of sources and targets, one row each and none below zero.
+
+        Raises
+        ------
+        InputError
+            The products of both are out of the range of float64.
+        """
+        (of_sources,), (of_targets,) = sources.values, targets.values
+        source_bits = int(of_sources.max(initial=0)).bit_length()
+        target_bits = int(of_targets.sum()).bit_length()
+        given = sum(amounts.exponents[0] or 0 for amounts in (sources, targets))
+        power = source_bits + target_bits + given - _ROW_BITS
+        if abs(power) > _UNIT_BITS:
+            raise InputError(
+                f"the amount of a source times all amounts of targets is about 2^{power + _ROW_BITS}, and float64 "
+                "holds no such sums",
+                hint="write the amounts in another unit",
+            )
+        scaled = np.ldexp(of_sources.astype(np.float64), _ROW_BITS - source_bits)
+        return cls(scaled, np.ldexp(of_targets.astype(np.float64), -target_bits), decay, np.ldexp(1.0, power))
 
 
 @dataclass(frozen=True, eq=False)
 class PathSumsAsked:
     """What is summed along the shortest paths."""
-
-    #: Whether a GPU can make the sums.
-    is_for_gpus: ClassVar[bool] = True
 
     vertices: bool = True
     edges: bool = False
@@ -37,6 +77,19 @@ class PathSumsAsked:
     is_target: np.ndarray | None = None
     #: Whether the sums are made over the arcs of a hierarchy, else along rows. The last digits of both differ.
     on_hierarchy: bool = False
+    #: Whether `amounts` say how much a path counts, in the place of `is_target`. They may not be read yet.
+    is_weighted: bool = False
+    amounts: PathAmounts | None = None
+
+    @property
+    def is_for_gpus(self) -> bool:
+        """Whether a GPU can make the sums."""
+        return not self.is_weighted
+
+    @property
+    def unit(self) -> float:
+        """What 1 in a sum stands for."""
+        return 1.0 if self.amounts is None else self.amounts.unit
 
     def n_bytes(self, traits: GraphTraits) -> int:
         """Return the memory of a `PathSums`."""

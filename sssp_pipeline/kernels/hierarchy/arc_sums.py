@@ -54,7 +54,7 @@ class ArcSums:
             raise _unsolvable(counts)
         self._graph, self._asked, self._counts = graph, asked, counts
         self._limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
-        self._sweep = PathSweep(counts, asked.is_target, asked.endpoints)
+        self._sweep = PathSweep(counts, asked)
 
     def add(self, rows: np.ndarray, sources: np.ndarray) -> np.ndarray:
         """Add what passes on the paths from `sources` (S,) uint32, and return the totals (S, T). `rows` are not read.

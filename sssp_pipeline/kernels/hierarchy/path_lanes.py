@@ -154,6 +154,7 @@ def rate_lanes(
     row: Any,
     limit: Any,
     amount: Any,
+    of_sources: Any,
     at_end: Any,
     tails: Any,
     weights: Any,
@@ -177,9 +178,11 @@ def rate_lanes(
     limit
         A lane counts if its distance is below. One whose distance is 0 is that of the source.
     amount
-        float64: what ends at the vertex from each source.
+        float64: what ends at the vertex from a source of amount 1.
+    of_sources
+        (LANES,) float64: the amount of each source.
     at_end
-        float64: the multiple of `amount` that is added to what passes.
+        float64: the multiple of what ends here that is added to what passes.
     tails, weights, arc_paths, inner, first, end
         The arcs down from the vertex are `first` to `end` of these arrays; `tails` are their lower ends, and `inner`
         the vertices between the ends of a path.
@@ -196,8 +199,8 @@ def rate_lanes(
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = _Lanes(context, builder, signature, arguments, number)
         (
-            of_rows, of_values, own, bound, ends, counts, of_tails, of_weights, of_arcs, of_inner, begin, stop,
-            of_passing, of_most, of_ended, of_totals,
+            of_rows, of_values, own, bound, ends, of_lanes, counts, of_tails, of_weights, of_arcs, of_inner, begin,
+            stop, of_passing, of_most, of_ended, of_totals,
         ) = lanes.data  # fmt: skip
         int64 = ir.IntType(64)
         own_values = lanes.at(of_values, own, lanes.floats)
@@ -222,7 +225,9 @@ def rate_lanes(
         is_near = builder.icmp_unsigned("<", distances, splat(builder, bound, lanes.distances))
         is_other = builder.icmp_unsigned("!=", distances, constant(lanes.distances, 0))
         is_end = builder.and_(is_near, is_other)
-        ending = builder.select(is_end, splat(builder, ends, lanes.floats), lanes.zeros)
+        scales = lanes.load(lanes_at(builder, of_lanes, int64(0), lanes.floats))
+        amounts = builder.fmul(splat(builder, ends, lanes.floats), scales)
+        ending = builder.select(is_end, amounts, lanes.zeros)
         own_most, own_ended = (
             lanes_at(builder, array, int64(0), lanes.floats) for array in (of_most, of_ended)
         )
@@ -246,6 +251,7 @@ def rate_lanes(
         uint64,
         number,
         float64,
+        of_sources,
         float64,
         tails,
         weights,

@@ -84,19 +84,22 @@ class PathSweep:
     ----------
     counts
         Shared by all threads.
-    is_target
-        (V,) bool: the vertices whose paths count; None for all.
-    endpoints
-        Whether a path passes its source and its target too.
+    asked
+        How much a path counts, without a decay, and whether it passes its source and its target too.
     """
 
-    def __init__(self, counts: PathCounts, is_target: np.ndarray | None, endpoints: bool) -> None:
+    def __init__(self, counts: PathCounts, asked: PathSumsAsked) -> None:
         completion, dtype = counts.hierarchy.completion, counts.hierarchy.up.weights.dtype
-        self._counts, self._endpoints = counts, endpoints
+        self._counts, self._endpoints = counts, asked.endpoints
         n = completion.n_vertices
-        self._amounts = np.ones(n)
-        if is_target is not None:
-            self._amounts[completion.ranks] = is_target
+        #: (V,) float64 each: of targets by rank, of sources by vertex.
+        self._amounts, self._of_sources = np.ones(n), np.ones(n)
+        if asked.is_target is not None:
+            self._amounts[completion.ranks] = asked.is_target
+        if asked.amounts is not None:
+            self._amounts[completion.ranks] = asked.amounts.of_targets
+            self._of_sources = asked.amounts.of_sources
+        self._unit = asked.unit
         lanes = n * int(LANES)
         self._rows = _Rows(
             _on_a_line(lanes, dtype), _on_a_line(lanes, np.dtype(np.float64)), np.zeros(n, np.bool_)
@@ -132,6 +135,8 @@ class PathSweep:
         by_upper, paths_by_upper, inner_by_upper, _ = counts.down_by_upper
         ranks = tree.ranks[sources]
         most, ended, totals = np.zeros(int(LANES)), np.zeros(int(LANES)), np.zeros((2, int(LANES)))
+        of_sources = np.zeros(int(LANES))
+        of_sources[: len(sources)] = self._of_sources[sources]
         for lane, rank in enumerate(ranks):
             _climb(rank, np.uint64(lane), tree.parents, *up, climb, rows)
         _sweep(counts.hierarchy.down, counts.down, rows)
@@ -143,6 +148,7 @@ class PathSweep:
                 rows,
                 limit,
                 self._amounts,
+                of_sources,
                 float(self._endpoints),
                 most,
             ),
@@ -158,7 +164,7 @@ class PathSweep:
         if self._endpoints:
             np.add.at(passing.through, ranks, ended[: len(ranks)])
             totals[0] += ended
-        return totals.T[: len(ranks)]
+        return totals.T[: len(ranks)] * self._unit
 
     def words(self) -> Passing:
         """Return the sums so far, as integers of 128 bits."""
@@ -271,6 +277,7 @@ def _back(
     rows: _Rows,
     limit: Any,
     amounts: np.ndarray,
+    of_sources: np.ndarray,
     at_end: Any,
     most: np.ndarray,
     ended: np.ndarray,
@@ -283,8 +290,8 @@ def _back(
     distances, values, _ = rows
     for v in range(np.uint64(len(amounts))):
         through[v] += rate_lanes(
-            distances, values, v, limit, amounts[v], at_end, tails, weights, arc_paths, inner, offsets[v],
-            offsets[v + ONE], passing, most, ended, totals,
+            distances, values, v, limit, amounts[v], of_sources, at_end, tails, weights, arc_paths, inner,
+            offsets[v], offsets[v + ONE], passing, most, ended, totals,
         )  # fmt: skip
 
 

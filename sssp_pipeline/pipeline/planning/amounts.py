@@ -1,4 +1,4 @@
-"""The file of amounts of vertices: `output.reduce.amounts` of the workflow."""
+"""Files of amounts of vertices, such as `output.reduce.amounts` of the workflow."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.reduce import Amounts
 
-_KEY = "output.reduce.amounts"
 _WRITE_NUMBERS = "write a number in each row; a vertex without a row has the amount 0"
 
 
-def read_amounts(spec: Amounts, selection: VertexSelection) -> VertexAmounts:
-    """Return the amounts in the file that `spec` names; `selection` finds the vertices.
+def read_amounts(spec: Amounts, key: str, selection: VertexSelection) -> VertexAmounts:
+    """Return the amounts in the file that `spec` names, which is at `key`; `selection` finds the vertices.
 
     Raises
     ------
@@ -32,10 +31,10 @@ def read_amounts(spec: Amounts, selection: VertexSelection) -> VertexAmounts:
         named twice; or a sum is too large.
     """
     ids = selection.ids
-    file = _AmountFile(_KEY, spec, ids.mapping.type, ids.has)
+    file = _AmountFile(key, spec, ids.mapping.type, ids.has)
     named, columns = file.read_columns(spec.names)
     place = f"`{files.redacted(spec.file)}`: "
-    vertices, is_known = selection.known(named, spec, _KEY, place, "vertex")
+    vertices, is_known = selection.known(named, spec, key, place, "vertex")
     known = {name: column[is_known] for name, column in columns.items()}
     try:
         return VertexAmounts.of(known, vertices, ids.n_vertices)

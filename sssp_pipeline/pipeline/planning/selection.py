@@ -76,11 +76,11 @@ class _Chooser(VertexSelection):
 
         return chosen_trips(spec, self)
 
-    def amounts(self, spec: Amounts) -> VertexAmounts:
+    def amounts(self, spec: Amounts, key: str) -> VertexAmounts:
         """Return the amounts; as `read_amounts`."""
         from sssp_pipeline.pipeline.planning.amounts import read_amounts
 
-        return read_amounts(spec, self)
+        return read_amounts(spec, key, self)
 
 
 def select(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Selected:

@@ -28,7 +28,7 @@ class Skipped:
     #: How many sources and targets were left out.
     sources: int = 0
     targets: int = 0
-    #: The ids in a file of amounts.
+    #: The ids in files of amounts.
     vertices: int = 0
     #: The pairs in a file of pairs, and the trips in a table of trips.
     pairs: int = 0
@@ -41,8 +41,9 @@ class Skipped:
     def add(self, what: str, unknown: Sequence[int | str]) -> None:
         """Count the ids `unknown`; `what` is "source", "target" or "vertex"."""
         name = {"vertex": "vertices"}.get(what, f"{what}s")
-        setattr(self, name, len(unknown))
-        self.first[name] = [str(i) for i in unknown[:MAX_LISTED]]
+        setattr(self, name, getattr(self, name) + len(unknown))
+        first = self.first.setdefault(name, [])
+        first += [str(i) for i in unknown[: MAX_LISTED - len(first)]]
 
     def sentences(self) -> Iterator[str]:
         """Yield a sentence for the log about the ids of each kind that were left out, if there are any."""

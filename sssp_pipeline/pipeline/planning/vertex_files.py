@@ -51,7 +51,9 @@ class IdFile(ColumnFile):
     @property
     def what(self) -> str:
         """The word for a vertex of the file, which is also the usual name of its column."""
-        return {"sources": "source", "output.reduce.amounts": "vertex"}.get(self.key, "target")
+        if isinstance(self.spec, Amounts):
+            return "vertex"
+        return "source" if self.key == "sources" else "target"
 
     @property
     def _noun(self) -> str:

@@ -18,6 +18,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels.answers.path_sums import squares_of, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.pipeline.results.counted_paths import CountedPaths
 from sssp_pipeline.pipeline.results.path_parts import (
     ROWS_A_GROUP,
     ends_of_edges,
@@ -55,6 +56,8 @@ class Betweenness:
     compression: str
     #: Whether sums are made over a hierarchy, and not along rows: the last digits differ.
     on_hierarchy: bool = False
+    #: Which paths count, and how much; None if each counts 1.
+    paths: CountedPaths | None = None
 
     @classmethod
     def asked_by(cls, reduce: Reduce, is_sample: bool, compression: str) -> Betweenness | None:
@@ -71,13 +74,22 @@ class Betweenness:
             of_edges is not None and of_edges.normalized,
             is_sample,
             compression,
+            paths=None if reduce.paths is None else CountedPaths.asked_by(reduce.paths),
         )
+
+    @classmethod
+    def recorded(cls, identity: dict[str, Any], compression: str) -> Betweenness:
+        """Return what has this `identity`."""
+        paths = identity.get("paths")
+        found = {**identity, "paths": paths and CountedPaths.recorded(paths)}
+        return cls(**found, compression=compression)
 
     def identity(self) -> dict[str, Any]:
         """Return its part of the identity of a run."""
-        # A run along rows has the identity that it always had.
-        left_out = {"compression"} if self.on_hierarchy else {"compression", "on_hierarchy"}
-        return {key: value for key, value in asdict(self).items() if key not in left_out}
+        # A run along rows that counts each path as 1 has the identity that it always had.
+        optional = {"on_hierarchy": self.on_hierarchy, "paths": self.paths and self.paths.identity()}
+        asked = {key: value for key, value in asdict(self).items() if key not in ("compression", *optional)}
+        return asked | {key: value for key, value in optional.items() if value}
 
     def facts(self) -> Iterator[tuple[str, Any]]:
         """Yield lines of the report."""
@@ -88,13 +100,18 @@ class Betweenness:
                 *["estimated from a sample"] * self.is_sample,
             ]
             yield f"betweenness in {name}", ", ".join(how) or "sum over the sources"
+        if self.paths is not None:
+            yield "paths count", ", ".join(self.paths.facts())
         yield "paths are summed", "over a hierarchy" if self.on_hierarchy else "along rows of distances"
 
     @property
     def asked(self) -> PathSumsAsked:
-        """What solvers sum along the paths."""
+        """What solvers sum along the paths, without the numbers of each vertex."""
+        is_weighted = self.paths is not None and self.paths.is_weighted
         return PathSumsAsked(
-            self.vertices, self.edges, self.is_sample, self.endpoints, on_hierarchy=self.on_hierarchy
+            *(self.vertices, self.edges, self.is_sample, self.endpoints),
+            on_hierarchy=self.on_hierarchy,
+            is_weighted=is_weighted,
         )
 
     @property
@@ -118,9 +135,16 @@ class Betweenness:
         return [self.normalized] * self.vertices + [self.edges_normalized] * self.edges
 
     def write(
-        self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress
+        self,
+        folder: RunFolder,
+        batches: Sequence[np.ndarray],
+        stored: StoredGraph,
+        progress: Progress,
+        unit: float,
     ) -> dict[str, pa.Array]:
         """Write `edges.parquet` if it is asked for, and return the columns of the vertices.
+
+        `unit` is that of the sums.
 
         Raises
         ------
@@ -133,18 +157,24 @@ class Betweenness:
         n_sources = sum(map(len, batches))
         n_groups = len(batches) if asked.squares_groups else n_sources
         if self.edges:
-            columns = estimates(of_edges, *self._scale(EDGES_FILE, traits.n_vertices, n_sources), n_groups)
+            columns = estimates(
+                of_edges, *self._scale(EDGES_FILE, traits.n_vertices, n_sources, unit), n_groups
+            )
             table = pa.table(ends_of_edges(stored.graph(), stored.ids) | columns)
             folder.write_table(EDGES_FILE, table, row_group_size=ROWS_A_GROUP, compression=self.compression)
         if not self.vertices:
             return {}
-        return estimates(of_vertices, *self._scale(VERTICES_FILE, traits.n_vertices, n_sources), n_groups)
+        return estimates(
+            of_vertices, *self._scale(VERTICES_FILE, traits.n_vertices, n_sources, unit), n_groups
+        )
 
-    def _scale(self, name: str, n_vertices: int, n_sources: int) -> tuple[float, int | None, int]:
-        """Return three arguments of `estimates` for the table `name`."""
+    def _scale(
+        self, name: str, n_vertices: int, n_sources: int, unit: float = 1.0
+    ) -> tuple[float, int | None, int]:
+        """Return three arguments of `estimates` for the table `name`, from sums in this `unit`."""
         is_edges = name == EDGES_FILE
         is_normalized = self.edges_normalized if is_edges else self.normalized
-        factor = 1.0 / n_pairs(n_vertices, is_edges or self.endpoints) if is_normalized else 1.0
+        factor = unit / n_pairs(n_vertices, is_edges or self.endpoints) if is_normalized else unit
         return factor, n_sources if self.is_sample else None, n_vertices
 
     def fault(self, folder: RunFolder, n_batches: int, n_vertices: int, n_sources: int) -> str | None:

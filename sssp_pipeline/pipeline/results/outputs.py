@@ -82,8 +82,8 @@ class Chooser(Protocol):
         """Return (n,) uint32 the vertices that `spec` names; `key` is its key in the workflow."""
         ...
 
-    def amounts(self, spec: Amounts) -> VertexAmounts:
-        """Return the amounts of the vertices that `spec` names."""
+    def amounts(self, spec: Amounts, key: str) -> VertexAmounts:
+        """Return the amounts of the vertices that `spec` names; `key` is its key in the workflow."""
         ...
 
     def pairs(self, spec: Pairs) -> ChosenPairs:

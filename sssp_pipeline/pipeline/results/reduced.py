@@ -23,6 +23,8 @@ from sssp_pipeline.pipeline.results.betweenness import (
     Betweenness,
     check_weights,
 )
+from sssp_pipeline.pipeline.results.counted_paths import ROWS as COUNTED_ROWS
+from sssp_pipeline.pipeline.results.counted_paths import CountedPaths
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts.layout import Files
 from sssp_pipeline.pipeline.results.outputs import Chooser, RowOutput
@@ -69,10 +71,15 @@ class Reduced(TableOutput):
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
         asked = spec.own["reduce"]
         assert asked is not None, "checked as a contradiction"
+        inputs: list[np.ndarray] = []
         output = cls(form, weights=choose.traits.weight_dtype.name, values=asked.values, within=asked.within)
         output = replace(output, histogram=asked.histogram or (), quantiles=asked.quantiles or ())
         if (passed := Betweenness.asked_by(asked, choose.is_sample, form.compression)) is not None:
             check_weights(choose.traits, choose.load, choose.ids, form.scale)
+            if passed.paths is not None:
+                paths, of_paths = passed.paths.read(asked.paths, choose)
+                passed = replace(passed, paths=paths)
+                inputs.append(of_paths.ravel().view(np.uint32))
             output = replace(output, betweenness=passed)
         if (over := asked.per_vertex) is not None:
             values = tuple(value for value in over.values if value != "betweenness")
@@ -81,12 +88,14 @@ class Reduced(TableOutput):
         if len(output.names) == 1:
             # A source has a row in any case, and `verify` compares what is in it.
             output = replace(output, values=("reached",))
-        if asked.amounts is None:
+        if asked.amounts is not None:
+            found = choose.amounts(asked.amounts, "output.reduce.amounts")
+            output = replace(output, amounts=asked.amounts.names, exponents=found.exponents)
+            inputs.insert(0, found.words())
+        if not inputs:
             return output
-        found = choose.amounts(asked.amounts)
-        words = found.words()
-        of_input: dict[str, Any] = {"digest": vertex_ids.digest_of(words), "words": words}
-        return replace(output, **of_input, amounts=asked.amounts.names, exponents=found.exponents)
+        words = np.concatenate(inputs)
+        return replace(output, digest=vertex_ids.digest_of(words), words=words)
 
     @classmethod
     def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
@@ -96,7 +105,7 @@ class Reduced(TableOutput):
         over = asked.get("per_vertex")
         per_vertex = over and PerVertex(form, tuple(over["values"]), tuple(over["within"]))
         passed = asked.get("betweenness")
-        betweenness = passed and Betweenness(**passed, compression=form.compression)
+        betweenness = passed and Betweenness.recorded(passed, form.compression)
         return cls(
             form,
             asked["digest"],
@@ -120,17 +129,29 @@ class Reduced(TableOutput):
 
     @property
     def kept(self) -> reductions.Reductions:
-        amounts = None
-        if self.amounts:
+        amounts, paths, counted = None, self.paths, self._counted
+        if self._n_rows:
             assert self.words is not None, "the amounts are read first: `for_solving`, `for_verifying`"
-            amounts = self.words.view(np.int64).reshape(len(self.amounts), -1)
+            rows = self.words.view(np.int64).reshape(self._n_rows, -1)
+            amounts = rows[: len(self.amounts)] if self.amounts else None
+            if paths is not None and counted is not None:
+                paths = replace(paths, **counted.asked(rows[-COUNTED_ROWS:], self.form.scale))
         radii, bounds = self.form.in_weights(sorted(self.within)), self.form.in_weights(self.histogram)
         if bounds:
             bounds = units.scaled_least(self.histogram[0], self.form.scale), *bounds[1:]
         shares = tuple(sorted(self.quantiles))
         over = None if self.per_vertex is None else self.per_vertex.over
         harmonic, facts = "harmonic" in self.values, bool(self.values) or self.paths is None
-        return reductions.Reductions(radii, amounts, harmonic, bounds, shares, over, self.paths, facts)
+        return reductions.Reductions(radii, amounts, harmonic, bounds, shares, over, paths, facts)
+
+    @property
+    def _counted(self) -> CountedPaths | None:
+        return None if self.betweenness is None else self.betweenness.paths
+
+    @property
+    def _n_rows(self) -> int:
+        """How many numbers of each vertex `words` has."""
+        return len(self.amounts) + (0 if self._counted is None else COUNTED_ROWS)
 
     @property
     def paths(self) -> PathSumsAsked | None:
@@ -164,7 +185,9 @@ class Reduced(TableOutput):
         if over is not None:
             table = over.merged(folder, len(batches), stored, progress)
         if passed is not None:
-            for name, column in passed.write(folder, batches, stored, progress).items():
+            paths = self.kept.paths
+            assert paths is not None, "the run has betweenness"
+            for name, column in passed.write(folder, batches, stored, progress, paths.unit).items():
                 table = table.append_column(name, column)
         if table.num_columns > 1:
             options = {"row_group_size": ROWS_A_GROUP, "compression": self.form.compression}
@@ -189,7 +212,8 @@ class Reduced(TableOutput):
         return reductions.WITHIN + len(self.within) * (1 + len(self.amounts)) + n_others + n_totals
 
     def held_bytes(self, traits: GraphTraits) -> int:
-        return 8 * len(self.amounts) * traits.n_vertices
+        of_paths = 0 if self._counted is None else 8 * COUNTED_ROWS
+        return (8 * self._n_rows + of_paths) * traits.n_vertices
 
     @property
     def rows_each(self) -> int:

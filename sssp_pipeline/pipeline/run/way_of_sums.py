@@ -80,6 +80,8 @@ def with_way_of_sums(
         return WayOfSums(ways[bool(was_on_arcs)], None if files.exists(folder.path(RUN_FILE)) else line)
     if not len(sources):
         reason: str | None = "there is no source"
+    elif (counted := output.betweenness.paths) is not None and counted.decay:
+        reason = "a hierarchy sums without the decay of distance"
     elif drawn is not None and (n_groups := len(over_hierarchy.batches)) < GROUPS:
         reason = f"a standard error over a hierarchy needs {GROUPS} batches, and the sample has {n_groups}"
     else:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import reduce
 from operator import add
 
 import numpy as np
 import pytest
+from passed_paths import random_amounts
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges, unreached_distance
 from sssp_pipeline.base.errors import InputError, UncountablePathsError
 from sssp_pipeline.base.generators import grid
+from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.answers.path_sums import PathSums, squares_of, sums_of
+from sssp_pipeline.kernels.answers.path_sums import PathSums, decayed, squares_of, sums_of
 from sssp_pipeline.kernels.answers.reductions import Reductions
-from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.contract.path_sums_asked import PathAmounts, PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 
@@ -54,6 +58,10 @@ def exact(graph: CsrGraph, row: np.ndarray, source: int, asked: PathSumsAsked) -
             paths[v] += paths[u]
     passing, of_edges = [Fraction(0)] * graph.n_vertices, [Fraction(0)] * graph.n_edges
     amount = {v: int(v != source and (asked.is_target is None or asked.is_target[v])) for v in order}
+    if (given := asked.amounts) is not None:
+        for v in order:
+            share = Fraction(math.exp(-given.decay * row[v]))
+            amount[v] *= Fraction(given.of_sources[source]) * Fraction(given.of_targets[v]) * share
     for u in reversed(order):
         for e, v in tight[u]:
             of_edges[e] = (amount[v] + passing[v]) * Fraction(paths[u], paths[v])
@@ -67,14 +75,15 @@ def exact(graph: CsrGraph, row: np.ndarray, source: int, asked: PathSumsAsked) -
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("endpoints", [False, True])
-@pytest.mark.parametrize("some_targets", [False, True])
-def test_sums_are_those_of_fractions(dtype, endpoints, some_targets):
+@pytest.mark.parametrize("counted", ["every", "targets", "amounts"])
+def test_sums_are_those_of_fractions(dtype, endpoints, counted):
     rng = np.random.default_rng(5)
     for _ in range(25):
         graph = random_graph(rng, dtype)
         sources = rng.integers(0, graph.n_vertices, 5).astype(np.uint32)
-        is_target = rng.random(graph.n_vertices) < 0.5 if some_targets else None
-        asked = PathSumsAsked(edges=True, squares=True, endpoints=endpoints, is_target=is_target)
+        is_target = rng.random(graph.n_vertices) < 0.5 if counted == "targets" else None
+        amounts = random_amounts(rng, graph.n_vertices) if counted == "amounts" else None
+        asked = PathSumsAsked(True, True, True, endpoints, is_target, False, amounts is not None, amounts)
         rows = solved(graph, sources, cutoff=rng.choice([3, 1000]))
         sums = PathSums(graph, asked)
         sums.add(rows, sources)
@@ -84,7 +93,45 @@ def test_sums_are_those_of_fractions(dtype, endpoints, some_targets):
             totals = np.array([float(sum(column)) for column in columns])
             np.testing.assert_allclose(sums_of(words), totals, rtol=1e-14)
             squares = np.array([float(sum(part * part for part in column)) for column in columns])
-            np.testing.assert_allclose(squares_of(words), squares, rtol=1e-14, atol=5 * 2.0**-32)
+            np.testing.assert_allclose(squares_of(words), squares, rtol=1e-13, atol=5 * 2.0**-32)
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1, 1e130])
+def test_amounts_of_any_size_are_scaled_to_the_sums(scale):
+    columns = np.array([2.5, 0, 1]) * scale, np.array([0, 3.0, 0.5]) * scale
+    each = (VertexAmounts.of({"x": column}, np.arange(3), 3) for column in columns)
+    found = PathAmounts.of(*each, 0.0)
+    for row, column in zip((found.of_sources, found.of_targets), columns, strict=True):
+        np.testing.assert_allclose(row / row.sum(), column / column.sum(), rtol=1e-15)
+    assert found.of_sources.max() * found.of_targets.sum() * found.unit == pytest.approx(8.75 * scale * scale)
+    assert 2**30 < found.of_sources.max() * found.of_targets.sum() < 2**32
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_amounts_whose_products_float64_does_not_hold(scale):
+    amounts = VertexAmounts.of({"x": np.array([scale])}, np.array([0]), 1)
+    with pytest.raises(
+        InputError, match=r"the amount of a source times all amounts of targets is about 2\^"
+    ) as caught:
+        PathAmounts.of(amounts, amounts, 0.0)
+    assert caught.value.hint == "write the amounts in another unit"
+
+
+def test_no_amount_at_all_gives_zero():
+    none = VertexAmounts(np.zeros((1, 2), np.int64), (None,))
+    amounts = PathAmounts.of(none, none, 0.5)
+    graph = csr_from_edges(np.array([0]), np.array([1]), np.ones(1, np.uint32), 2)
+    sums = PathSums(graph, PathSumsAsked(endpoints=True, is_weighted=True, amounts=amounts))
+    assert sums.add(solved(graph, np.arange(2)), np.arange(2, dtype=np.uint32)).tolist() == [[0], [0]]
+
+
+def test_a_decay_is_exact_to_the_last_bits():
+    with localcontext(prec=40):
+        for x in (0.0, 1e-300, 1e-9, 0.3465, 0.3466, 1.0, 20.5, 300.0, 707.9):
+            assert decayed(x) == pytest.approx(float((-Decimal(x)).exp()), rel=2**-51, abs=0)
+    assert decayed(0.0) == 1
+    assert 0 < decayed(744.0) < 1e-322
+    assert (decayed(745.0), decayed(np.inf)) == (0, 0)
 
 
 def test_any_order_of_rows_in_any_parts_gives_the_same_words():
@@ -92,10 +139,10 @@ def test_any_order_of_rows_in_any_parts_gives_the_same_words():
     graph = csr_from_edges(*rng.integers(0, 60, (2, 400)), rng.integers(1, 4, 400).astype(np.uint32), 60)
     sources = np.arange(60, dtype=np.uint32)
     rows = solved(graph, sources)
-    asked = PathSumsAsked(edges=True, squares=True)
+    asked = PathSumsAsked(edges=True, squares=True, is_weighted=True, amounts=random_amounts(rng, 60))
     whole = PathSums(graph, asked)
     whole.add(rows, sources)
-    assert (whole.vertex_words[:, 0] > 0).sum() > 40  # fractions, which floats would round
+    assert (whole.vertex_words[:, 0] > 0).sum() > 30  # fractions, which floats would round
     for n_parts in (2, 7):
         total = PathSums(graph, asked)
         for part in np.array_split(rng.permutation(60), n_parts):

@@ -85,7 +85,7 @@ def test_solvers_of_many_sources_sum_and_no_gpu_takes_trips(name):
     else:
         assert reason == "it cannot sum along the shortest paths"
     trips = solver.supports(traits, SolveOptions(kept=Reductions(paths=TripSumsAsked())))
-    assert trips == "solvers on a GPU take no trips"
+    assert trips == "solvers on a GPU take no trips, amounts or decay"
 
 
 # ---- with a GPU ----

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from passed_paths import along_rows, assert_close, counts_of, diamonds, grid, random_graph
+from passed_paths import along_rows, assert_close, counts_of, diamonds, grid, random_amounts, random_graph
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, sums_of
@@ -22,7 +24,7 @@ def on_hierarchy(
 ) -> PathWords | None:
     counts = counts_of(graph)
     assert counts is not None
-    sweep = PathSweep(counts, asked.is_target, asked.endpoints)
+    sweep = PathSweep(counts, asked)
     limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
     for first in range(0, len(sources), GROUP):
         if sweep.add(sources[first : first + GROUP], limit) is None:
@@ -40,6 +42,9 @@ def test_random_graphs(dtype, cutoff):
         sources = rng.integers(0, n_vertices, int(rng.integers(0, 40))).astype(np.uint32)
         is_target = rng.random(n_vertices) < 0.5 if rng.random() < 0.5 else None
         asked = PathSumsAsked(edges=True, endpoints=bool(rng.random() < 0.5), is_target=is_target)
+        if is_target is None and rng.random() < 0.5:
+            amounts = random_amounts(rng, n_vertices, with_decay=False)
+            asked = replace(asked, is_weighted=True, amounts=amounts)
         assert_close(on_hierarchy(graph, sources, asked, cutoff), along_rows(graph, sources, asked, cutoff))
 
 
@@ -47,12 +52,13 @@ def test_random_graphs(dtype, cutoff):
 @pytest.mark.parametrize("endpoints", [False, True])
 def test_each_source_has_the_totals_of_its_row(endpoints, cutoff):
     rng = np.random.default_rng(3)
-    asked = PathSumsAsked(edges=True, endpoints=endpoints)
+    amounts = random_amounts(rng, 40, with_decay=False)
+    asked = PathSumsAsked(edges=True, endpoints=endpoints, is_weighted=True, amounts=amounts)
     for _ in range(30):
         graph = random_graph(rng, "uint32", 40, int(rng.integers(20, 150)))
         sources, counts = rng.integers(0, 40, 20).astype(np.uint32), counts_of(graph)
         assert counts is not None
-        found = PathSweep(counts, None, endpoints).add(sources, np.uint32(search_limit(graph, cutoff)))
+        found = PathSweep(counts, asked).add(sources, np.uint32(search_limit(graph, cutoff)))
         rows = Dijkstra().solve(graph, sources, SolveOptions(cutoff=cutoff)).distances
         np.testing.assert_allclose(found, PathSums(graph, asked).add(rows, sources), rtol=1e-13)
 
@@ -88,7 +94,7 @@ def test_groups_may_be_added_in_any_order_by_several_threads():
     limit = np.uint32(search_limit(graph, None))
 
     def swept(some: list[np.ndarray]) -> PathSweep:
-        sweep = PathSweep(counts, None, endpoints=False)
+        sweep = PathSweep(counts, PathSumsAsked())
         for group in some:
             assert sweep.add(group, limit) is not None
         return sweep

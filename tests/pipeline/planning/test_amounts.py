@@ -34,7 +34,8 @@ def read(content, ids=NUMBERS, **spec):
     else:
         Path("a").write_bytes(content if isinstance(content, bytes) else content.encode())
     selection = VertexSelection(ids, no_graph)
-    return read_amounts(Amounts(file="a", **{"names": ("jobs",), **spec}), selection), selection.skipped
+    amounts = Amounts(file="a", **{"names": ("jobs",), **spec})
+    return read_amounts(amounts, "output.reduce.amounts", selection), selection.skipped
 
 
 def no_graph():
