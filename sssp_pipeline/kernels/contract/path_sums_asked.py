@@ -37,6 +37,8 @@ class PathSumsAsked:
     is_target: np.ndarray | None = None
     #: Whether the sums are made over the arcs of a hierarchy, else along rows. The last digits of both differ.
     on_hierarchy: bool = False
+    #: Whether a GPU makes them over the hierarchy. It adds in another order than a CPU.
+    on_gpu: bool = False
 
     def n_bytes(self, traits: GraphTraits) -> int:
         """Return the memory of a `PathSums`."""

@@ -55,6 +55,8 @@ class Betweenness:
     compression: str
     #: Whether sums are made over a hierarchy, and not along rows: the last digits differ.
     on_hierarchy: bool = False
+    #: Whether a GPU makes them over the hierarchy: the last digits differ again.
+    on_gpu: bool = False
 
     @classmethod
     def asked_by(cls, reduce: Reduce, is_sample: bool, compression: str) -> Betweenness | None:
@@ -75,8 +77,9 @@ class Betweenness:
 
     def identity(self) -> dict[str, Any]:
         """Return its part of the identity of a run."""
-        # A run along rows has the identity that it always had.
-        left_out = {"compression"} if self.on_hierarchy else {"compression", "on_hierarchy"}
+        # Runs on a CPU have the identities that they always had.
+        left_out = {"compression"}
+        left_out |= {name for name in ("on_hierarchy", "on_gpu") if not getattr(self, name)}
         return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     def facts(self) -> Iterator[tuple[str, Any]]:
@@ -88,13 +91,19 @@ class Betweenness:
                 *["estimated from a sample"] * self.is_sample,
             ]
             yield f"betweenness in {name}", ", ".join(how) or "sum over the sources"
-        yield "paths are summed", "over a hierarchy" if self.on_hierarchy else "along rows of distances"
+        over = "over a hierarchy on a GPU" if self.on_gpu else "over a hierarchy"
+        yield "paths are summed", over if self.on_hierarchy else "along rows of distances"
 
     @property
     def asked(self) -> PathSumsAsked:
         """What solvers sum along the paths."""
         return PathSumsAsked(
-            self.vertices, self.edges, self.is_sample, self.endpoints, on_hierarchy=self.on_hierarchy
+            self.vertices,
+            self.edges,
+            self.is_sample,
+            self.endpoints,
+            on_hierarchy=self.on_hierarchy,
+            on_gpu=self.on_gpu,
         )
 
     @property
