@@ -64,7 +64,7 @@ class Timed:
         PathSumsOnDevice.add = add  # type: ignore[method-assign]
         began = time.perf_counter()
         try:
-            self.sums = sums_along_paths(graph, sources, asked, OPTIONS, solver, solve)
+            self.sums = sums_along_paths(graph, sources, asked, OPTIONS, solver, solve).words
         finally:
             PathSumsOnDevice.add = real  # type: ignore[method-assign]
         self.wall_s = time.perf_counter() - began

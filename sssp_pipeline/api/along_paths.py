@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from sssp_pipeline.api.along_hierarchy import options_of_rows, sums_on_hierarchy
+from sssp_pipeline.api.along_hierarchy import Summed, options_of_rows, sums_on_hierarchy
 from sssp_pipeline.api.calls import Take, solver_of_call
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
@@ -51,8 +51,8 @@ def sums_along_paths(
     solver: str,
     solve: Solve,
     stored: StoredGraph | None = None,
-) -> PathWords:
-    """Return what is `asked` over the shortest paths from `sources` (S,) uint32.
+) -> Summed:
+    """Return what is `asked` over the shortest paths from `sources` (S,) uint32, which are in random order if sampled.
 
     Parameters
     ----------
@@ -68,20 +68,22 @@ def sums_along_paths(
     UncountablePathsError
         As `PathSums.add`.
     """
-    words = sums_on_hierarchy(graph, sources, asked, options, solver, stored)
-    if words is not None:
-        return words
+    summed = sums_on_hierarchy(graph, sources, asked, options, solver, stored)
+    if summed is not None:
+        return summed
+    sources = np.sort(sources)  # neighbours share more of a search
     of_rows = options_of_rows(options, asked) if solver == "auto" else options
     chosen, *_ = solver_of_call(graph, sources, of_rows, solver, stored)
     solver = chosen.name
     if asked.is_for_gpus and chosen.device == "gpu" and chosen.leaves_rows and len(sources):
         on_device = PathSumsOnDevice(graph, asked, len(sources))
         if on_device.size is not None:
-            return _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)
+            words = _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)
+            return Summed(words, len(sources))
         _log.info("what is summed along the paths does not fit the GPU, so the CPU adds it up")
         del on_device
     on_host = OnHost(partial(PathSums, graph, asked), asked.n_bytes(graph.traits), len(sources))
-    return sums_of_rows(on_host, sources, options, solver, solve).words
+    return Summed(sums_of_rows(on_host, sources, options, solver, solve).words, len(sources))
 
 
 def sums_of_rows(

@@ -157,9 +157,9 @@ def solver_of_call(
     If the call gains by a hierarchy, the graph has one afterwards. Parameters and errors are those of `solve_sources`.
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
-    machine = _machine()
+    machine = machine_of_call()
     n_sources, n_costs = max(len(sources), n_expected, 1), len(options.along)
-    work = Work(_traits_for(machine, graph), options, n_sources, batch, n_costs=n_costs)
+    work = Work(traits_for(machine, graph), options, n_sources, batch, n_costs=n_costs)
     return *_choose(graph, stored, sources, solver, work, machine), machine
 
 
@@ -176,7 +176,9 @@ def result_of(part: Future[T]) -> T:
 def make_hierarchy_of(graph: CsrGraph, stored: StoredGraph | None) -> None:
     """Make the hierarchy of `graph` if it has none; `stored` as in `solve_sources`. It raises as `prepare_call`."""
     work = Work(traits_of(graph), SolveOptions(), n_sources=1, batch=1)
-    prepare_call(graph, stored, np.empty(0, np.uint32), Solve(hierarchy="build"), work, _machine(), _LOGGED)
+    prepare_call(
+        graph, stored, np.empty(0, np.uint32), Solve(hierarchy="build"), work, machine_of_call(), _LOGGED
+    )
 
 
 def _choose(
@@ -193,11 +195,26 @@ def _choose(
     """
     chosen, *_ = choose_solver(solver, work, machine)
     if _may_gain(chosen, solver, work, machine):
-        wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
-        traits, _ = prepare_call(graph, stored, sources, wanted, work, machine, _LOGGED)
-        work = replace(work, traits=traits)
+        work = replace(work, traits=traits_with_hierarchy(graph, stored, sources, solver, work, machine))
         chosen, *_ = choose_solver(solver, work, machine)
     return chosen, work
+
+
+def traits_with_hierarchy(
+    graph: CsrGraph,
+    stored: StoredGraph | None,
+    sources: np.ndarray,
+    solver: str,
+    work: Work,
+    machine: Machine,
+) -> GraphTraits:
+    """Return the traits of `graph` with its hierarchy, which is made if `work` gains, or if `solver` needs one.
+
+    The other parameters are as in `solve_sources`. It raises the errors of `prepare_call`.
+    """
+    wanted = _default_solve() if solver == "auto" else Solve(solver=solver)
+    traits, _ = prepare_call(graph, stored, sources, wanted, work, machine, _LOGGED)
+    return traits
 
 
 def _may_gain(chosen: Solver, asked: str, work: Work, machine: Machine) -> bool:
@@ -222,8 +239,8 @@ def goes_backward(
     """
     if LEAST_GAIN * len(targets) > len(sources) or not len(targets) or not may_go_backward(graph.traits):
         return False
-    machine = _machine()
-    traits = _traits_for(machine, graph)
+    machine = machine_of_call()
+    traits = traits_for(machine, graph)
     batch = batch_size(traits, len(sources), _default_solve(), options.kept)
     forward = Work(traits, options, len(sources), batch)
     chosen, *_ = choose_solver(solver, forward, machine)
@@ -235,7 +252,7 @@ def goes_backward(
     return fits_every_path(graph, options, is_symmetric=_is_symmetric(stored))
 
 
-def _traits_for(machine: Machine, graph: CsrGraph) -> GraphTraits:
+def traits_for(machine: Machine, graph: CsrGraph) -> GraphTraits:
     """Return the traits of `graph`, with its levels if a GPU may solve."""
     return replace(traits_of(graph), levels=None if machine.gpu_free_bytes is None else graph.levels)
 
@@ -282,7 +299,7 @@ def filling(*arrays: tuple[Any, Callable[[Any], Any]]) -> Take:
     return take
 
 
-def _machine() -> Machine:
+def machine_of_call() -> Machine:
     """Return the hardware of this machine, with the memory that is free on its GPU now."""
     without_gpu = _machine_without_gpu()
     return this_machine() if without_gpu is None else without_gpu

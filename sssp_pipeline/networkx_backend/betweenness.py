@@ -160,7 +160,7 @@ def _sums(
     try:
         with naming(of_solve):
             solve = partial(solve_sources, graph)
-            return sums_along_paths(graph, sources, asked, SolveOptions(metrics=False), "auto", solve)
+            return sums_along_paths(graph, sources, asked, SolveOptions(metrics=False), "auto", solve).words
     except UncountablePathsError:
         raise NotImplementedError("the shortest paths of a node cannot be counted exactly") from None
 

@@ -12,6 +12,7 @@ import scipy.sparse as ss
 
 import sssp_pipeline as sp
 from sssp_pipeline.api import along_paths
+from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 
 ROADS = pd.DataFrame(
@@ -160,18 +161,20 @@ def test_a_hierarchy_gives_the_same_values_up_to_rounding(options, monkeypatch):
         monkeypatch.setattr("sssp_pipeline.api.along_hierarchy.usable_cores", lambda n=n_cores: n)
         assert sp.betweenness(graph, solver="phast", **options) == found
     sp.betweenness(graph, solver="phast", sample=9)
-    assert scanned[-1], "the squares of a sample need rows"
+    assert scanned[-1], "the standard error needs 16 groups"
+    assert max(sp.betweenness(graph, [], solver="phast")["betweenness"].to_pylist()) == 0
     monkeypatch.setattr("sssp_pipeline.api.along_hierarchy.free_memory_bytes", lambda: 1000)
     assert sp.betweenness(graph, solver="phast", **options) == expected
 
 
 def test_roads_take_a_hierarchy_when_that_pays(monkeypatch):
-    monkeypatch.setattr("sssp_pipeline.api.along_hierarchy._SEARCHES", 10**6)
     scanned = rows_are_scanned(monkeypatch)
     roads = nx.to_scipy_sparse_array(nx.grid_2d_graph(40, 40), dtype=np.int32)
     roads.data = np.random.default_rng(2).integers(1, 90, roads.nnz, np.int32)
     crowd = nx.to_scipy_sparse_array(nx.gnm_random_graph(600, 4000, seed=1), dtype=np.int32)
-    for graph, is_scanned in ((roads, False), (crowd, True), (roads.astype(np.float64), True)):
+    for graph, is_scanned in ((crowd, True), (roads, False), (roads.astype(np.float64), True)):
+        if graph is roads:  # the forecast of a graph that is far larger
+            monkeypatch.setattr(Reductions, "sum_s", lambda self, *_: float(not self.paths.on_hierarchy))
         found = sp.betweenness(graph)
         assert scanned.pop() == is_scanned
         expected = sp.betweenness(graph, solver="dijkstra")
@@ -222,6 +225,26 @@ def test_standard_errors_are_as_large_as_the_errors():
     errors = np.array([found["standard_error"].to_numpy() for found in samples])
     assert np.abs(off_by.mean(axis=0)).max() < 4 * errors.mean(axis=0).max() / 20
     assert (errors**2).mean() == pytest.approx((off_by**2).mean(), rel=0.05)
+
+
+@pytest.mark.parametrize("edges", [False, True])
+def test_a_large_sample_over_a_hierarchy_has_the_error_of_its_groups(edges, monkeypatch):
+    scanned = rows_are_scanned(monkeypatch)
+    ways = ss.csr_array(nx.to_scipy_sparse_array(nx.grid_2d_graph(34, 34)))
+    ways.data = np.random.default_rng(3).integers(1, 40, ways.nnz)
+    graph, n_vertices = sp.prepare(ways, hierarchy=True), 34 * 34
+    found = sp.betweenness(graph, edges=edges, sample=1024, seed=6, solver="phast")
+    along_rows = sp.betweenness(graph, edges=edges, sample=1024, seed=6, solver="dijkstra")
+    assert scanned == [False, True]
+    np.testing.assert_allclose(found["betweenness"], along_rows["betweenness"], rtol=1e-12)
+    drawn = np.random.default_rng(6).choice(n_vertices, 1024, replace=False).tolist()
+    groups = [drawn[first : first + 64] for first in range(0, 1024, 64)]
+    sums = np.array(
+        [sp.betweenness(graph, group, edges=edges, solver="dijkstra")["betweenness"] for group in groups]
+    )
+    variance = ((sums**2).sum(axis=0) / 64 - sums.sum(axis=0) ** 2 / 1024) / (16 - 1)
+    errors = n_vertices * np.sqrt(variance / 1024 * (1 - 1024 / n_vertices))
+    np.testing.assert_allclose(found["standard_error"], errors, rtol=1e-6, atol=1e-3)
 
 
 def test_a_sample_of_one_has_no_error_to_tell():

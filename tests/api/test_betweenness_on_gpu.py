@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as ss
 
 import sssp_pipeline as sp
-from sssp_pipeline.api import along_paths
+from sssp_pipeline.api import along_hierarchy, along_paths
 from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels.answers.path_sums import PathSums
 from sssp_pipeline.kernels.answers.reductions import Reductions
@@ -76,23 +76,40 @@ def test_a_hierarchy_on_the_gpu_gives_rows_of_a_sample(added_on_host):
 @pytest.mark.parametrize("faster", [PathSweepOnDevice, PathSweep])
 def test_auto_sums_over_a_hierarchy_where_that_is_expected_to_be_faster(faster, monkeypatch):
     taken = set()
-    for sweep in (PathSweepOnDevice, PathSweep):
+    methods = (PathSweepOnDevice, "run", PathSweepOnDevice.run), (PathSweep, "add", PathSweep.add)
+    for sweep, method, real in methods:
 
-        def add(self, *arguments, sweep=sweep, real=sweep.add):
+        def add(self, *arguments, sweep=sweep, real=real):
             taken.add(sweep)
             return real(self, *arguments)
 
-        monkeypatch.setattr(sweep, "add", add)
+        monkeypatch.setattr(sweep, method, add)
     # Forecasts of a graph that is far larger.
-    monkeypatch.setattr(Reductions, "sum_s", lambda *_: 1.0)
+    monkeypatch.setattr(Reductions, "sum_s", lambda self, *_: float(not self.paths.on_hierarchy))
     monkeypatch.setattr(costs, "gpu_pass_s", lambda _: 0.0 if faster is PathSweepOnDevice else 1.0)
     road = road_like(vertices=600, seed=3).graph("uint32")
     matrix = ss.csr_array((road.weights.astype(int), road.col_indices, road.row_offsets), shape=(600, 600))
-    graph = sp.prepare(matrix, hierarchy=True)
-    found = sp.betweenness(graph)["betweenness"]
+    found = sp.betweenness(matrix)["betweenness"]
     assert taken == {faster}
-    expected = sp.betweenness(graph, solver="dijkstra")["betweenness"]
+    expected = sp.betweenness(matrix, solver="dijkstra")["betweenness"]
     np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("edges", [False, True])
+def test_a_hierarchy_on_a_gpu_gives_a_sample_the_errors_of_its_groups(edges, monkeypatch):
+    monkeypatch.setattr(along_hierarchy, "SWEPT_AT_ONCE", 160)  # several launches
+    monkeypatch.setattr(Reductions, "sum_s", lambda *_: 1.0)
+    road = road_like(vertices=1200, seed=3).graph("uint32")
+    matrix = ss.csr_array((road.weights.astype(int), road.col_indices, road.row_offsets), shape=(1200, 1200))
+    graph = sp.prepare(matrix, hierarchy=True)
+    on_gpu, on_cpu = (
+        sp.betweenness(graph, sample=1024, edges=edges, solver=s) for s in ("phast-gpu", "phast")
+    )
+    np.testing.assert_allclose(on_gpu["betweenness"], on_cpu["betweenness"], rtol=1e-13)
+    np.testing.assert_allclose(on_gpu["standard_error"], on_cpu["standard_error"], rtol=1e-6, atol=1e-3)
+    along_rows = sp.betweenness(graph, sample=1024, edges=edges, solver="dijkstra")
+    assert along_rows["standard_error"] != on_cpu["standard_error"]
 
 
 def test_auto_takes_rows_of_a_gpu_for_a_sample(added_on_host, monkeypatch):

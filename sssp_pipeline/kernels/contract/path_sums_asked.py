@@ -77,6 +77,8 @@ class PathSumsAsked:
     is_target: np.ndarray | None = None
     #: Whether the sums are made over the arcs of a hierarchy, else along rows. The last digits of both differ.
     on_hierarchy: bool = False
+    #: Whether a GPU makes them over the hierarchy. It adds in another order than a CPU.
+    on_gpu: bool = False
     #: Whether `amounts` say how much a path counts, in the place of `is_target`. They may not be read yet.
     is_weighted: bool = False
     amounts: PathAmounts | None = None

@@ -42,16 +42,27 @@ def shared_counts(graph: CsrGraph) -> PathCounts | str:
         return _counts[graph]
 
 
+def usable_counts(graph: CsrGraph) -> PathCounts:
+    """Return the counts of `shared_counts`. It raises its errors, and `UnsolvableError` if there are none."""
+    counts = shared_counts(graph)
+    if isinstance(counts, str):
+        raise _unsolvable(counts)
+    return counts
+
+
+def too_many_paths() -> UnsolvableError:
+    """Return the error to raise if the paths from a source cannot be counted."""
+    return _unsolvable("more than 2^1000 shortest paths lead from one source to a vertex")
+
+
 class ArcSums:
     """The sums over the sources of a batch (`RowSums`); one thread at a time adds to it.
 
-    It raises the errors of `shared_counts`, and `UnsolvableError` if nothing can be summed over the hierarchy.
+    It raises the errors of `usable_counts`.
     """
 
     def __init__(self, graph: CsrGraph, asked: PathSumsAsked, cutoff: float | None) -> None:
-        counts = shared_counts(graph)
-        if isinstance(counts, str):
-            raise _unsolvable(counts)
+        counts = usable_counts(graph)
         self._graph, self._asked, self._counts = graph, asked, counts
         self._limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
         self._sweep = PathSweep(counts, asked)
@@ -68,7 +79,7 @@ class ArcSums:
         for first in range(0, len(sources), GROUP):
             group = slice(first, first + GROUP)
             if (found := self._sweep.add(sources[group], self._limit)) is None:
-                raise _unsolvable("more than 2^1000 shortest paths lead from one source to a vertex")
+                raise too_many_paths()
             totals[group] = found
         return totals[:, [self._asked.vertices, self._asked.edges]]
 

@@ -50,6 +50,9 @@ _PASS_ARC_S, _UNPACK_ARC_S, _UNPACK_TRIANGLE_S = 0.85e-9, 100e-9, 2.2e-9
 _GPU_PASS_ARC_S = 15e-12
 #: Bytes for each arc: of the numbers of paths, which a process has once; and of a call, with what it takes to unpack.
 _COUNTS_ARC_BYTES, _PASS_ARC_BYTES = 72, 112
+#: Bytes of a GPU that sums over the arcs: for each arc, with the sums of a part; and for each vertex, with the rows of
+#: 32 sources.
+_GPU_PASS_ARC_BYTES, _GPU_PASS_VERTEX_BYTES = 104, 560
 
 #: A graph with at most so many edges a vertex is taken for one of roads if at most this share of its vertices separates
 #: half of it, or this multiple of the square root of their number. The separators of roads are much smaller than what
@@ -184,6 +187,12 @@ def pass_bytes(traits: GraphTraits) -> int:
     n_arcs, _ = expected_size(traits)
     of_vertex = 16 * (traits.weight_dtype.itemsize + 8) + traits.weight_dtype.itemsize + 53
     return of_vertex * traits.n_vertices + _PASS_ARC_BYTES * n_arcs
+
+
+def gpu_pass_bytes(traits: GraphTraits) -> int:
+    """Return the least memory of a GPU that sums over the arcs, in addition to the hierarchy of its solver."""
+    n_arcs, _ = expected_size(traits)
+    return _GPU_PASS_ARC_BYTES * n_arcs + _GPU_PASS_VERTEX_BYTES * traits.n_vertices
 
 
 def host_bytes(traits: GraphTraits) -> int:

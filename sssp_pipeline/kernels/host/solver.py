@@ -96,6 +96,9 @@ class Solver(ABC):
                 return "it cannot sum along the shortest paths"
             if options.kept.paths.on_hierarchy and not self.sums_on_arcs:
                 return "it sums along rows of distances, and this run sums over a hierarchy"
+            if options.kept.paths.on_hierarchy and options.kept.paths.on_gpu != (self.device == "gpu"):
+                of_run = "a GPU" if options.kept.paths.on_gpu else "a CPU"
+                return f"this run sums over the hierarchy on {of_run}, whose last digits differ"
         if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
             return reason
         return None if self.records_traces else options.no_trace

@@ -93,6 +93,9 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     start_s = of_a_call.start_s + (machine.gpu_start_s if solver.device == "gpu" else 0.0)
     if work.sums_on_hierarchy:
         start_s += costs.unpack_s(work.traits)  # to count the paths of the arcs takes as long
+        known = work.traits.hierarchy
+        if solver.weighs_arcs and not (known is not None and known.is_customized):
+            start_s += costs.weights_s(*costs.expected_size(work.traits))  # the sums need those of a CPU
     source_s = of_a_call.wall_s(machine.cores)
     if not solver.unites_sources:  # a search ends where a source reaches little
         source_s *= work.traits.reach

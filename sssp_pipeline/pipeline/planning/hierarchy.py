@@ -121,7 +121,12 @@ def expected_with_and_without(work: Work, machine: Machine) -> tuple[float, floa
 
 
 def leaves_weights(work: Work, machine: Machine) -> bool:
-    """Return whether the fastest solver of a hierarchy for this work computes the weights of the arcs itself."""
+    """Return whether the fastest solver of a hierarchy for this work computes the weights of the arcs itself.
+
+    Sums along paths need weights that a CPU has made.
+    """
+    if work.sums_on_hierarchy:
+        return False
     refused = refusals(work, machine)
     able = [SOLVERS[name] for name in WITH_HIERARCHY if name not in refused]
     return bool(able) and min(able, key=lambda solver: expected_s(solver, work, machine)).weighs_arcs

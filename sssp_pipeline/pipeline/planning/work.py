@@ -63,6 +63,9 @@ ALONG_SOURCES = 16
 #: The GPU waits for the last sources of each call, so fewer calls are faster.
 ROUNDS = 4
 
+#: The sources that a GPU sums over a hierarchy at once: 32 in each of two blocks of a multiprocessor.
+SWEPT_AT_ONCE = 8192
+
 #: Core-seconds to write a byte of distances (benchmarks/results/distances.jsonl, long layout).
 WRITE_S_PER_BYTE = 1 / 1.6e9
 
@@ -166,13 +169,16 @@ class Work:
     def kept_device_bytes(self) -> int:
         """Device memory that two buffers of `options.kept` take for each source, with sums along its path."""
         kept, (n_vertices, n_edges) = self.options.kept, (self.traits.n_vertices, self.traits.n_edges)
-        of_paths = 0 if kept.paths is None else kept.paths.slot_device_bytes(n_vertices, n_edges)
+        along_rows = None if self.sums_on_hierarchy else kept.paths
+        of_paths = 0 if along_rows is None else along_rows.slot_device_bytes(n_vertices, n_edges)
         return 2 * (kept.device_bytes(n_vertices, self.traits.weight_dtype) + of_paths)
 
     @property
     def kept_fixed_bytes(self) -> int:
         """Device memory that two buffers of `options.kept` take for any number of sources, with sums along paths."""
         kept, (n_vertices, n_edges) = self.options.kept, (self.traits.n_vertices, self.traits.n_edges)
+        if self.sums_on_hierarchy:
+            return 2 * kept.fixed_device_bytes(n_vertices) + costs.gpu_pass_bytes(self.traits)
         of_paths = 0 if kept.paths is None else kept.paths.fixed_device_bytes(n_vertices, n_edges)
         return 2 * (kept.fixed_device_bytes(n_vertices) + of_paths)
 
@@ -202,6 +208,8 @@ class Work:
         together = SOLVERS[solver].forecast(self.traits, self.n_sources).at_once
         if self.n_costs:
             together = min(together, ALONG_SOURCES)
+        if self.sums_on_hierarchy and SOLVERS.device_of(solver) == "gpu":
+            together = max(together, SWEPT_AT_ONCE)
         wanted = -(-together // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), self.n_batches // CALLS))
 
@@ -232,6 +240,9 @@ class Work:
         cores = max(1, min(self.n_batches, machine.cores)) ** CORES_EXPONENT
         if device == "gpu":
             gpus = max(1, min(self.n_batches, machine.n_gpus))
+            if self.sums_on_hierarchy:
+                source_s += costs.gpu_pass_s(self.traits)
+                write_s += costs.unpack_s(self.traits) / self.batch
             gpu_s = source_s + kept.sum_s(self.traits, "gpu") + COPY_S_PER_BYTE * self.source_bytes
             return max(gpu_s / gpus, write_s / cores)
         reduce_s = kept.reduce_s * self.traits.n_vertices + kept.sum_s(self.traits, "cpu")
@@ -241,12 +252,14 @@ class Work:
         return (source_s if is_shared else source_s / cores) + (write_s + reduce_s) / cores
 
     def at_pace(self, pace: float) -> Work:
-        """Return this work with the `GraphTraits.pace` that was measured."""
-        return replace(self, traits=replace(self.traits, pace=pace))
+        """Return this work, and what may be done instead, with the `GraphTraits.pace` that was measured."""
+        instead = None if self.instead is None else self.instead.at_pace(pace)
+        return replace(self, traits=replace(self.traits, pace=pace), instead=instead)
 
     def with_reach(self, reach: float) -> Work:
-        """Return this work with the `GraphTraits.reach` that was measured."""
-        return replace(self, traits=replace(self.traits, reach=reach))
+        """Return this work, and what may be done instead, with the `GraphTraits.reach` that was measured."""
+        instead = None if self.instead is None else self.instead.with_reach(reach)
+        return replace(self, traits=replace(self.traits, reach=reach), instead=instead)
 
     def with_hierarchy(self, known: HierarchyTraits | None) -> Work:
         """Return this work on the graph with the hierarchy that is `known`."""

@@ -56,6 +56,8 @@ class Betweenness:
     compression: str
     #: Whether sums are made over a hierarchy, and not along rows: the last digits differ.
     on_hierarchy: bool = False
+    #: Whether a GPU makes them over the hierarchy: the last digits differ again.
+    on_gpu: bool = False
     #: Which paths count, and how much; None if each counts 1.
     paths: CountedPaths | None = None
 
@@ -86,8 +88,12 @@ class Betweenness:
 
     def identity(self) -> dict[str, Any]:
         """Return its part of the identity of a run."""
-        # A run along rows that counts each path as 1 has the identity that it always had.
-        optional = {"on_hierarchy": self.on_hierarchy, "paths": self.paths and self.paths.identity()}
+        # A run along rows, or on a CPU, that counts each path as 1 has the identity that it always had.
+        optional = {
+            "on_hierarchy": self.on_hierarchy,
+            "on_gpu": self.on_gpu,
+            "paths": self.paths and self.paths.identity(),
+        }
         asked = {key: value for key, value in asdict(self).items() if key not in ("compression", *optional)}
         return asked | {key: value for key, value in optional.items() if value}
 
@@ -102,7 +108,8 @@ class Betweenness:
             yield f"betweenness in {name}", ", ".join(how) or "sum over the sources"
         if self.paths is not None:
             yield "paths count", ", ".join(self.paths.facts())
-        yield "paths are summed", "over a hierarchy" if self.on_hierarchy else "along rows of distances"
+        over = "over a hierarchy on a GPU" if self.on_gpu else "over a hierarchy"
+        yield "paths are summed", over if self.on_hierarchy else "along rows of distances"
 
     @property
     def asked(self) -> PathSumsAsked:
@@ -111,6 +118,7 @@ class Betweenness:
         return PathSumsAsked(
             *(self.vertices, self.edges, self.is_sample, self.endpoints),
             on_hierarchy=self.on_hierarchy,
+            on_gpu=self.on_gpu,
             is_weighted=is_weighted,
         )
 

@@ -172,7 +172,9 @@ class Reduced(TableOutput):
         found = replace(super().for_verifying(stored, ids, read_input), per_vertex=None)
         if (passed := self.betweenness) is None:
             return found
-        return replace(found, betweenness=replace(passed, on_hierarchy=False), rounding=passed.rounding)
+        return replace(
+            found, betweenness=replace(passed, on_hierarchy=False, on_gpu=False), rounding=passed.rounding
+        )
 
     def finish(
         self, folder: RunFolder, batches: Sequence[np.ndarray], stored: StoredGraph, progress: Progress

@@ -40,11 +40,11 @@ def compile_for_run(workflow: Workflow) -> None:
         before_order = [SEARCHES, LOOK] if is_free(solve) else []
         _compile(workflow, before_order, of_solver, [ORACLE] if workflow.verify == "sample" else [])
     if n_children() >= _MANY_CORES and _may_sum_on_gpu(workflow):
-        _load_path_sums(workflow)
+        _load_sums(workflow)
 
 
 def _may_sum_on_gpu(workflow: Workflow) -> bool:
-    """Return whether a GPU of this machine may sum along rows, as far as the workflow tells."""
+    """Return whether a GPU of this machine may sum along paths, as far as the workflow tells."""
     asked, solver = workflow.output.own["reduce"], workflow.solve.solver
     return (
         asked is not None
@@ -56,14 +56,18 @@ def _may_sum_on_gpu(workflow: Workflow) -> bool:
     )
 
 
-def _load_path_sums(workflow: Workflow) -> None:
-    """Have a thread of this process load the kernel that sums along rows. NVRTC compiles without Python's lock."""
+def _load_sums(workflow: Workflow) -> None:
+    """Have threads of this process load the kernels that sum along paths. NVRTC compiles without Python's lock."""
     # Not at the top: a run on the CPU does not import what a GPU needs.
     from sssp_pipeline.kernels.gpu.common.cuda.compile import load_ahead
     from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
+    from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PATH_SWEEP
 
     is_sample = workflow.sources is not None and workflow.sources.random is not None
-    load_ahead([path_sums_unit(squares=is_sample)], _weight_dtype(workflow))
+    dtype = _weight_dtype(workflow)
+    load_ahead([path_sums_unit(squares=is_sample)], dtype)
+    if dtype.kind != "f" and why_not_wanted(workflow.solve) is None:
+        load_ahead([PATH_SWEEP], _searched(dtype))
 
 
 def wait_until_compiled(solver: str, dtype: np.dtype) -> None:

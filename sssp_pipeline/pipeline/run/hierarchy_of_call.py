@@ -72,7 +72,7 @@ def prepare_call(
         traits = replace(work.traits, hierarchy=shared.known_hierarchy(graph))
         if not has_hierarchy(traits):
             searches = Searches(lambda: graph, work.options, [sources], lambda: traits.hierarchy)
-            if (pace := pace_of_run(searches, solve, work, machine)) is not None:
+            if (pace := pace_of_run(searches, solve, work.instead or work, machine)) is not None:
                 work = work.at_pace(pace.pace)
             work = work.with_reach(reach_of_run(searches, solve, work, machine))
         hint = "leave out `hierarchy=True`" if solve.hierarchy == "build" else ANOTHER_SOLVER

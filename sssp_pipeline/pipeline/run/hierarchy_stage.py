@@ -384,7 +384,7 @@ def why_not_for(
 def leaves_weights_for(solve: Solve, work: Work, machine: Machine) -> LeavesWeights:
     """Return a function that tells whether the run solves on a GPU, which computes the weights of the arcs itself."""
     if not is_free(solve):
-        return lambda traits: _is_for_gpu(solve)
+        return lambda traits: _is_for_gpu(solve) and not work.sums_on_hierarchy
     return lambda traits: hierarchy.leaves_weights(
         replace(work.with_hierarchy(traits.hierarchy), no_hierarchy=None), machine
     )

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from passed_paths import along_rows, assert_close, counts_of, diamonds, grid, random_graph
 
 from sssp_pipeline.kernels.answers.path_sums import PathWords
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
-from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import THREADS, PathSweepOnDevice
-from sssp_pipeline.kernels.hierarchy.path_sweep import spread
+from sssp_pipeline.kernels.gpu.path_sweep import path_sweep_on_device
+from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import (
+    THREADS,
+    ArcsOnDevice,
+    PathSweepOnDevice,
+)
+from sssp_pipeline.kernels.hierarchy.path_sweep import PathSweep, spread
 from sssp_pipeline.kernels.host.search import search_limit
 
 pytestmark = pytest.mark.gpu
 
 
-def on_device(graph, sources, asked, cutoff=None, threads=THREADS) -> PathWords | None:
+def on_device(
+    graph, sources, asked, cutoff=None, threads=THREADS, ends=None
+) -> list[tuple[PathWords, np.ndarray]] | None:
+    """Return the sums and the totals of each part."""
     counts = counts_of(graph)
     assert counts is not None
     assert PathSweepOnDevice.fits(counts)
-    sweep = PathSweepOnDevice(counts, asked, threads)
+    sweep = PathSweepOnDevice(ArcsOnDevice(counts), asked, threads)
     limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
-    can_count = [sweep.add(some, limit) for some in np.array_split(sources, 2) if len(some)]
-    return spread(graph, counts, sweep.words(), asked) if all(can_count) else None
+    parts = sweep.run(sources, ends or [len(sources)], limit)
+    return parts and [(spread(graph, counts, part.passing(), asked), part.totals) for part in parts]
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "int32", "uint64", "int64"])
@@ -35,35 +45,45 @@ def test_random_graphs(dtype, cutoff):
         sources = rng.integers(0, n_vertices, int(rng.integers(0, 80))).astype(np.uint32)
         is_target = rng.random(n_vertices) < 0.5 if rng.random() < 0.5 else None
         asked = PathSumsAsked(edges=True, endpoints=bool(rng.random() < 0.5), is_target=is_target)
-        found = on_device(graph, sources, asked, cutoff, threads=(32, 64, 1024)[i % 3])
+        ends = [len(sources) // 3, len(sources)]
+        found = on_device(graph, sources, asked, cutoff, (32, 64, 1024)[i % 3], ends)
         assert found is not None
-        assert_close(found, along_rows(graph, sources, asked, cutoff))
+        counts = counts_of(graph)
+        assert counts is not None
+        limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
+        for (words, totals), (first, end) in zip(found, pairwise((0, *ends)), strict=True):
+            assert_close(words, along_rows(graph, sources[first:end], asked, cutoff))
+            expected = PathSweep(counts, is_target, asked.endpoints).add(sources[first:end], limit)
+            np.testing.assert_allclose(totals, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("most", [1, 100])
 def test_grids(most, monkeypatch):
-    graph, asked, sources = (
-        grid(np.random.default_rng(8), 18, most),
-        PathSumsAsked(edges=True),
-        np.arange(324, dtype=np.uint32),
-    )
-    found = on_device(graph, sources, asked, threads=128)
+    graph, asked = grid(np.random.default_rng(8), 18, most), PathSumsAsked(edges=True)
+    sources, ends = np.arange(324, dtype=np.uint32)[::-1], [100, 130, 324]
+    found = on_device(graph, sources, asked, threads=128, ends=ends)
     assert found is not None
-    assert_close(found, along_rows(graph, sources, asked))
-    # Fewer blocks at once, and other threads, do not change a bit.
-    counts = counts_of(graph)
-    assert counts is not None
+    for (words, _), (first, end) in zip(found, pairwise((0, *ends)), strict=True):
+        assert_close(words, along_rows(graph, sources[first:end], asked))
+    # Fewer blocks and parts at once, and other threads, do not change a bit of the sums.
     rows = 324 * 32 * 12 + 324 * 32 * 24
-    monkeypatch.setattr(
-        "sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device.free_bytes", lambda: 3 * rows
-    )
-    again = on_device(graph, sources, asked, threads=64)
-    assert again is not None
-    for some, others in zip(found, again, strict=True):
-        np.testing.assert_array_equal(some, others)
+    for free, threads in ((3 * rows, 128), (10, 64)):
+        monkeypatch.setattr(path_sweep_on_device.PathSweepOnDevice, "fits", lambda _: True)
+        monkeypatch.setattr(path_sweep_on_device, "free_bytes", lambda free=free: free)
+        again = on_device(graph, sources, asked, threads=threads, ends=ends)
+        assert again is not None
+        for (words, totals), (others, totals_of_others) in zip(found, again, strict=True):
+            for some, other in zip(words, others, strict=True):
+                np.testing.assert_array_equal(some, other)
+            if threads == 128:
+                np.testing.assert_array_equal(totals, totals_of_others)
+    # Neither do other parts, and the order of the sources.
+    [(alone, totals)] = on_device(graph, sources[100:130][::-1], asked, threads=128) or []
+    np.testing.assert_array_equal(alone.edges, found[1][0].edges)
+    np.testing.assert_array_equal(totals[::-1], found[1][1])
 
 
 def test_too_many_paths():
     graph = diamonds(1010)
     assert on_device(graph, np.array([90], np.uint32), PathSumsAsked()) is not None
-    assert on_device(graph, np.array([90, 0], np.uint32), PathSumsAsked()) is None
+    assert on_device(graph, np.array([90, 0], np.uint32), PathSumsAsked(), ends=[1, 2]) is None

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.base.csr import GraphTraits, HierarchyTraits
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.reductions import Reductions
@@ -13,6 +13,7 @@ from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s
+from sssp_pipeline.pipeline.planning.hierarchy import leaves_weights
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import GpuShare, make_plan
 from sssp_pipeline.pipeline.planning.work import (
@@ -507,6 +508,33 @@ def test_sums_along_paths_take_memory_of_the_gpu():
     kept = summed.options.kept
     assert kept.held_part_bytes(summed.traits, "gpu") == words
     assert kept.held_part_bytes(summed.traits, "cpu") == words + 44 * n_vertices + 8 * n_edges
+
+
+NY_ARCS = HierarchyTraits(1_263_110, 9_310_562, is_completed=True, is_customized=True)
+
+
+def test_sums_over_a_hierarchy_on_a_gpu_take_time_and_memory():
+    asked = {"edges": True, "on_hierarchy": True, "on_gpu": True}
+    summed = of_paths(NY, 264_346, 4096, **asked).with_hierarchy(NY_ARCS)
+    chosen, *_ = choose_solver("auto", summed, H200)
+    assert chosen.name == "phast-gpu"
+    # `sp.betweenness` took 4.1 s on an H200, with the kernel compiled.
+    assert 3 < expected_s(chosen, summed, H200) < 12
+    assert refused("phast", summed, H200)[1] == "these can: phast-gpu"
+    on_cpu = of_paths(NY, 264_346, 4096, **{**asked, "on_gpu": False}).with_hierarchy(NY_ARCS)
+    assert choose_solver("auto", on_cpu, H200)[0].name == "phast"
+    # The CPU weighs the arcs, whatever solver sums.
+    with_order = replace(NY_ARCS, is_customized=False)
+    assert not leaves_weights(summed.with_hierarchy(with_order), H200)
+    assert expected_s(chosen, summed.with_hierarchy(with_order), H200) > expected_s(chosen, summed, H200)
+    # A call has two batches, so that all multiprocessors have sources.
+    assert summed.batches_per_call("phast-gpu") == 2
+    assert on_cpu.batches_per_call("phast") == 1
+    without = replace(summed, options=SolveOptions())
+    assert summed.kept_fixed_bytes - without.kept_fixed_bytes == 104 * 1_263_110 + 560 * 264_346
+    one = SOLVERS["phast-gpu"].forecast(summed.traits, 1)
+    just = graph_device_bytes(summed.traits) + one.fixed_bytes + one.source_bytes + 10**8
+    assert "GiB on the GPU" in refused("phast-gpu", summed, Machine(16, just))[0]
 
 
 def test_negative_floats_are_for_solvers_that_take_them():

@@ -14,6 +14,8 @@ from named_graph import run_of, verdict_of
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
 from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.answers.reductions import Reductions
+from sssp_pipeline.pipeline.planning import work
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
@@ -231,12 +233,12 @@ def town():
     edges.to_csv("edges.csv", index=False)
 
 
-def assert_close(found, expected):
+def assert_close(found, expected, rtol=1e-13):
     """Compare tables: numbers with fractions may differ by rounding, and nothing else."""
     assert found.column_names == expected.column_names
     for name in found.column_names:
         if pa.types.is_floating(found[name].type):
-            np.testing.assert_allclose(found[name], expected[name], rtol=1e-13)
+            np.testing.assert_allclose(found[name], expected[name], rtol=rtol)
         else:
             assert found[name] == expected[name]
 
@@ -522,6 +524,72 @@ def test_a_run_that_a_gpu_began_goes_on_with_a_cpu(run_interrupted):
     run_interrupted(load_workflow("w.yaml", ["output.path=again", "solve.solver=adds-slots"]))
     solved("output.path=again", "solve.solver=dijkstra")
     assert stored_bytes("again") == whole
+
+
+ON_ARCS_OF_GPU = "betweenness: summed over the hierarchy on a GPU"
+SWEPT_ON_GPU = "solve.solver=phast-gpu", "solve.batch=64"
+
+
+@pytest.fixture
+def large_town(town, monkeypatch):
+    """As `town`, with the forecast along rows of a graph that is far larger."""
+    monkeypatch.setattr(Reductions, "sum_s", lambda self, *_: 0.0 if self.paths.on_hierarchy else 1.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("overrides", "rtol"),
+    [
+        (
+            [
+                *SWEPT_ON_GPU,
+                ENDPOINTS,
+                "output.reduce.values=[reached, closeness]",
+                "output.reduce.within=[3]",
+            ],
+            1e-13,
+        ),
+        ([*SWEPT_ON_GPU, "solve.cutoff=9", "output.reduce.per_vertex=null"], 1e-13),
+        ([*MANY[1:], SWEPT_ON_GPU[0], "output.reduce.per_vertex.values=[betweenness, sum_distance]"], 1e-6),
+    ],
+    ids=["all", "edges", "sample"],
+)
+def test_a_hierarchy_on_a_gpu_gives_the_values_of_a_cpu(overrides, rtol, large_town, listener):
+    heard = listener()
+    run(load_workflow("w.yaml", overrides), heard)
+    assert ON_ARCS_OF_GPU in heard.lines
+    assert any("is exact; sums over the hierarchy are right up to rounding" in line for line in heard.lines)
+    found = sp.open_run("run")
+    on_cpu = solved(*(set(overrides) - {SWEPT_ON_GPU[0]}), "solve.solver=phast", "output.path=cpu")
+    for part, name in (("answers", None), ("per_vertex", VERTICES), ("per_edge", EDGES)):
+        if name is None or Path("run", name).exists():
+            assert_close(getattr(found, part)(), getattr(on_cpu, part)(), rtol)
+    facts = ["source", "reached", "max_distance", "mean_distance"]
+    assert found.metrics.select(facts) == on_cpu.metrics.select(facts)
+
+
+@pytest.mark.gpu
+@pytest.mark.medium
+def test_a_run_over_a_hierarchy_stays_on_the_gpu(large_town, run_interrupted, listener, monkeypatch):
+    solved(*SWEPT_ON_GPU)
+    whole, answers = stored_bytes(), sp.open_run("run").answers()
+    for n_sources in (1, 128):  # of a call
+        monkeypatch.setattr(work, "SWEPT_AT_ONCE", n_sources)
+        solved(*SWEPT_ON_GPU, "output.path=again", overwrite=True)
+        assert stored_bytes("again") == whole
+        assert sp.open_run("again").answers() == answers
+    run_interrupted(load_workflow("w.yaml", [*SWEPT_ON_GPU, "output.path=more"]))
+    Path("more/_run/paths-00001.u64").unlink()
+    with pytest.raises(InputError) as caught:
+        run_of("solve.solver=phast", "solve.batch=64", "output.path=more")
+    assert caught.value.message == (
+        "solver `phast` cannot solve this: this run sums over the hierarchy on a GPU, whose last digits differ"
+    )
+    assert caught.value.hint == "these can: phast-gpu"
+    heard = listener()
+    run(load_workflow("w.yaml", ["solve.batch=64", "output.path=more"]), heard)
+    assert f"{ON_ARCS_OF_GPU}, as before" in heard.lines
+    assert stored_bytes("more") == whole
 
 
 # ---- what is refused ----

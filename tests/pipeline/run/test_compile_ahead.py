@@ -18,6 +18,7 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
 from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
+from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PATH_SWEEP
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
@@ -154,6 +155,9 @@ OF_EDGES = {"per_edge": {"values": ["betweenness"]}}
 @pytest.mark.parametrize(
     ("sections", "squares"),
     [
+        pytest.param(
+            {"reduce": OF_VERTICES, "n_sources": 300, "solve": {"hierarchy": "off"}}, True, id="no-hierarchy"
+        ),
         pytest.param({"reduce": OF_VERTICES, "n_sources": 300}, True, id="sample"),
         pytest.param({"reduce": OF_EDGES, "sources": {"all": True}}, False, id="all"),
         pytest.param(
@@ -169,7 +173,7 @@ OF_EDGES = {"per_edge": {"values": ["betweenness"]}}
         pytest.param({"reduce": OF_EDGES, "n_sources": 300, "no_gpu": "no driver"}, None, id="no-gpu"),
     ],
 )
-def test_with_many_cores_a_thread_loads_what_sums_along_rows_on_a_gpu(
+def test_with_many_cores_threads_load_what_sums_along_paths_on_a_gpu(
     asked, monkeypatch, tmp_path, sections, squares
 ):
     loaded, sections = [], dict(sections)
@@ -179,7 +183,9 @@ def test_with_many_cores_a_thread_loads_what_sums_along_rows_on_a_gpu(
     monkeypatch.setattr(compile_ahead, "gpu_missing", lambda: no_gpu)
     output = {"distances": "reduced", "reduce": sections.pop("reduce")}
     compile_for_run(Workflow.model_validate(workflow(tmp_path, output=output, **sections)))
-    assert loaded == ([] if squares is None else [(path_sums_unit(squares=squares), U32)])
+    of_rows = [] if squares is None else [(path_sums_unit(squares=squares), U32)]
+    may_take_hierarchy = squares is not None and "solve" not in sections
+    assert loaded == of_rows + [(PATH_SWEEP, U32)] * may_take_hierarchy
 
 
 @pytest.mark.parametrize(

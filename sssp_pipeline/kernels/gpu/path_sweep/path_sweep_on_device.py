@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, loa
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import free_bytes
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
+from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
 from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.path_sweep import Passing
 from sssp_pipeline.kernels.hierarchy.subtrees import depths_of
@@ -20,41 +24,71 @@ from sssp_pipeline.kernels.hierarchy.subtrees import depths_of
 PATH_SWEEP = Unit("path_sweep", ("path_sweep_kernel",))
 _SOURCE = Path(__file__).with_name("path_sweep.cu")
 _ARCS, _CALL = struct_type(_SOURCE, "PathArcs"), struct_type(_SOURCE, "PathCall")
-#: Sources of a block, and its threads.
+#: Sources of a block, and its threads. The bits of totals depend on both.
 _LANES, THREADS = 32, 1024
-#: The share of the free memory that rows take.
-_MEMORY_SHARE = 0.8
+#: The shares of the free memory that the sums of parts take, and the rows. The sums of one part may take more.
+_WORDS_SHARE, _MEMORY_SHARE = 0.2, 0.8
 #: The most arcs: words of 32 bits count them.
 _MOST_ARCS = 2**32 - 1
 
 
-class PathSweepOnDevice:
-    """The counts of a hierarchy on the current device, and the sums over all groups so far."""
+class ArcsOnDevice:
+    """The counts of a hierarchy on the current device."""
 
-    def __init__(self, counts: PathCounts, asked: PathSumsAsked, threads: int = THREADS) -> None:
+    def __init__(self, counts: PathCounts) -> None:
         hierarchy = counts.hierarchy
-        tree, self._dtype = hierarchy.completion, hierarchy.up.weights.dtype
-        self._counts, self._asked, self._threads = counts, asked, threads
-        self._n_vertices = tree.n_vertices
+        tree = hierarchy.completion
+        self.counts, self.ranks, self.dtype = counts, tree.ranks, hierarchy.up.weights.dtype
         depths = depths_of(tree.parents)
-        self._n_depths = int(np.max(depths)) + 1
+        self.n_depths = int(np.max(depths)) + 1
         by_depth = np.argsort(depths, kind="stable").astype(np.uint32)
-        begins = np.searchsorted(depths[by_depth], np.arange(self._n_depths + 1)).astype(np.uint32)
-        amounts = np.ones(self._n_vertices)
-        if asked.is_target is not None:
-            amounts[tree.ranks] = asked.is_target
-        self._of_vertices = [_sent(values) for values in (tree.parents, depths, by_depth, begins, amounts)]
+        begins = np.searchsorted(depths[by_depth], np.arange(self.n_depths + 1)).astype(np.uint32)
+        self.tree = [_sent(values) for values in (tree.parents, depths, by_depth, begins)]
         up, down = hierarchy.up, hierarchy.down
-        by_upper, paths_by_upper, _, self._by_upper = counts.down_by_upper
-        of_ends = ((up, counts.up), (down, counts.down), (by_upper, paths_by_upper))
-        self._arcs = [
-            [_sent(array) for array in (arcs.offsets.astype(np.uint32), arcs.heads, arcs.weights, paths)]
-            for arcs, paths in of_ends
+        by_upper, paths_by_upper, inner_by_upper, self.by_upper = counts.down_by_upper
+        of_ends = (
+            (up, counts.up, counts.inner.up),
+            (down, counts.down, counts.inner.down),
+            (by_upper, paths_by_upper, inner_by_upper),
+        )
+        self.of_ends = [
+            [_sent(array) for array in (arcs.offsets.astype(np.uint32), arcs.heads, arcs.weights, *numbers)]
+            for arcs, *numbers in of_ends
         ]
-        cupy = cupy_module()
-        sizes = len(up.heads), len(down.heads), self._n_vertices
-        self._words = [cupy.zeros((size, 2), np.uint64) for size in sizes]
-        self._is_crowded = cupy.zeros(1, np.uint32)
+        #: The numbers of arcs up, of arcs down, and of vertices: the places of sums.
+        self.sizes = len(up.heads), len(down.heads), tree.n_vertices
+
+
+@dataclass(frozen=True, eq=False)
+class PartOfSweep:
+    """What passes on the paths from the sources of a part."""
+
+    #: (n, 2) uint64: the sums of arcs up, of arcs down by their upper end, and of vertices. `order` has the places of
+    #: the arcs by their upper end among those by their lower end.
+    up: np.ndarray
+    by_upper: np.ndarray
+    through: np.ndarray
+    order: np.ndarray
+    #: (S, 2) float64: what the paths from each source pass, of vertices and of edges.
+    totals: np.ndarray
+
+    def passing(self) -> Passing:
+        """Return the sums, as those of a `PathSweep`."""
+        down = np.empty_like(self.by_upper)
+        down[self.order] = self.by_upper
+        return Passing(self.up, down, self.through)
+
+
+class PathSweepOnDevice:
+    """Sums over the arcs on the current device."""
+
+    def __init__(self, arcs: ArcsOnDevice, asked: PathSumsAsked, threads: int = THREADS) -> None:
+        self._arcs, self._asked, self._threads = arcs, asked, threads
+        amounts = np.ones(len(arcs.ranks))
+        if asked.is_target is not None:
+            amounts[arcs.ranks] = asked.is_target
+        self._amounts = _sent(amounts)
+        self._is_crowded = cupy_module().zeros(1, np.uint32)
 
     @staticmethod
     def fits(counts: PathCounts) -> bool:
@@ -63,53 +97,87 @@ class PathSweepOnDevice:
         n_arcs = len(hierarchy.up.heads) + 2 * len(hierarchy.down.heads)
         itemsize = hierarchy.up.weights.dtype.itemsize
         n_vertices = hierarchy.completion.n_vertices
-        needed = n_arcs * (20 + 16 + itemsize) + n_vertices * (100 + _LANES * (8 + itemsize))
+        needed = n_arcs * (28 + 16 + itemsize) + n_vertices * (100 + _LANES * (8 + itemsize))
         return n_arcs <= _MOST_ARCS and n_vertices > 0 and needed < _MEMORY_SHARE * free_bytes()
 
-    def add(self, sources: np.ndarray, limit: np.generic) -> bool:
-        """Add what passes on the paths from `sources` (S,) uint32 to targets nearer than `limit`.
+    def run(self, sources: np.ndarray, ends: Sequence[int], limit: np.generic) -> list[PartOfSweep] | None:
+        """Return what passes on the paths to targets nearer than `limit`, in parts.
 
-        It returns whether all paths can be counted. If not, the sums are of no use.
+        A part depends on its own sources only. The order of its sources does not matter.
+
+        Parameters
+        ----------
+        sources, ends
+            (S,) uint32, and where the parts end.
+
+        Returns
+        -------
+        list of PartOfSweep or None
+            None if paths cannot be counted.
         """
-        cupy, kernel = cupy_module(), load_kernels(PATH_SWEEP, self._dtype)["path_sweep_kernel"]
+        parts = [sources[first:end] for first, end in pairwise((0, *ends))]
+        n_at_once = max(1, int(_WORDS_SHARE * free_bytes() / (16 * sum(self._arcs.sizes))))
+        found: list[PartOfSweep] = []
+        for first in range(0, len(parts), n_at_once):
+            some = self._run(parts[first : first + n_at_once], limit)
+            if self._is_crowded.get()[0]:
+                return None
+            found += some
+        return found
+
+    def _run(self, parts: list[np.ndarray], limit: np.generic) -> list[PartOfSweep]:
+        """Return what passes in each of `parts`, whose sums fit the memory together."""
+        cupy, arcs = cupy_module(), self._arcs
+        kernel = load_kernels(PATH_SWEEP, arcs.dtype)["path_sweep_kernel"]
+        ranks = [arcs.ranks[part] for part in parts]
         # Neighbours have most of their climbs in common, and share the warps of a block.
-        ranks = _sent(np.sort(self._counts.hierarchy.completion.ranks[sources]))
-        rows, cells = self._n_vertices * _LANES, self._n_depths * _LANES
-        itemsize = self._dtype.itemsize
+        orders = [np.argsort(of_part, kind="stable") for of_part in ranks]
+        sources = np.concatenate([of_part[order] for of_part, order in zip(ranks, orders, strict=True)])
+        part_sizes = np.array([len(part) for part in parts])
+        part_ends = np.cumsum(part_sizes)
+        firsts = part_ends - part_sizes
+        group_parts = np.repeat(np.arange(len(parts), dtype=np.uint32), -(-part_sizes // _LANES))
+        begins = [np.arange(first, end, _LANES) for first, end in zip(firsts, part_ends, strict=True)]
+        offsets = np.concatenate([*begins, part_ends[-1:]]).astype(np.uint32)
+        sent, sent_offsets, sent_parts = map(_sent, (sources, offsets, group_parts))
+        words = [cupy.zeros((len(parts), size, 2), np.uint64) for size in arcs.sizes]
+        totals = cupy.empty((len(sources), 2), np.float64)
+        *n_arcs, n_vertices = arcs.sizes
+        rows, cells, itemsize = n_vertices * _LANES, arcs.n_depths * _LANES, arcs.dtype.itemsize
         of_block = rows * (itemsize + 8) + cells * (itemsize + 20)
-        n_blocks = -(-len(sources) // _LANES)
         n_fitting = max(1, int(_MEMORY_SHARE * free_bytes() / of_block))
-        n_at_once = min(n_blocks, kernel.resident_blocks(self._threads), n_fitting)
+        n_at_once = max(1, min(len(group_parts), kernel.resident_blocks(self._threads), n_fitting))
         scratch = [
             cupy.empty(n_at_once * size, dtype)
             for size, dtype in (
-                *((rows, self._dtype), (rows, np.float64)),
-                *((cells, np.uint32), (cells, self._dtype), (cells, np.float64), (cells, np.float64)),
+                *((rows, arcs.dtype), (rows, np.float64)),
+                *((cells, np.uint32), (cells, arcs.dtype), (cells, np.float64), (cells, np.float64)),
             )
         ]
-        arcs = [_struct(_ARCS, *of) for of in self._arcs]
-        for first in range(0, n_blocks, n_at_once):
-            some = ranks[first * _LANES : (first + n_at_once) * _LANES]
-            arrays = (*self._of_vertices, some, *scratch, *self._words, self._is_crowded)
-            numbers = (
-                int(limit),
-                MOST_PATHS,
-                float(self._asked.endpoints),
-                len(some),
-                self._n_vertices,
-                self._n_depths,
-            )
-            kernel(-(-len(some) // _LANES), self._threads, (*arcs, _struct(_CALL, *arrays, *numbers)))
+        of_arcs = [_struct(_ARCS, *of) for of in arcs.of_ends]
+        numbers = int(limit), MOST_PATHS, float(self._asked.endpoints), *n_arcs, n_vertices, arcs.n_depths
+        for first in range(0, len(group_parts), n_at_once):
+            groups = sent_offsets[first:], sent_parts[first:]
+            of_call = *arcs.tree, self._amounts, sent, *groups, *scratch, *words, totals, self._is_crowded
+            n_blocks = min(n_at_once, len(group_parts) - first)
+            kernel(n_blocks, self._threads, (*of_arcs, _struct(_CALL, *of_call, *numbers)))
             # Ctrl-C comes between two launches.
             cupy.cuda.get_current_stream().synchronize()
-        return not self._is_crowded.get()[0]
+        of_sources = np.empty((len(sources), 2))
+        of_sources[np.repeat(firsts, part_sizes) + np.concatenate(orders)] = totals.get()
+        found = []
+        for part, of_part in enumerate(np.split(of_sources, part_ends[:-1])):
+            up, by_upper, through = (_fetched(of_kind[part]) for of_kind in words)
+            found.append(PartOfSweep(up, by_upper, through, arcs.by_upper, of_part))
+        cupy.cuda.get_current_stream().synchronize()
+        return found
 
-    def words(self) -> Passing:
-        """Return the sums, as those of a `PathSweep`."""
-        up, by_upper, through = (words.get() for words in self._words)
-        down = np.empty_like(by_upper)
-        down[self._by_upper] = by_upper
-        return Passing(up, down, through)
+
+def _fetched(words: Any) -> np.ndarray:
+    """Enqueue the copy of `words` to the host; return the array that will hold them."""
+    into = pinned_array(words.shape, words.dtype)
+    copy_to_host(words, into)
+    return into
 
 
 def _struct(struct: np.dtype, *values: Any) -> np.ndarray:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes
-from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.solver import Parts, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_ahead, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
@@ -25,6 +27,7 @@ from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
+from sssp_pipeline.kernels.gpu.path_sweep.arc_sums_on_device import part_words, passing_of_parts
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     INFINITIES,
     PAIRS_ARCH,
@@ -42,6 +45,7 @@ from sssp_pipeline.kernels.gpu.phast_gpu.work import Work
 from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 #: Sources of a full device batch.
 _FULL = 1024
@@ -109,6 +113,7 @@ class PhastGpu(GpuBatchSolver):
     unites_sources = True
     weighs_arcs = True
     counts_arcs = True
+    sums_on_arcs = True
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -144,6 +149,25 @@ class PhastGpu(GpuBatchSolver):
             start_s=costs.left_s(traits, on_gpu=True),
             host_bytes=costs.host_bytes(traits),
         )
+
+    def _attempt(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        asked = options.kept.paths
+        if asked is None or not asked.on_hierarchy or not len(sources):
+            yield from super()._attempt(graph, sources, options, ends)
+            return
+        swept = self._with_memory(
+            graph, lambda: passing_of_parts(graph, sources, ends, asked, options.cutoff)
+        )
+        with ThreadPoolExecutor(usable_cores(), "sssp-unpack") as pool:
+            unpacked = [pool.submit(part_words, graph, asked, part) for part in swept]
+            # All parts: none holds memory of the GPU while it waits for its sums.
+            solved = list(super()._attempt(graph, sources, options, ends))
+            for part, passing, words in zip(solved, swept, unpacked, strict=True):
+                totals = passing.totals[:, [asked.vertices, asked.edges]]
+                part.distances[:, part.distances.shape[1] - totals.shape[1] :] = totals.view(np.uint64)
+                yield replace(part, path_words=words.result())
 
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
         cutoff, is_short = options.cutoff is not None, graph.traits.max_weight < INFINITIES[16]

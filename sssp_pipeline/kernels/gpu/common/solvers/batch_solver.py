@@ -17,7 +17,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
-from sssp_pipeline.kernels.contract.path_sums_asked import RowSums
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked, RowSums
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import load_ahead
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
@@ -78,8 +78,8 @@ class GpuBatchSolver(GpuSolver):
             path_words = None if sums is None else sums.part_words
             yield Solution(rows_of(0, 0), None, over_sources=words, path_words=path_words)
             return
-        if options.kept.paths is not None:
-            load_ahead([path_sums_unit(squares=options.kept.paths.squares)], graph.weight_dtype)
+        if (asked := _asked_of_rows(options)) is not None:
+            load_ahead([path_sums_unit(squares=asked.squares)], graph.weight_dtype)
         search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends))
         try:
             rest = yield from solve_batches(search, buffers, sources, ends, rows_of)
@@ -99,7 +99,7 @@ class GpuBatchSolver(GpuSolver):
     ) -> tuple[BatchSearch, list[Buffer]]:
         """Return a search and its buffers, after waiting for calls that hold the memory it needs."""
         with GPU_LOCK:  # no other call takes the memory that was found free
-            while Holding.n_calls >= (_MOST_CALLS if options.kept.paths is None else _MOST_WITH_PATHS):
+            while Holding.n_calls >= (_MOST_CALLS if _asked_of_rows(options) is None else _MOST_WITH_PATHS):
                 Holding.given_back.wait()
             on_device = graph_on_device(graph)
             paths = self._paths(graph, on_device, sources, options, ends)
@@ -123,8 +123,8 @@ class GpuBatchSolver(GpuSolver):
         options: SolveOptions,
         ends: Sequence[int],
     ) -> PathsOfParts | None:
-        """Return what sums along the paths; None if nothing does. It raises as `_wait_for_room`."""
-        asked = options.kept.paths
+        """Return what sums along the paths of rows; None if nothing does. It raises as `_wait_for_room`."""
+        asked = _asked_of_rows(options)
         if asked is None:
             return None
         needs, row_bytes = self._all_needs(graph, on_device, options, 1)
@@ -180,6 +180,12 @@ class GpuBatchSolver(GpuSolver):
             f"{needed / 2**20:,.0f} MiB and {free_bytes() / 2**20:,.0f} are free",
             hint="`near-far` and `adds` take less; `delta-stepping` needs no GPU",
         )
+
+
+def _asked_of_rows(options: SolveOptions) -> PathSumsAsked | None:
+    """Return what is summed along the paths of rows; None if nothing is."""
+    asked = options.kept.paths
+    return None if asked is None or asked.on_hierarchy else asked
 
 
 def _fitting(n_sources: int, row_bytes: int, needs: BatchNeeds) -> tuple[int, int]:
