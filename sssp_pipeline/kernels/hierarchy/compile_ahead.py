@@ -26,6 +26,7 @@ from sssp_pipeline.kernels.hierarchy import (
     thinning,
 )
 from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
+from sssp_pipeline.kernels.hierarchy.coarsening import coarsening_kernels
 from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of
 from sssp_pipeline.kernels.hierarchy.region import Region
 from sssp_pipeline.kernels.hierarchy.simplicial import simplicial_kernels
@@ -159,12 +160,11 @@ def order_groups() -> list[KernelGroup]:
 def groups_after_order(of_solver: KernelGroup) -> tuple[list[KernelGroup], list[KernelGroup]]:
     """Return what a hierarchy and a solver need after the order, and what few runs need."""
     needed, weights = [COUNTS, COMPLETION], [WEIGHTS, ARCS]
+    of_some_orders = [simplicial_kernels(), coarsening_kernels()]
     if of_solver is SWEEPS:
-        return [*needed, *weights, of_solver], [simplicial_kernels()]
-    return [*needed, of_solver], [
-        *weights,
-        simplicial_kernels(),
-    ]  # a solver on a GPU mostly finds the weights there
+        return [*needed, *weights, of_solver], of_some_orders
+    # A solver on a GPU mostly finds the weights there.
+    return [*needed, of_solver], [*weights, *of_some_orders]
 
 
 #: A child takes about 110 MB, and others want memory too.

@@ -24,7 +24,9 @@ J. Dibbelt, B. Strasser, D. Wagner, "Customizable contraction hierarchies", 2016
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,8 +37,8 @@ from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.cuts import Remainder, subgraph_of
 from sssp_pipeline.kernels.hierarchy.simplicial import without_simplicial
 from sssp_pipeline.kernels.hierarchy.thinning import thinned
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.kernels.host.transposed import transposed
 
 #: The longest list in which an eliminated vertex of degree 2 is searched.
 LONGEST_SCAN = np.uint64(32)
@@ -46,11 +48,15 @@ FEW = 128
 #: much longer than METIS. Roads have 5 neighbours there, triangulations 6; webs, social networks and solid meshes have
 #: 9 to 24.
 DENSE = 8
+#: The most threads that list neighbours, since each reads all edges, and about how many edges each gets at least.
+_MOST_PARTS, _LEAST_PART = 8, 2**16
 _TWO: Any = np.uint64(2)
 
 
-def neighbours_of(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
+def neighbours_of(graph: CsrGraph, n_threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the neighbours of each vertex, by edges in either direction, each once and without the vertex itself.
+
+    `n_threads` is all cores if it is None. The result is the same.
 
     Returns
     -------
@@ -61,11 +67,17 @@ def neighbours_of(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
     """
     n = graph.n_vertices
     row_offsets = graph.row_offsets.view(np.uint64)
-    into_offsets, into = transposed(graph)
+    n_parts = min(n_threads or usable_cores(), _MOST_PARTS, graph.n_edges // _LEAST_PART + 1)
+    bounds = np.searchsorted(row_offsets, np.linspace(0, graph.n_edges, n_parts + 1)).astype(np.uint64)
+    bounds[0], bounds[-1] = 0, n
     offsets = np.zeros(n + 1, np.uint64)
-    neighbours = np.empty(2 * graph.n_edges, np.uint32)
-    size = _unite(row_offsets, graph.col_indices, into_offsets, into, offsets, neighbours)
-    return offsets, neighbours[:size].copy()
+    with ThreadPoolExecutor(n_parts, "sssp-neighbours") as pool:
+        found = pool.map(
+            lambda ends: _neighbours_between(row_offsets, graph.col_indices, offsets, *ends), pairwise(bounds)
+        )
+        neighbours = np.concatenate(list(found))
+    np.cumsum(offsets, out=offsets)
+    return offsets, neighbours
 
 
 def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
@@ -116,34 +128,51 @@ def ordered(core: Remainder) -> np.ndarray:
 
 
 @njit(nogil=True)
-def _unite(
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    into_offsets: np.ndarray,
-    into: np.ndarray,
-    offsets: np.ndarray,
-    neighbours: np.ndarray,
-) -> Any:
-    """Fill `offsets` and `neighbours`; return how many neighbours there are."""
-    n = np.uint64(len(row_offsets)) - ONE
-    last = np.full(n, NO_VERTEX, np.uint32)
+def _neighbours_between(
+    row_offsets: np.ndarray, col_indices: np.ndarray, lengths: np.ndarray, first: Any, end: Any
+) -> np.ndarray:
+    """Return the neighbours of the vertices from `first` up to `end`.
+
+    `lengths[v + 1]` gets the number of neighbours of vertex `v`. Edges into the vertices are found among all edges.
+    """
+    n, n_here = np.uint64(len(row_offsets)) - ONE, end - first
+    into_offsets = np.zeros(n_here + ONE, np.uint64)
+    for e in range(np.uint64(len(col_indices))):
+        place = np.uint64(col_indices[e]) - first  # wraps for smaller vertices
+        if place < n_here:
+            into_offsets[place] += ONE
+    total = ZERO
+    for place in range(n_here):
+        total += into_offsets[place]
+        into_offsets[place] = total
+    into_offsets[n_here] = total
+    into = np.empty(total, np.uint32)
+    for i in range(n):
+        u = n - ONE - i
+        for e in range(row_offsets[u], row_offsets[u + ONE]):
+            place = np.uint64(col_indices[e]) - first
+            if place < n_here:
+                into_offsets[place] -= ONE
+                into[into_offsets[place]] = u
+    neighbours = np.empty(total + row_offsets[end] - row_offsets[first], np.uint32)
+    last = np.full(n, NO_VERTEX, np.uint32)  # the last vertex that has this neighbour
     size = ZERO
-    for u in range(n):
-        last[u] = u
+    for u in range(first, end):
+        last[u], before, place = u, size, u - first
         for e in range(row_offsets[u], row_offsets[u + ONE]):
             v = col_indices[e]
             if last[v] != u:
                 last[v] = u
                 neighbours[size] = v
                 size += ONE
-        for e in range(into_offsets[u], into_offsets[u + ONE]):
+        for e in range(into_offsets[place], into_offsets[place + ONE]):
             v = into[e]
             if last[v] != u:
                 last[v] = u
                 neighbours[size] = v
                 size += ONE
-        offsets[u + ONE] = size
-    return size
+        lengths[u + ONE] = size - before
+    return neighbours[:size]
 
 
 @njit(nogil=True)

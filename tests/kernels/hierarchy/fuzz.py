@@ -260,8 +260,8 @@ def prepared_as(given: Case) -> Iterator[None]:
         def __enter__(self) -> InThisProcess:
             return self
 
-        def send(self, request: int, part: Subgraph) -> None:
-            arrays = (array.astype(np.int64) for array in (part.offsets, part.neighbours))
+        def send(self, request: int, part: Subgraph, *weights: np.ndarray) -> None:
+            arrays = (array.astype(np.int64) for array in (part.offsets, part.neighbours, *weights))
             self.found = np.array(found_by(pymetis._internal, request, *arrays), np.int32)
 
         def receive(self, n_vertices: int) -> np.ndarray:

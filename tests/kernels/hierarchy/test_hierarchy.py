@@ -25,6 +25,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.hierarchy import (
     arc_completion,
+    coarsening,
     costs,
     customization,
     cuts,
@@ -235,6 +236,19 @@ def ordered_by_metis(graph, monkeypatch, n_parts, least=40):
         return processes.order(*neighbours_of(graph))
 
 
+def test_threads_list_the_same_neighbours(monkeypatch):
+    random = np.random.default_rng(3)
+    graph = csr_from_edges(*random.integers(0, 60, (2, 300)), np.ones(300, np.uint32), 60)
+    monkeypatch.setattr(order, "_LEAST_PART", 10)
+    offsets, neighbours = neighbours_of(graph, 7)
+    for one, other in zip(neighbours_of(graph, 1), (offsets, neighbours), strict=True):
+        assert_array_equal(one, other)
+    src = np.repeat(np.arange(60), np.diff(graph.row_offsets))
+    for v, found in enumerate(np.split(neighbours, offsets[1:-1].astype(int))):
+        around = {*graph.col_indices[src == v], *src[graph.col_indices == v]} - {v}
+        assert sorted(found.tolist()) == sorted(around)
+
+
 @pytest.mark.medium
 @NEEDS_METIS
 def test_large_graphs_are_cut_before_metis_orders_the_parts(monkeypatch):
@@ -324,6 +338,7 @@ def test_an_interrupt_ends_every_process_of_metis(monkeypatch, after_s):
         subprocess, "Popen", lambda *given, **named: started.append(popen(*given, **named)) or started[-1]
     )
     around = neighbours_of(graph_of(grid(600, 600)))
+    coarsening.compile_coarsening(np.dtype(np.uint32))  # numba loses an interrupt while it loads kernels
     before = signal.signal(signal.SIGALRM, interrupted)
     try:
         with pytest.raises(Interrupted):
