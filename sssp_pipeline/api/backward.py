@@ -13,9 +13,12 @@ from sssp_pipeline.api.graphs import NamedGraph
 from sssp_pipeline.base.errors import InputError, UnsolvableError, did_you_mean
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow, merge_nearest, no_nearest, words_of
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.host.kernel_threads import KernelThreads, usable_cores
 from sssp_pipeline.pipeline.planning.direction import turned_options
 from sssp_pipeline.workflow.section import Direction
 
+#: Each thread that takes targets into the nearest ones has at least so many sources.
+_MERGED_SOURCES = 2**16
 #: Why only searches from the sources give what an argument of a call asks for.
 _FORWARD_ONLY = {
     "predecessors": "predecessors are found from the sources",
@@ -102,11 +105,12 @@ def nearest_backward(
     distances, vertices = no_nearest(len(sources), kept.k, named.graph.weight_dtype)
     merging = threading.Lock()
     targets = kept.targets
+    threads = KernelThreads(min(usable_cores(), 1 + len(sources) // _MERGED_SOURCES))
 
     def take(first: int, solution: Solution) -> None:
         rows = solution.distances
         with merging:
-            merge_nearest(rows, targets[first : first + len(rows)], distances, vertices)
+            merge_nearest(rows, targets[first : first + len(rows)], distances, vertices, threads)
 
     is_found = _search_from(named, targets, sources, options, solver, take)
     return words_of(distances, vertices) if is_found else None

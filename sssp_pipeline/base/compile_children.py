@@ -3,13 +3,13 @@
 numba compiles one kernel at a time in a process. So children compile groups of kernels, each by calls on tiny input,
 and leave the machine code in numba's cache.
 
-    python -P -m sssp_pipeline.base.compile_children PROCESSES PIPE MODULE:FUNCTION:DTYPE...
+    python -P -m sssp_pipeline.base.compile_children PIPE
 
-The pipe, a file descriptor, has the numbers of the groups that nobody has, each in a byte.
-
-A child loads numba and its compiler once, and forks. Each process compiles one group after the other, and writes a line
-for each. A process that is done takes the next group that nobody has. So does the process that started them, while it
-waits for a group. All of them end when their standard input ends: when that process ends, however it ends.
+A child loads numba and its compiler. It may begin before it is known what to compile (`prepare`). Then it reads a line
+`PROCESSES MODULE:FUNCTION:DTYPE...`, and forks. The pipe, a file descriptor, has the numbers of the groups that no
+process has, each in a byte. Each process compiles one group after the other, and writes a line for each. A process that
+is done takes the next group that no process has. So does the process that started them while it waits for a group, if
+there are few processes. All of them end when their standard input ends: when that process ends, however it ends.
 
 If a child fails, nothing is lost: this process compiles what the cache lacks.
 """
@@ -62,24 +62,34 @@ class KernelGroup:
 
 
 class _Children:
-    """Processes that compile what `tasks` name."""
+    """Processes that compile. They load what this takes, and wait for `compile`."""
 
-    def __init__(self, tasks: Sequence[str], n_processes: int) -> None:
+    def __init__(self) -> None:
         #: What is not known to be compiled.
-        self.left = list(tasks)
-        self._tasks, self._is_killed = tasks, False
-        self._waiting, to_fill = os.pipe()
-        os.write(to_fill, bytes(range(n_processes, len(tasks))))
-        os.close(to_fill)
+        self.left: list[str] = []
+        self._tasks: Sequence[str] = ()
+        self._is_killed = self._are_many = False
+        self._waiting, self._to_fill = os.pipe()
         try:
-            self._child = self._started(n_processes)
+            self._child = self._started()
         except BaseException:
-            os.close(self._waiting)
+            self._close()
             raise
 
-    def _started(self, n_processes: int) -> subprocess.Popen[bytes]:
+    def compile(self, tasks: Sequence[str], n_processes: int) -> None:
+        """Have up to `n_processes` of them compile what `tasks` name. This is called once at most."""
+        assert self._child.stdin is not None
+        self._tasks, self.left = tasks, list(tasks)
+        self._are_many = len(tasks) < 2 * n_processes
+        os.write(self._to_fill, bytes(range(n_processes, len(tasks))))
+        os.close(self._to_fill)  # a process that finds the pipe empty ends
+        self._to_fill = -1
+        with suppress(BrokenPipeError):  # the child has failed
+            os.write(self._child.stdin.fileno(), f"{n_processes} {' '.join(tasks)}\n".encode())
+
+    def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(n_processes), str(self._waiting), *self._tasks],
+            [sys.executable, "-P", "-m", __name__, str(self._waiting)],
             pass_fds=[self._waiting],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -93,7 +103,9 @@ class _Children:
         if task in self.left:
             compilation_began()
         while task in self.left:
-            if not self._is_killed and (taken := os.read(self._waiting, 1)):  # a core is free
+            # With few cores, this process helps. With many, a group of its own would take longer than the wait.
+            is_helping = not self._are_many and not self._is_killed
+            if is_helping and (taken := os.read(self._waiting, 1)):
                 done = self._tasks[taken[0]]
                 with suppress(Exception):  # as in a child
                     _compile(done)
@@ -114,14 +126,27 @@ class _Children:
     def end(self) -> None:
         with self._child:  # closes its pipes and waits for it
             self.kill()
-        os.close(self._waiting)
+        self._close()
+
+    def _close(self) -> None:
+        for end in {self._waiting, self._to_fill} - {-1}:
+            os.close(end)
 
 
 #: For groups that do not depend on the type of the weights.
 _ANY = np.dtype(np.uint32)
 _running: list[_Children] = []
+#: At most one, which waits for what it is to compile.
+_prepared: list[_Children] = []
 #: Held by a thread that waits for a task. `stop` does not wait for it.
 _lock = threading.RLock()
+
+
+def prepare() -> None:
+    """Have a child load numba and its compiler. The next `start` uses or ends it."""
+    with _lock, suppress(OSError):  # no process can be started
+        if not _prepared:
+            _prepared.append(_Children())
 
 
 def start(groups: Sequence[KernelGroup], dtype: np.dtype, n_processes: int) -> None:
@@ -129,15 +154,18 @@ def start(groups: Sequence[KernelGroup], dtype: np.dtype, n_processes: int) -> N
 
     The groups come in the order in which they are needed. What children compile already is left to them.
     """
-    if n_processes < 1:
-        return
     with _lock:
         begun = {task for children in _running for task in children.left}
-        wanted = {group.task(dtype): group for group in groups}
+        wanted = {group.task(dtype): group for group in groups} if n_processes > 0 else {}
         tasks = [task for task, group in wanted.items() if task not in begun and not group.is_compiled(dtype)]
         if tasks:
             with suppress(OSError):  # no process can be started: this one compiles
-                _running.append(_Children(tasks, min(n_processes, len(tasks))))
+                children = _prepared.pop() if _prepared else _Children()
+                _running.append(children)
+                children.compile(tasks, min(n_processes, len(tasks)))
+        elif _prepared:
+            _prepared[0].kill()
+            _prepared.pop().end()
 
 
 def wait_for(group: KernelGroup, dtype: np.dtype = _ANY) -> None:
@@ -156,25 +184,29 @@ def are_running() -> bool:
 
 def stop() -> None:
     """End all children. What they have compiled stays in numba's cache."""
-    for children in list(_running):
+    for children in [*_running, *_prepared]:
         children.kill()
     with _lock:
-        while _running:
-            _running.pop().end()
+        for some in (_running, _prepared):
+            while some:
+                some.pop().end()
 
 
 atexit.register(stop)
 
 
-def _serve(n_processes: int, waiting: int, tasks: Sequence[str]) -> None:
-    """Share the tasks among `n_processes` processes, this one among them."""
+def _serve(waiting: int) -> None:
+    """Read what to compile, and share the tasks among the processes, this one among them."""
     # What a compiler makes is seldom garbage: collections take an eighth of its time and free little.
     gc.disable()
     leave_out_optional_packages()
     load_numba()
     _load_compiler()
+    if not (line := sys.stdin.buffer.readline()):
+        return  # there is nothing to compile
+    n_processes, *tasks = line.decode().split()
     forked = []
-    for number in range(1, n_processes):
+    for number in range(1, int(n_processes)):
         if (pid := os.fork()) == 0:
             try:
                 _work(tasks, number, waiting)
@@ -221,4 +253,4 @@ def _end_with_input() -> None:
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    _serve(int(sys.argv[1]))

@@ -155,7 +155,7 @@ def _load(
     """Return the workflow of a command, and write it to `save_as` if that is given. Then imports are prepared.
 
     If the command `solves`, worker processes on this machine prepare their imports at the same time, and a thread
-    prepares its GPU.
+    prepares its GPU. A run that reads its input may also have a process that loads a compiler.
     """
     from sssp_pipeline.workflow.inputs import check_workflow_name, workflow_of, write_new
 
@@ -177,6 +177,10 @@ def _load(
             from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import prepare_gpu
 
             prepare_gpu()
+        if needs_input:
+            from sssp_pipeline.pipeline.run.first_run import prepare_to_compile
+
+            prepare_to_compile(workflow)
     prepare_imports()
     return workflow
 

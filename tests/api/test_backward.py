@@ -12,7 +12,7 @@ import scipy.sparse as ss
 from numpy.testing import assert_array_equal
 
 import sssp_pipeline as sp
-from sssp_pipeline.api import calls
+from sssp_pipeline.api import backward, calls
 from sssp_pipeline.base.errors import PathTooLongError
 from sssp_pipeline.base.generators import grid
 from sssp_pipeline.kernels.hierarchy import shared
@@ -58,6 +58,15 @@ def test_auto_goes_backward_where_targets_are_few(matrix, as_measured):
     assert_array_equal(found.numpy(), expected.numpy())
     nearest = [sp.nearest(graph, MANY, 2, targets=TARGETS, direction=way) for way in ("auto", "forward")]
     assert nearest[0] == nearest[1]
+
+
+@pytest.mark.parametrize("k", [3, 50])
+def test_threads_share_the_sources_of_a_merge(matrix, monkeypatch, k):
+    monkeypatch.setattr(backward, "_MERGED_SOURCES", 1)
+    monkeypatch.setattr(backward, "usable_cores", lambda: 7)
+    graph = sp.prepare(matrix)
+    ways = [sp.nearest(graph, MANY, k, targets=MANY[:40], direction=way) for way in ("backward", "forward")]
+    assert ways[0] == ways[1]
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,48 @@ def test_while_this_process_waits_it_compiles_what_nobody_has(group, tmp_path):
 
 
 @pytest.mark.medium
+def test_with_many_processes_this_one_waits(group, tmp_path):
+    groups = [group("first"), group("second"), group("failing")]
+    compile_children.start(groups, U32, 2)
+    for one in groups:
+        compile_children.wait_for(one, U32)
+    pids = {(tmp_path / name).read_text() for name in ("first-uint32", "second-uint32")}
+    assert str(os.getpid()) not in pids
+
+
+def test_a_prepared_child_compiles(group, tmp_path):
+    compile_children.prepare()
+    compile_children.prepare()
+    (prepared,) = compile_children._prepared
+    assert not compile_children.are_running()
+    compile_children.start([group("first")], U32, 1)
+    assert (compile_children._running, compile_children._prepared) == ([prepared], [])
+    compile_children.wait_for(group("first"), U32)
+    assert (tmp_path / "first-uint32").read_text() == str(prepared._child.pid)
+
+
+@pytest.mark.parametrize("ending", ["start", "no-core", "stop"])
+def test_a_prepared_child_without_work_ends(group, ending):
+    compile_children.prepare()
+    pid = compile_children._prepared[0]._child.pid
+    if ending == "stop":
+        compile_children.stop()
+    else:
+        compile_children.start([group("first")] if ending == "no-core" else [], U32, int(ending == "start"))
+    assert compile_children._prepared == []
+    assert not is_running(pid)
+
+
+def test_a_prepared_child_that_was_killed_is_done_without(group, tmp_path):
+    compile_children.prepare()
+    compile_children._prepared[0].kill()
+    compile_children._prepared[0]._child.wait()
+    compile_children.start([group("first")], U32, 1)
+    compile_children.wait_for(group("first"), U32)
+    assert not (tmp_path / "first-uint32").exists()
+
+
+@pytest.mark.medium
 def test_what_children_compile_already_is_left_to_them(group, tmp_path, wait_until):
     groups = [group("endless"), group("other_endless")]
     compile_children.start(groups, U32, 2)

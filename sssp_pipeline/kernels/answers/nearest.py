@@ -11,9 +11,12 @@ from sssp_pipeline.base.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.contract.kept import KeptOfRow, checked_vertices
+from sssp_pipeline.kernels.host.kernel_threads import KernelThreads
 
 #: The largest k.
 MOST_NEAREST = 1024
+#: How many vertices and distances of a block of sources the cache of a core holds.
+_BLOCK = 2**12
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,13 @@ def words_of(distances: np.ndarray, vertices: np.ndarray) -> np.ndarray:
     return np.concatenate([distances.view(f"u{distances.itemsize}"), vertices], axis=1, dtype=np.uint64)
 
 
-def merge_nearest(rows: np.ndarray, targets: np.ndarray, distances: np.ndarray, vertices: np.ndarray) -> None:
+def merge_nearest(
+    rows: np.ndarray,
+    targets: np.ndarray,
+    distances: np.ndarray,
+    vertices: np.ndarray,
+    threads: KernelThreads,
+) -> None:
     """Take more targets into the k nearest ones of each source.
 
     Parameters
@@ -107,29 +116,43 @@ def merge_nearest(rows: np.ndarray, targets: np.ndarray, distances: np.ndarray, 
         (n,) uint32, which were not taken before. The order in which they are taken does not change the result.
     distances, vertices
         (S, k), as `no_nearest` returns them. They are changed.
+    threads
+        They share the sources.
     """
-    _merge(rows, targets.astype(np.uint32, copy=False), unreached_distance(rows.dtype), distances, vertices)
+    unreached, targets = unreached_distance(rows.dtype), targets.astype(np.uint32, copy=False)
+    bounds = [len(distances) * i // threads.size for i in range(threads.size + 1)]
+    threads.run(lambda i: _merge(rows, targets, unreached, distances, vertices, bounds[i], bounds[i + 1]))
 
 
 @njit(nogil=True)
 def _merge(
-    rows: np.ndarray, targets: np.ndarray, unreached: Any, distances: np.ndarray, vertices: np.ndarray
+    rows: np.ndarray,
+    targets: np.ndarray,
+    unreached: Any,
+    distances: np.ndarray,
+    vertices: np.ndarray,
+    begin: int,
+    end: int,
 ) -> None:
+    """Do what `merge_nearest` does for the sources [begin, end). What is kept of a block stays in the cache."""
     last = distances.shape[1] - 1
-    for i in range(len(targets)):
-        v = targets[i]
-        for s in range(len(distances)):
-            d = rows[i, s]
-            nearest, named = distances[s], vertices[s]
-            if d == unreached or d > nearest[last] or (d == nearest[last] and v > named[last]):
-                continue
-            place = last
-            while place > 0 and (
-                nearest[place - 1] > d or (nearest[place - 1] == d and named[place - 1] > v)
-            ):
-                nearest[place], named[place] = nearest[place - 1], named[place - 1]
-                place -= 1
-            nearest[place], named[place] = d, v
+    block = max(64, _BLOCK // (last + 1))
+    for first in range(begin, end, block):
+        stop = min(first + block, end)
+        for i in range(len(targets)):
+            v = targets[i]
+            for s in range(first, stop):
+                d = rows[i, s]
+                nearest, named = distances[s], vertices[s]
+                if d == unreached or d > nearest[last] or (d == nearest[last] and v > named[last]):
+                    continue
+                place = last
+                while place > 0 and (
+                    nearest[place - 1] > d or (nearest[place - 1] == d and named[place - 1] > v)
+                ):
+                    nearest[place], named[place] = nearest[place - 1], named[place - 1]
+                    place -= 1
+                nearest[place], named[place] = d, v
 
 
 @njit(nogil=True)

@@ -19,12 +19,10 @@ from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     order_groups,
 )
 from sssp_pipeline.pipeline.results.betweenness import Betweenness
+from sssp_pipeline.pipeline.run.first_run import MANY_SOURCES, has_many_sources
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, kernels_of, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
 
-#: From this many sources on, `auto` may make a hierarchy before long. Fewer need one only on graphs that take longer to
-#: read than the kernels take to compile, and then the children start when the graph is read.
-_MANY_SOURCES = 256
 #: From this many processes that may compile on, threads of this process may compile too.
 _MANY_CORES = 8
 
@@ -32,7 +30,7 @@ _MANY_CORES = 8
 def compile_for_run(workflow: Workflow) -> None:
     """Have children compile what numba's cache lacks for the hierarchy of a run, if there may be one."""
     solve = workflow.solve
-    if why_not_wanted(solve) is None and (not is_free(solve) or _has_many_sources(workflow)):
+    if why_not_wanted(solve) is None and (not is_free(solve) or has_many_sources(workflow)):
         of_solver = kernels_of(solve.solver, solve.solver == "auto" and gpu_missing() is None)
         # Not at the top: a run with another solver does not import those.
         from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
@@ -51,7 +49,7 @@ def _may_sum_on_gpu(workflow: Workflow) -> bool:
         and Betweenness.asked_by(asked, is_sample=False, compression="none") is not None
         and workflow.cluster.kind == "auto"
         and (solver == "auto" or SOLVERS.device_of(solver) == "gpu")
-        and _has_many_sources(workflow)
+        and has_many_sources(workflow)
         and gpu_missing() is None
     )
 
@@ -97,19 +95,21 @@ def _compile(
     groups = [*groups, *order_groups(), *needed]
     if (n_processes := n_children()) > 1:  # one child has more to do than this process
         # Not at the top: a run on a stored graph loads no readers.
-        from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, ODD_ROWS
+        from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DIGITS
         from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GATHERING, GROUPING, ROWS
 
-        groups = [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *groups]
-    has_cores = n_processes >= len(groups)  # a process that is done takes one of the others
+        groups = [DIGITS, GROUPING, GATHERING, ROWS, *groups]
+    has_cores = n_processes >= len(groups)
+    # Only a process that is done takes what few runs need. More processes would take time from the others.
+    n_processes = min(n_processes, len(groups) + len(afterwards))
     others = [*afterwards, *seldom_needed] if has_cores else []
     compile_children.start([*groups, *others], _searched(dtype), n_processes)
-    if of_solver is not SWEEPS and has_cores and workflow.cluster.is_here and _has_many_sources(workflow):
+    if of_solver is not SWEEPS and has_cores and workflow.cluster.is_here and has_many_sources(workflow):
         # Not at the top: a run on the CPU does not import the solvers of a GPU.
         from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import load_for_calls
 
         cutoff = workflow.solve.cutoff is not None
-        load_for_calls(dtype, _MANY_SOURCES, cutoff=cutoff, are_short=True)
+        load_for_calls(dtype, MANY_SOURCES, cutoff=cutoff, are_short=True)
 
 
 def _weight_dtype(workflow: Workflow) -> np.dtype:
@@ -125,15 +125,3 @@ def _weight_dtype(workflow: Workflow) -> np.dtype:
 def _searched(dtype: np.dtype) -> np.dtype:
     """Return the type of the weights of arcs in a hierarchy of a graph with weights of `dtype`, which are integers."""
     return np.dtype(f"u{dtype.itemsize}")
-
-
-def _has_many_sources(workflow: Workflow) -> bool:
-    """Return whether a run has many sources, as far as the workflow tells."""
-    sources = workflow.sources
-    if sources is None:
-        return True  # a file of pairs
-    if sources.random is not None:
-        return sources.random.count >= _MANY_SOURCES
-    if sources.ids is not None:
-        return len(sources.ids) >= _MANY_SOURCES
-    return sources.top_degree is None or sources.top_degree >= _MANY_SOURCES

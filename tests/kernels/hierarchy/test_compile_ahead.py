@@ -49,11 +49,12 @@ from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
-from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, ODD_ROWS
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, DIGITS, ODD_ROWS
 from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GATHERING, GROUPING, ROWS
 metis_processes.package = lambda: None  # so that all groups of an order are there
 after_order = [group for groups in groups_after_order(SWEEPS) for group in groups]
-groups = [DECIMALS, ODD_ROWS, GROUPING, GATHERING, ROWS, SEARCHES, ORACLE, LOOK, *order_groups(), *after_order]
+of_text = [DIGITS, DECIMALS, ODD_ROWS]
+groups = [*of_text, GROUPING, GATHERING, ROWS, SEARCHES, ORACLE, LOOK, *order_groups(), *after_order]
 groups.append(chunk_kernels())
 dtypes = [np.dtype("uint32"), np.dtype("uint64")]
 def found():

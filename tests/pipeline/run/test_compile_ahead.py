@@ -24,10 +24,10 @@ from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, ODD_ROWS
+from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DIGITS
 from sssp_pipeline.pipeline.ingest import new_graph
 from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GATHERING, GROUPING, ROWS
-from sssp_pipeline.pipeline.run import compile_ahead
+from sssp_pipeline.pipeline.run import compile_ahead, first_run
 from sssp_pipeline.pipeline.run.compile_ahead import compile_for_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.hierarchy_stage import kernels_of
@@ -191,12 +191,12 @@ def test_with_many_cores_threads_load_what_sums_along_paths_on_a_gpu(
 @pytest.mark.parametrize(
     ("n_processes", "sections", "loaded"),
     [
-        (11, {}, [(U32, False)]),
-        (10, {}, []),  # others need the cores
-        (11, {"solve": {"cutoff": 9}}, [(U32, True)]),
-        (11, {"graph": {"weights": {"dtype": "int64"}}}, [(np.dtype("int64"), False)]),
-        (11, {"n_sources": 255}, []),
-        (11, {"cluster": {"kind": "address", "address": "tcp://host:8786"}}, []),
+        (10, {}, [(U32, False)]),
+        (9, {}, []),  # others need the cores
+        (10, {"solve": {"cutoff": 9}}, [(U32, True)]),
+        (10, {"graph": {"weights": {"dtype": "int64"}}}, [(np.dtype("int64"), False)]),
+        (10, {"n_sources": 255}, []),
+        (10, {"cluster": {"kind": "address", "address": "tcp://host:8786"}}, []),
         (13, {"solve": {"solver": "phast"}}, []),
     ],
 )
@@ -233,12 +233,12 @@ def test_the_solver_that_is_expected_decides_what_is_compiled_for_it(solver, has
 def test_two_children_compile_for_the_ingest_too(asked, monkeypatch, tmp_path):
     monkeypatch.setattr(compile_ahead, "n_children", lambda: 2)
     compile_for_run(Workflow.model_validate(workflow(tmp_path, solve={"solver": "phast"})))
-    assert asked == [([ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST], U32)]
+    assert asked == [([DIGITS, GROUPING, GATHERING, ROWS, *FOR_PHAST], U32)]
 
 
 @pytest.mark.parametrize(
     ("n_processes", "verify", "others"),
-    [(12, "sample", []), (13, "off", SELDOM), (13, "sample", [ORACLE, *SELDOM])],
+    [(11, "sample", []), (12, "off", SELDOM), (12, "sample", [ORACLE, *SELDOM])],
 )
 def test_what_is_needed_late_or_seldom_is_compiled_if_all_other_groups_have_a_process(
     asked, monkeypatch, tmp_path, n_processes, verify, others
@@ -246,9 +246,7 @@ def test_what_is_needed_late_or_seldom_is_compiled_if_all_other_groups_have_a_pr
     monkeypatch.setattr(compile_ahead, "n_children", lambda: n_processes)
     data = workflow(tmp_path, solve={"solver": "phast"}) | {"verify": verify}
     compile_for_run(Workflow.model_validate(data))
-    assert [groups for groups, _ in asked] == [
-        [ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS, *FOR_PHAST, *others]
-    ]
+    assert [groups for groups, _ in asked] == [[DIGITS, GROUPING, GATHERING, ROWS, *FOR_PHAST, *others]]
     assert len(FOR_PHAST) == 8
 
 
@@ -274,6 +272,32 @@ def test_children_end_when_a_run_decides_against_a_hierarchy(asked, tmp_path, li
     assert "stop" in asked[: asked.index("solver")]
 
 
+@pytest.mark.parametrize(
+    ("n_cores", "store", "sections", "is_prepared"),
+    [
+        pytest.param(4, None, {}, True, id="many-sources"),
+        pytest.param(4, None, {"n_sources": 20, "solve": {"hierarchy": "build"}}, True, id="build"),
+        pytest.param(3, None, {}, False, id="few-cores"),
+        pytest.param(4, "graph", {}, False, id="stored"),
+        pytest.param(4, None, {"n_sources": 255}, False, id="few-sources"),
+        pytest.param(4, None, {"solve": {"solver": "dijkstra"}}, False, id="another-solver"),
+        pytest.param(4, None, {"solve": {"hierarchy": "off"}}, False, id="off"),
+        pytest.param(4, None, {"graph": {"store": "memory://graph"}}, False, id="object-storage"),
+    ],
+)
+def test_a_child_loads_the_compiler_for_a_new_graph(
+    monkeypatch, tmp_path, n_cores, store, sections, is_prepared
+):
+    prepared = []
+    monkeypatch.setattr(compile_children, "prepare", lambda: prepared.append(True))
+    monkeypatch.setattr(first_run, "usable_cores", lambda: n_cores)
+    if store is not None:
+        (tmp_path / store).mkdir()
+    data = workflow(tmp_path, **{"n_sources": 300, **sections})
+    first_run.prepare_to_compile(Workflow.model_validate(data))
+    assert bool(prepared) == is_prepared
+
+
 @pytest.mark.slow
 def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     """The input is text, and the cache has what children compile for the ingest with three cores."""
@@ -282,7 +306,7 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     data = workflow(tmp_path, solve={"solver": "phast"}, graph={"input": str(tmp_path / "edges.gr")})
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     program = "import numpy as np\n"
-    for group in (ODD_ROWS, DECIMALS, GROUPING, GATHERING, ROWS):
+    for group in (GROUPING, GATHERING, ROWS):
         program += f"from {group.compile_for.__module__} import {group.compile_for.__name__} as compile_for\n"
         program += "compile_for(np.dtype('uint32'))\n"
     subprocess.run([sys.executable, "-c", program], env=environment, timeout=300, check=True)
@@ -291,13 +315,14 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     assert done.returncode == 0, done.stderr
     names, *has_children = json.loads(done.stdout)
     assert has_children == [True, False, False]
-    assert "sssp_pipeline.pipeline.formats.parsing.plain_rows.scan_plain_rows" in names
+    of_text = [name.rpartition(".")[2] for name in names if ".formats.parsing." in name]
+    assert "scan_rows_of_digits" in of_text
+    assert not {"scan_plain_rows", "scan_odd_rows", "scan_edges"} & set(of_text)
     inner = [name.removeprefix("sssp_pipeline.") for name in names]
     # What children have is not compiled again. While this process waits for it, it may compile what nobody has.
     of_first_child = (
         "kernels.hierarchy.order.",
         "pipeline.ingest.rows.",
-        "pipeline.formats.parsing.numbers_in_text.scan",
     )
     assert [name for name in inner if name.startswith(of_first_child)] == []
     kernels = [name for name in inner if not name.startswith("numba.")]

@@ -16,8 +16,7 @@ from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.base.scratch import Scratch
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, Result, SkippedRows
-from sssp_pipeline.pipeline.formats.parsing import faults, tokenizer
-from sssp_pipeline.pipeline.formats.parsing.compile_ahead import compile_beside_children
+from sssp_pipeline.pipeline.formats.parsing import block_scan, faults, tokenizer
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     FaultAt,
     control_error,
@@ -143,7 +142,6 @@ def scan_block(
     With `skips` a row with a fault is left out, and the scan goes on after it. With `scratch` the arrays are in its
     memory; otherwise they are new.
     """
-    compile_beside_children()
     if scratch is None:
         most_rows = tokenizer.n_lines_of(data)
         src, dst, weights = (np.empty(most_rows, np.int64) for _ in range(3))
@@ -157,7 +155,7 @@ def scan_block(
     skipped: list[FaultAt] = []
     begin = (0, 0, 0, 0)
     while True:
-        n_rows, n_lines, code, position, n_doubtful = tokenizer.read_edges(
+        n_rows, n_lines, code, position, n_doubtful = block_scan.read_edges(
             data, syntax, mode, begin, src, dst, weights, doubtful[0], doubtful[1]
         )
         if code == faults.NEED_FLOAT and skips:

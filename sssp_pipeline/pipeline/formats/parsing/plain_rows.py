@@ -39,7 +39,7 @@ _WORD = np.uint64(8)
 #: The bytes from the beginning of a column that may be looked at: a sign, a point, four words.
 _REACH = 40
 #: The bytes from the beginning of a row of digits that may be looked at: a letter and its blank, 64 bytes, two words.
-_ROW_REACH = 82
+ROW_REACH = 82
 #: Of the columns of a row of digits.
 _MOST_DIGITS = np.uint64(15)
 _ONE, _TWO = np.uint64(1), np.uint64(2)
@@ -69,10 +69,7 @@ def scan_plain_rows(
     min_id, max_id, ids_are_strings, source_column, target_column = syntax[5:10]
     takes_zero_led_ids, point = syntax[10:12]
     stop = len(data) - _REACH
-    start = begin
-    is_usual = source_column == 0 and target_column == 1 and not ids_are_strings
-    if is_usual and (n_columns == 2 or (n_columns == 3 and weight_column == 2 and mode != NEED_FLOAT)):
-        start, row = _scan_rows_of_digits(data, start, row, syntax, src, dst, weights)
+    start, row = scan_rows_of_digits(data, begin, row, syntax, mode, src, dst, weights)
     while True:
         p = start
         if letter:
@@ -140,22 +137,29 @@ def scan_plain_rows(
 
 
 @njit(nogil=True)
-def _scan_rows_of_digits(
+def scan_rows_of_digits(
     data: np.ndarray,
     begin: int,
     row: int,
     syntax: tuple,
+    mode: int,
     src: np.ndarray,
     dst: np.ndarray,
     weights: np.ndarray,
 ) -> tuple:
     """Read rows `[letter] source target [weight]` that have only digits and one blank between two columns.
 
-    Returns as `scan_plain_rows`. All numbers are unsigned, so that no index is tested for its sign.
+    Returns as `scan_plain_rows`, which begins with this scan. All numbers are unsigned, so that no index is tested for
+    its sign.
     """
+    n_columns, weight_column = syntax[3:5]
+    ids_are_strings, source_column, target_column = syntax[7:10]
+    is_usual = source_column == 0 and target_column == 1 and not ids_are_strings
+    if not is_usual or (n_columns != 2 and (n_columns != 3 or weight_column != 2 or mode == NEED_FLOAT)):
+        return begin, row
     letter, has_weight = np.uint64(syntax[0]), syntax[4] == 2
     min_id, max_id, takes_zero_led_ids = np.uint64(syntax[5]), np.uint64(syntax[6]), syntax[10]
-    stop, start = np.uint64(max(0, len(data) - _ROW_REACH)), np.uint64(begin)
+    stop, start = np.uint64(max(0, len(data) - ROW_REACH)), np.uint64(begin)
     at = np.uint64(row)
     while start < stop:
         p = start

@@ -7,7 +7,8 @@ then returns a fault code and a position, and `fault_errors` makes the message f
 
 Needs: the last byte of the block is a line end, as `line_blocks.TextBlock` guarantees. A block has at most 2^32 bytes.
 
-`plain_rows` reads the rows of the usual form, several times as fast. `odd_rows` reads all others.
+`plain_rows` reads the rows of the usual form, several times as fast. `odd_rows` reads all others. `block_scan` calls
+only those of the kernels that a block needs.
 
 A block is first scanned with integer weights. If a weight is not a 64-bit integer, the block is scanned again with
 float64 weights. A decimal that `numbers_in_text` cannot compute exactly goes to another parser.
@@ -41,7 +42,7 @@ INTEGER = 0
 UNSIGNED = faults.NEED_UNSIGNED
 FLOAT = faults.NEED_FLOAT
 #: The most rows that are read before plain rows are searched for again.
-_MOST_ODD = 64
+MOST_ODD = 64
 
 
 class LineSyntax(NamedTuple):
@@ -72,37 +73,6 @@ class LineSyntax(NamedTuple):
     rounds: bool = False
     #: The factor that must make every weight an integer; 0 for none.
     scale: int = 0
-
-
-def read_edges(
-    data: np.ndarray,
-    syntax: LineSyntax,
-    mode: int,
-    begin: tuple,
-    src: np.ndarray,
-    dst: np.ndarray,
-    weights: np.ndarray,
-    doubtful_rows: np.ndarray,
-    doubtful_tokens: np.ndarray,
-) -> tuple:
-    """Do what `scan_edges` does, which is not compiled if plain rows and a few others are all there is."""
-    p, row, n_lines, n_doubtful = begin
-    columns = src, dst, weights
-    if p == 0:
-        p, row = scan_plain_rows(data, 0, 0, syntax, mode, *columns)
-        n_lines = row
-        if p < len(data) and data[p] > SPACE and data[p] not in syntax[1:3]:
-            doubtful = doubtful_rows, doubtful_tokens, n_doubtful
-            p, row, fault, n_doubtful = scan_odd_rows(
-                data, p, row, row + _MOST_ODD, syntax, mode, *columns, *doubtful
-            )
-            n_lines = row
-            if fault:
-                return row, n_lines, fault, p, n_doubtful
-        if p == len(data):
-            return row, n_lines, faults.NO_FAULT, 0, n_doubtful
-    begin = p, row, n_lines, n_doubtful
-    return scan_edges(data, syntax, mode, begin, *columns, doubtful_rows, doubtful_tokens)
 
 
 @njit(nogil=True)
@@ -150,7 +120,7 @@ def scan_edges(
         p, row = scan_plain_rows(data, p, row, syntax, mode, src, dst, weights)
         n_lines += row - before
         # A search for plain rows, and the call, take longer than an odd row.
-        most_odd = min(2 * most_odd, _MOST_ODD) if row == before else 1
+        most_odd = min(2 * most_odd, MOST_ODD) if row == before else 1
         if p == stop:  # the last row ends with many blanks
             break
         p = skip_blanks(data, p)
