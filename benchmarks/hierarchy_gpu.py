@@ -1,14 +1,14 @@
 """`phast-gpu`: its preparation, and microseconds of the device a source beside `adds-slots`, by sources of a call.
 
-    python benchmarks/hierarchy_gpu.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 32,64,1024]
+    python benchmarks/hierarchy_gpu.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 1,32,1024]
         [--words 16,32] [--answers]
 
 Each graph gives one line for each number of `--words`: words have at least so many bits. `word_bits` says how many they
 have. `order_s` is the host's part of the preparation, `weights_s` the device's part, after a first one that compiles. A
 call keeps `nothing` but its metrics, the distances to 1,000 `targets`, with metrics or without (`targets_alone`), or
 whole `rows`; `near` keeps metrics within a cutoff that reaches about 1 % of the graph. All are timed without copies to
-the host. `all_pairs_s` is the wall time for the metrics of many sources, and what it would be for all. The rows of
-`adds-slots` must be the same.
+the host. A call of one source is the row "one source, prepared". `all_pairs_s` is the wall time for the metrics of many
+sources, and what it would be for all. The rows of `adds-slots` must be the same.
 
 `--answers` measures the kinds of answers of `answers.py` instead, as lines of `hierarchy_gpu_answers`: the search and
 the reduction of a device batch, of several that are enqueued together. Few sources wait for the host. The words of the
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--graphs", default="ny,ne,road-1m,grid-2048,delaunay")
-    parser.add_argument("--sources", default="32,64,256,1024", help="numbers of sources of a call")
+    parser.add_argument("--sources", default="1,8,32,64,256,1024", help="numbers of sources of a call")
     parser.add_argument("--rival", type=int, default=1024, help="sources of adds-slots")
     parser.add_argument("--all", type=int, default=2**18, help="the most sources for metrics alone")
     parser.add_argument("--words", default="16", help="the least bits of a word: 16, 32 or 64")

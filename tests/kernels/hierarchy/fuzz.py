@@ -92,6 +92,8 @@ class Case:
     least_front: int
     least_part: int
     least_share: float
+    #: `FEW_STEPS` for any number of sources: with 0, many warps share a tile; with 100, one warp has several tiles.
+    few_steps: int
     #: The least bits of a word on a GPU.
     least_bits: int
     #: Which of `BITS_GPU`.
@@ -245,7 +247,8 @@ def case(seed: int, number: int, *, is_equal: bool = False) -> Case:
     least_share = float(random.choice([0, 0.1, 0.5, 2]))
     bits_gpu = int(random.integers(len(BITS_GPU)))
     least_bits = int(random.choice([16, 16, 16, 32, 32, 64]))
-    sizes = chunk_sizes, least_front, least_part, least_share, least_bits
+    few_steps = {1: 0, 2: 100}.get(least_part, 1)
+    sizes = chunk_sizes, least_front, least_part, least_share, few_steps, least_bits
     return Case(graph, sources, options, n_threads, few, cut_vertices, *sizes, bits_gpu)
 
 
@@ -280,6 +283,7 @@ def prepared_as(given: Case) -> Iterator[None]:
         (metis_processes, "CUT_VERTICES", given.cut_vertices),
         (metis_processes, "package", (lambda: True) if given.cut_vertices else (lambda: None)),
         (phast_gpu, "LEAST_PART", given.least_part),
+        (phast_gpu, "FEW_STEPS", dict.fromkeys(phast_gpu.FEW_LANES, given.few_steps)),
         (device_hierarchy, "LEAST_BITS", given.least_bits),
         (host_hierarchy, "LEAST_FRONT", given.least_front),
         (host_hierarchy, "LEAST_SHARE", given.least_share),

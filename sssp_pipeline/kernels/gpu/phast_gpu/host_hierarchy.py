@@ -41,21 +41,25 @@ class Sizes(NamedTuple):
 
 
 class Band(NamedTuple):
-    """A band of a sweep: its fronts, and its tiles that are of none, from the first of each to the end."""
+    """A band of a sweep: its fronts and its tiles, from the first of each to the end."""
 
     first_front: int
     end_front: int
     first: int
     end: int
+    #: The tiles of fronts begin here.
+    first_of_fronts: int
     #: Of the boundaries of the fronts.
     boundary: Sizes
+    #: The most boundary vertices of a tile.
+    most_boundary: int
 
 
 @dataclass(frozen=True, eq=False)
 class Swept:
     """What a sweep takes, band by band."""
 
-    #: (F,) uint32, chunks, and (T,) of `Tile`.
+    #: (F,) uint32, chunks, and (T,) of `Tile`, in each band those of fronts last.
     fronts: np.ndarray
     tiles: np.ndarray
     bands: list[Band]
@@ -211,23 +215,32 @@ class HostHierarchy:
         is_front = (shapes["n_boundary"] >= LEAST_FRONT) | self.is_shared
         is_front[first_low:] = False
         of_fronts = is_front[self.tiles["chunk"][tiles]]
-        fronts = np.unique(self.tiles["chunk"][tiles[of_fronts]])
-        others = self.tiles[tiles[~of_fronts]]
+        taken = self.tiles[tiles]
+        fronts, others = np.unique(taken["chunk"][of_fronts]), taken[~of_fronts]
+        groups = 2 * np.searchsorted(chunks.bands[1:], taken["chunk"], side="right") + of_fronts
+        order = np.argsort(groups, kind="stable")
+        taken, limits = (
+            taken[order],
+            np.searchsorted(groups[order], np.arange(2 * len(chunks.bands) - 1)).tolist(),
+        )
         shapes = shapes[fronts]
         n_own, n_boundary = (shapes[name].astype(np.int64) for name in ("n_own", "n_boundary"))
-        front_limits, limits = (
-            np.searchsorted(of_chunks, chunks.bands).tolist() for of_chunks in (fronts, others["chunk"])
-        )
+        front_limits = np.searchsorted(fronts, chunks.bands).tolist()
         bands = [
-            Band(first_front, end_front, first, end, _sizes(n_boundary[first_front:end_front]))
-            for (first_front, end_front), (first, end) in zip(
-                itertools.pairwise(front_limits), itertools.pairwise(limits), strict=True
+            Band(
+                *of_band,
+                *(first, end, first_of_fronts),
+                _sizes(n_boundary[slice(*of_band)]),
+                int(np.max(taken["n_boundary"][first:end])),
             )
-            if first_front < end_front or first < end
+            for of_band, first, first_of_fronts, end in zip(
+                itertools.pairwise(front_limits), limits[:-1:2], limits[1::2], limits[2::2], strict=True
+            )
+            if first < end
         ]
         return Swept(
             fronts,
-            others,
+            taken,
             bands,
             int(chunks.first_places[fronts[-1] + 1]) if len(fronts) else 0,
             int(np.sum(n_own) + np.sum(others["n_rows"], dtype=np.int64)),

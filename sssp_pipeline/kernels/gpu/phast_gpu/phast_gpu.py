@@ -62,8 +62,12 @@ _FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = {16: (8, 4, 2), 32: (8, 2), 64: (4, 2
 #: Blocks that share a front have at least this many of its vertices each. There are about so many times the blocks
 #: that are resident, so that those with less work do not wait long for others.
 LEAST_PART, MOST_WAVES = 32, 2
-#: A call of at most so many sources, and no more, takes the kernels of `few.cu`.
-FEW_LANES = (1, 4)
+#: The kernels of `few.cu` are for groups of so many sources. Calls of at most `FEW_SOURCES` take them.
+FEW_LANES, FEW_SOURCES = (1, 4), 8
+#: As in `few.cu`: parts of a boundary in a warp, and the most warps that share a tile.
+_FEW_PARTS, _FEW_WARPS = 4, 32
+#: Words of 32 bits that a thread reads together there of each source, by the sources of a group.
+FEW_STEPS = {1: 8, 4: 4}
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
 #: Vertices of a part of `rows_kernel`, and lanes by the bits of a word.
@@ -137,10 +141,11 @@ class PhastGpu(GpuBatchSolver):
         at_once = max(1, min(n_sources, _FULL))
         n_lanes = lanes_for(at_once)
         row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+        start_s = 50e-6 if _few_lanes(at_once) else 100e-6
         # What stays on the device, and what its making takes (`benchmarks/results/hierarchy_gpu.jsonl`).
         hierarchy_bytes = costs.gpu_bytes(traits)
         return Forecast(
-            (1.05e-12 * row_bytes + costs.gpu_sweep_s(traits)) * n_lanes / at_once + 100e-6 / at_once,
+            (1.05e-12 * row_bytes + costs.gpu_sweep_s(traits)) * n_lanes / at_once + start_s / at_once,
             2 * row_bytes,
             at_once,
             graph_device_bytes(traits) + hierarchy_bytes + (n_lanes - at_once) * row_bytes,
@@ -250,7 +255,7 @@ class _Sweep(BatchSearch):
         self._n_resident = {
             name: kernel.resident_blocks(_BLOCK)
             for name, kernel in self._kernels.items()
-            if name.startswith(("last", "few_last", "down", "up"))
+            if name.startswith(("last", "few", "down", "up"))
         }
         needed = self._needed = work.needed
         swept = self._swept = hierarchy.swept if needed is None else needed.swept
@@ -303,37 +308,41 @@ class _Sweep(BatchSearch):
         ):
             self._call[name] = value
 
+        #: What is launched, as far as `Call` does not say it.
+        self._launched = f"{self._fronts.data.ptr} {swept.bands}".encode()
         #: What the kernels get. CuPy lists the fields of a record at every launch, but not of bytes.
         self._bytes = self._call.view(f"V{_CALL.itemsize}")
 
-    def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
-        cupy = cupy_module()
+    def stage(self, rows: Any, sources: np.ndarray, summaries: Any) -> None:
         hierarchy, n_sources = self._hierarchy, len(sources)
-        sent = Sent(sources)
+        sent = self._sent_sources = Sent(sources)
         n_lanes = hierarchy.n_lanes_for(n_sources)
+        end_place = 0 if self._few_lanes else self._swept.end_place
         for name, value in (
             ("sources", sent.on_device.data.ptr),
             ("summaries", summaries.data.ptr),
             ("rows_by_source", rows.data.ptr),
             ("n_sources", n_sources),
             ("n_lanes", n_lanes),
-            ("n_cleared", n_lanes * max(self._swept.end_place, hierarchy.shared.end_place)),
+            ("n_cleared", n_lanes * max(end_place, hierarchy.shared.end_place)),
         ):
             self._call[name] = value
+
+    def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
+        cupy = cupy_module()
+        hierarchy, n_sources = self._hierarchy, len(sources)
+        n_lanes = int(self._call["n_lanes"][0])
+        arguments = self._call.tobytes() + self._launched
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
-        launched = f"{self._fronts.data.ptr} {self._swept.bands}"
-        hierarchy.launches.run(
-            self._call.tobytes() + launched.encode(),
-            lambda: self._enqueue(n_sources, n_lanes, rows.shape[1]),
-        )
+        hierarchy.launches.run(arguments, lambda: self._enqueue(n_sources, n_lanes, rows.shape[1]))
         if self.lane_bits:
             words, places, limit = self._scratch["rows"], hierarchy.places, int(self._call["limit"][0])
             self.left = LaneRows(words, places, limit, n_lanes, n_sources)
         ended.record()
         climbed = fetch(self._scratch["climbed"][: n_sources * _CLIMBED.itemsize])
 
-        def counts(sent: Sent = sent) -> SearchCounts:  # `sent` has to be kept until here
+        def counts(sent: Sent = self._sent_sources) -> SearchCounts:  # `sent` has to be kept until here
             if cupy.cuda.get_elapsed_time(began, ended) / 1e3 > self._deadline_s:
                 raise DeadlineError(self._name, f"sources 0 to {n_sources - 1} of a batch", self._deadline_s)
             found = climbed.view(_CLIMBED)
@@ -353,14 +362,16 @@ class _Sweep(BatchSearch):
         self._kernels["climb_kernel"](
             n_sources, 1024 if n_sources <= _FEW else 256, (self._bytes,), shared_bytes=self._shared_bytes
         )
-        n_blocks = n_lanes * (hierarchy.n_bands - 1 + _TOP_BLOCKS)
+        few = self._few_lanes
+        n_groups = -(-n_sources // few) if few else 0
+        n_blocks = (n_groups * few or n_lanes) * (hierarchy.n_bands - 1 + _TOP_BLOCKS)
         self._kernels["seed_kernel"](n_blocks, _SEED_BLOCK, (self._bytes,))
         self._climb_together(n_lanes)
+        if few:
+            self._sweep_few(n_groups, n_columns)
+            return
         self._sweep(n_lanes)
-        if n_columns and self._few_lanes:
-            name = f"few_rows_{self._few_lanes}_kernel"
-            self._kernels[name](-(-n_columns // _BLOCK), _BLOCK, (self._bytes,))
-        elif n_columns:
+        if n_columns:
             squares = -(-n_columns // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.bits])
             self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
 
@@ -374,23 +385,50 @@ class _Sweep(BatchSearch):
 
     def _sweep(self, n_lanes: int) -> None:
         """Enqueue the sweep of all bands from the top down."""
-        few, each, blocks_of_lanes = "few_", self._few_lanes, 1
-        if not each:
-            few, (each, blocks_of_lanes) = "", self._lanes_each(LANES_EACH, n_lanes)[0]
-        for first_front, end_front, first, end, boundary in self._swept.bands:
-            if first_front < end_front:
-                fronts = self._fronts[first_front:end_front]
-                self._launch_fronts("down", n_lanes, fronts, 1, boundary)
+        each, blocks_of_lanes = self._lanes_each(LANES_EACH, n_lanes)[0]
+        for band in self._swept.bands:
+            if band.first_front < band.end_front:
+                fronts = self._fronts[band.first_front : band.end_front]
+                self._launch_fronts("down", n_lanes, fronts, 1, band.boundary)
+            first, end = band.first, band.first_of_fronts
             if first < end:
                 n_blocks = blocks_of_lanes * -(-(end - first) // _WARPS)
                 args = (self._bytes, np.uint32(first), np.uint32(end))
-                self._kernels[f"{few}sweep_{each}_kernel"](n_blocks, _BLOCK, args)
+                self._kernels[f"sweep_{each}_kernel"](n_blocks, _BLOCK, args)
         if self._needed is not None:
             return
-        name = f"{few}last_{each}_kernel"
+        name = f"last_{each}_kernel"
         n_groups = -(-self._hierarchy.n_tiles // _WARPS)
         n_groups = min(n_groups, max(1, self._n_resident[name] // blocks_of_lanes))
         self._kernels[name](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))
+
+    def _sweep_few(self, n_groups: int, n_columns: int) -> None:
+        """Enqueue the sweep of all bands for `n_groups` of few sources, and their rows."""
+        hierarchy, each = self._hierarchy, self._few_lanes
+        n_steps = 4 * FEW_STEPS[each] // hierarchy.word.itemsize
+        sweep, last, rows = (f"few_{name}_{each}_kernel" for name in ("sweep", "last", "rows"))
+        for band in self._swept.bands:
+            n_tiles, n_warps = n_groups * (band.end - band.first), 1
+            # Warps share a tile as long as one does not take its boundary at once, and others are idle.
+            while (
+                n_warps < _FEW_WARPS
+                and n_warps * _FEW_PARTS * n_steps < band.most_boundary
+                and 2 * n_warps * n_tiles <= self._n_resident[sweep] * _WARPS
+            ):
+                n_warps *= 2
+            block = max(_BLOCK, 32 * n_warps)
+            n_blocks = n_groups * -(-(band.end - band.first) * n_warps * 32 // block)
+            args = (self._bytes, *map(np.uint32, (band.first, band.end, n_warps)))
+            self._kernels[sweep](n_blocks, block, args)
+        if self._needed is None:
+            # A thread takes a part of a boundary in one or two steps.
+            most = 1.5 * n_steps * hierarchy.n_vertices
+            n_parts = next((n for n in (1, 2) if hierarchy.n_products <= n * most), _FEW_PARTS)
+            n_blocks = -(-hierarchy.n_tiles * n_parts // (_WARPS * _FEW_PARTS))
+            n_blocks = n_groups * min(n_blocks, max(1, self._n_resident[last] // n_groups))
+            self._kernels[last](n_blocks, _BLOCK, (self._bytes, np.uint32(n_parts)))
+        if n_columns:
+            self._kernels[rows](n_groups * -(-n_columns // _BLOCK), _BLOCK, (self._bytes,))
 
     def _launch_fronts(self, way: str, n_lanes: int, fronts: Any, n_groups: int, by: Sizes) -> None:
         """Enqueue products that lower `n_groups` groups of rows for each front, by as many rows as `by` says."""
@@ -413,8 +451,10 @@ class _Sweep(BatchSearch):
 
 
 def _few_lanes(n_sources: int) -> int:
-    """Return for how many sources the kernels of `few.cu` are that a call takes; 0 if it takes none of them."""
-    return next((lanes for lanes in FEW_LANES if n_sources <= lanes), 0)
+    """Return how many sources a group has in the kernels of `few.cu` that a call takes; 0 if it takes none of them."""
+    if n_sources > FEW_SOURCES:
+        return 0
+    return next((lanes for lanes in FEW_LANES if n_sources <= lanes), FEW_LANES[-1])
 
 
 def load_for_calls(dtype: np.dtype, n_sources: int, *, cutoff: bool, are_short: bool) -> None:

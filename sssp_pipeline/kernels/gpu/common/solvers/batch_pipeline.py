@@ -154,6 +154,7 @@ class Buffer:
         with GPU_LOCK:
             if search.summarises:
                 self._summariser.clear(len(sources))
+            search.stage(rows, sources, self._summariser.words)
             self._began.record()
             self._counts = search.launch(rows, sources, self._summariser.words)
             self._ended.record()

@@ -28,6 +28,9 @@ class BatchSearch(ABC):
     #: What the last launch left, until the next one.
     left: LaneRows
 
+    def stage(self, rows: Any, sources: np.ndarray, summaries: Any) -> None:  # noqa: B027, most stage nothing
+        """Prepare `launch`, which gets the same arguments, before its time is measured."""
+
     @abstractmethod
     def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
         """Enqueue the search from `sources`, without waiting for anything.
