@@ -20,6 +20,7 @@ FUZZ = Path(__file__).parents[1] / "hierarchy" / "fuzz.py"
 PATH_SUMS = Path(__file__).with_name("test_path_sums_on_device.py")
 PATH_SWEEP = Path(__file__).with_name("test_path_sweep.py")
 ADDS_LANES = Path(__file__).with_name("test_adds_lanes.py")
+LIGHT_EDGES = Path(__file__).with_name("test_light_edges.py")
 BETWEENNESS = Path(__file__).parents[2] / "api" / "test_betweenness_on_gpu.py"
 PATHS_OF_PARTS = Path(__file__).with_name("test_paths_of_parts.py")
 BETWEENNESS_OF_RUNS = Path(__file__).parents[2] / "pipeline" / "results" / "test_betweenness_of_runs.py"
@@ -222,6 +223,36 @@ def test_lanes_are_exact():
 def test_a_fault_in_lanes_is_found(tmp_path, monkeypatch, file, line, fault):
     plant(tmp_path, monkeypatch, f"adds_lanes/{file}", line, fault)
     assert run_on_cpu(str(ADDS_LANES), "-x", *SHORT_LANES).returncode == 1
+
+
+@pytest.mark.slow
+def test_light_edges_first_are_exact():
+    # The blocks of a larger grid wait for each other.
+    done = run_on_cpu(str(LIGHT_EDGES), "-k", "not all")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@planted(
+    ("file", "line", "fault"),
+    [
+        ("relax_rows.cuh", "wanted[i] && sum_of(next.held->least, edges[i].weight) < bounds[i];", "false;"),
+        ("frontier_bellman_ford.cu", "tentative.distance(v) > reach", "tentative.distance(v) >= limit"),
+        ("frontier_bellman_ford.cu", "atomicMin(&held.least, d);", "held.least = limit - 1;"),
+        ("light_edges.cu", "sum_of(kAtSource, edge.weight) <= bound", "edge.weight <= bound"),
+    ],
+    ids=[
+        "heavy edges lower nothing",
+        "only vertices without a path read heavy edges",
+        "heavy edges are expected to begin farther away than they do",
+        "an edge of -0.0 is heavy",
+    ],
+)
+def test_a_fault_in_light_edges_is_found(tmp_path, monkeypatch, file, line, fault):
+    plant(tmp_path, monkeypatch, f"frontier_bellman_ford/{file}", line, fault)
+    done = run_on_cpu(str(LIGHT_EDGES), "-x", "-k", "true_distances and (uint32 or float32)")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
 
 
 @pytest.mark.slow

@@ -37,15 +37,42 @@ constexpr word32 kThinEdges = 64;
 constexpr word32 kLogMostChunks = 10;
 constexpr word32 kLaterChunk = 1u << 31;
 
+// Which edges the entries of a frontier have.
+//   kAllEdges     all that leave the vertex
+//   kLightEdges   the light ones that leave it: the first ones of its row
+//   kHeavyInto    the heavy ones that lead to it (`light_edges.cu`)
+constexpr word32 kAllEdges = 0;
+constexpr word32 kLightEdges = 1;
+constexpr word32 kHeavyInto = 2;
+
+struct Row {
+    edge_index begin;
+    edge_index degree;
+};
+
+// The rows of a graph, and what `light_edges.cu` makes of them if light edges come first. Else the pointers are null.
+struct Rows {
+    DeviceGraph graph;
+    const edge_index* light_ends;
+    DeviceGraph into;
+
+    __device__ __forceinline__ Row row_of(word32 v, word32 part) const {
+        const edge_index* const begins = (part == kHeavyInto ? into : graph).row_offsets + v;
+        const edge_index begin = __ldg(begins);
+        return {begin, __ldg(part == kLightEdges ? light_ends + v : begins + 1) - begin};
+    }
+};
+
 // Vertices that the warps of a block hold, in shared memory.
 struct Held {
     word32 vertices[kWarps][kHeld];
     word32 counts[kWarps];
+    distance_bits least;  // in the first frontier that relaxes light edges
 };
 
 // The frontier after the one numbered `turn`.
 struct NextFrontier {
-    DeviceGraph graph;
+    Rows rows;
     Held* held;
     word32 capacity;
     word32 cut_above;
@@ -54,6 +81,7 @@ struct NextFrontier {
     word64* counters;  // (3,)
     word32 turn;
     word32 n_held;  // of this warp
+    word32 part;  // which edges its entries have
 
     // Makes room for `n` vertices. All threads of the warp call it together.
     __device__ __forceinline__ void make_room(word32 n) {
@@ -109,8 +137,9 @@ private:
     // Writes out v for each thread with `has_one`. All threads of the warp call it together.
     __device__ __forceinline__ void write_out(bool has_one, word32 v) {
         const word32 thread_of_warp = threadIdx.x % 32;
-        const edge_index begin = has_one ? graph.first_edge(v) : 0;
-        const edge_index degree = has_one ? graph.first_edge(v + 1) - begin : 0;
+        const Row whole = has_one ? rows.row_of(v, part) : Row{0, 0};
+        const edge_index begin = whole.begin;
+        const edge_index degree = whole.degree;
         const bool is_cut = degree > cut_above;
         const word32 log_degree = 63 - __clzll(degree | 1);
         const word32 bits = max(chunk_bits + kLogMostChunks, log_degree) - kLogMostChunks;

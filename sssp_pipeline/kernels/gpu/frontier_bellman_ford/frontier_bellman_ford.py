@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, largest_grid
 from sssp_pipeline.kernels.gpu.common.solvers.pausing import BarrierSolver, PausingSearch
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
@@ -23,6 +24,7 @@ from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
     MOST_VERTICES,
     classified_edges,
 )
+from sssp_pipeline.kernels.gpu.frontier_bellman_ford.light_edges import LIGHT_EDGES, light_edges
 from sssp_pipeline.kernels.gpu.near_far.near_far import SOURCES_AT_ONCE
 
 #: Threads a block.
@@ -60,6 +62,9 @@ class FrontierBellmanFord(BarrierSolver):
     cache_hints: bool = False
     #: Whether one block continues alone while the frontier has at most one vertex for each of its warps.
     goes_alone: bool = True
+    light_first: bool = True
+    #: Graphs with fewer edges, or fewer edges a vertex, have no light edges: their supersteps do not take long.
+    light_from: tuple[int, float] = (2**21, 9.0)
     #: How many sources of one call share the GPU in equal parts; fewer where memory is short.
     sources_at_once: int = SOURCES_AT_ONCE
     #: Use no more blocks than this for a source; None takes all that fit.
@@ -101,6 +106,12 @@ class FrontierBellmanFord(BarrierSolver):
             "Whether distances, and data that is read once, bypass the L1 cache.",
             choices=(True, False),
         ),
+        Tunable(
+            "light_first",
+            True,
+            "Whether wide frontiers relax light edges first, and heavy edges later and only where they may lower.",
+            choices=(True, False),
+        ),
         Tunable("block_size", BLOCK_SIZE, "Threads of a block.", least=64, most=1024, multiple_of=32),
     )
 
@@ -114,8 +125,23 @@ class FrontierBellmanFord(BarrierSolver):
             ("SSSP_CACHE_HINTS", int(self.cache_hints)),
             ("SSSP_ALONE", int(self.goes_alone)),
         )
-        search = Unit("frontier_bellman_ford", (_KERNEL,), macros, cooperative=True)
-        return (search, EDGE_CLASSES) if self.edge_classes else (search,)
+        light, plain = (
+            Unit("frontier_bellman_ford", (_KERNEL,), (*macros, ("SSSP_LIGHT_FIRST", n)), cooperative=True)
+            for n in (1, 0)
+        )
+        if not self.edge_classes:
+            return (plain,)
+        return (light, plain, EDGE_CLASSES, LIGHT_EDGES) if self.light_first else (plain, EDGE_CLASSES)
+
+    def uses_light_edges(self, traits: GraphTraits) -> bool:
+        """Return whether wide frontiers of a graph relax light edges first, if its weights allow it."""
+        least_edges, least_degree = self.light_from
+        return (
+            self.light_first
+            and self.edge_classes
+            and traits.n_edges >= max(least_edges, least_degree * traits.n_vertices)
+            and 0 <= traits.min_weight < traits.max_weight
+        )
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: as the others, or too many vertices to mark edges."""
@@ -134,16 +160,18 @@ class FrontierBellmanFord(BarrierSolver):
         source_s = gpu_source_s(traits, 2.8e-6, 19e-12 * sqrt(levels(traits)), at_once=at_once)
         return Forecast(source_s, n_vertices * 40 + n_edges // 2, at_once, marked)
 
-    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> PausingSearch:
-        return _FrontierSearch(self, graph, on_device, options)
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> _FrontierSearch:
+        # Without the code for light edges, supersteps of other graphs take 4 % less.
+        solver = self if self.uses_light_edges(graph.traits) else replace(self, light_first=False)
+        return _FrontierSearch(solver, graph, on_device, options)
 
     def start_many(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> list[GpuSearch]:
-        searches = [_FrontierSearch(self, graph, on_device, options)]
+        searches = [self.start(graph, on_device, options)]
         fitting = 1 + free_bytes() // 2 // searches[0].device_bytes
         for _ in range(1, min(n_sources, self.sources_at_once, fitting)):
-            searches.append(_FrontierSearch(self, graph, on_device, options))
+            searches.append(self.start(graph, on_device, options))
         for search in searches:
             search.take_share(len(searches))
         return list(searches)
@@ -171,6 +199,12 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
                 np.uint64(len(classified.leaf_ends)),
                 np.uint32(classified.rows_ascend),
             )
+        self._light: tuple[Any, ...] = (None, bits_type(dtype).type(0), np.uint32(0), None, None, None)
+        if solver.uses_light_edges(graph.traits):
+            light = light_edges(on_device, self._edges, graph.traits.degree_skew)
+            if light is not None:
+                self._edges = light.graph
+                self._light = (light.light_ends, light.bound, light.wide_entries, *light.into.args)
         self._stamps = None
         if solver.remove_duplicates:
             self._stamps = cupy.empty(n_vertices, np.uint64 if dtype.itemsize == 4 else np.uint32)
@@ -197,4 +231,4 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
         pieces = np.uint32(self._cut_above), np.uint32(self._piece_bits)
         memory = self._distances, self._stamps, self._frontiers, np.uint32(self._capacity)
         of_graph = *self._edges.args, n_vertices
-        return (*of_graph, *of_search, *pieces, *self._leaves, *memory, *self.state_arguments)
+        return (*of_graph, *of_search, *pieces, *self._leaves, *self._light, *memory, *self.state_arguments)

@@ -14,7 +14,7 @@
 //
 // Needs: edges marked if SSSP_EDGE_CLASSES; SSSP_ALONE 0 or 1; `stamp`, `looks_first` and `all_single` set for the
 //     superstep; an edge_index that can count the edges of 32 rows.
-// Keeps: I1 and I5 of frontier_bellman_ford.cu when it relaxes.
+// Keeps: I1, I5 and I7 of frontier_bellman_ford.cu when it relaxes.
 // Memory order: as there. __syncthreads orders the supersteps of one block alone.
 // Paper: Busato, Bombieri, IEEE TPDS 2015, section 5.2.
 #pragma once
@@ -43,11 +43,6 @@ __device__ __forceinline__ Word read_once(const Word* address) {
 #endif
 }
 
-struct Row {
-    edge_index begin;
-    edge_index degree;
-};
-
 struct Search {
     DeviceGraph graph;
     StampedDistances tentative;
@@ -56,11 +51,6 @@ struct Search {
     bool looks_first;  // even with few edges
     bool all_single;  // whether no two edges of this superstep lead to the same vertex
     NextFrontier next;
-
-    __device__ __forceinline__ Row row_of(word32 v) const {
-        const edge_index begin = graph.first_edge(v);
-        return {begin, graph.first_edge(v + 1) - begin};
-    }
 
     __device__ __forceinline__ Edge edge(edge_index e) const {
 #if SSSP_CACHE_HINTS && SSSP_BITS == 32
@@ -189,6 +179,44 @@ struct Search {
         }
     }
 
+    // Lowers the vertices v of the threads, whose distances are d, over heavy edges into them: those of `row`. All threads
+    // of the warp call it together.
+    __device__ __forceinline__ void pull_rows(const Row& row, word32 v, distance_bits d) {
+        constexpr int n = 2;
+        const edge_index ends = prefix_sum(row.degree);
+        const edge_index n_edges = __shfl_sync(kWholeWarp, ends, 31);
+        const edge_index offset = row.begin + row.degree - ends;
+        for (edge_index done = 0; done < n_edges; done += min(n_edges - done, edge_index{32 * n})) {
+            next.make_room(32 * n);
+            Edge edges[n];
+            word32 targets[n];
+            distance_bits bounds[n];
+            bool wanted[n];
+#pragma unroll
+            for (int i = 0; i < n; ++i) {
+                const edge_index k = done + threadIdx.x % 32 + 32 * i;
+                const word32 owner = find_owner(ends, k);
+                const edge_index e = __shfl_sync(kWholeWarp, offset, owner) + k;
+                targets[i] = __shfl_sync(kWholeWarp, v, owner);
+                bounds[i] = __shfl_sync(kWholeWarp, d, owner);
+                wanted[i] = k < n_edges;
+                edges[i] = wanted[i] ? next.rows.into.edge(e) : Edge{0, 0};
+            }
+#pragma unroll
+            for (int i = 0; i < n; ++i) {
+                wanted[i] = wanted[i] && sum_of(next.held->least, edges[i].weight) < bounds[i];
+                const distance_bits from = wanted[i] ? tentative.distance(edges[i].target) : limit;
+                edges[i].weight = sum_of(from, edges[i].weight);
+                wanted[i] = from < limit && edges[i].weight < bounds[i];
+            }
+#pragma unroll
+            for (int i = 0; i < n; ++i) {
+                wanted[i] = wanted[i] && tentative.lower(targets[i], edges[i].weight, stamp);
+                next.enter(wanted[i], targets[i]);
+            }
+        }
+    }
+
     // Relaxes frontiers from superstep `step` on while they are thin; the first one is `entries`. Then enters the
     // vertices of the last one. Returns the number of the next superstep. All threads of one block call it together.
     __device__ __forceinline__ word32 alone(const uint4* entries, word32 n_entries, word32 step, word32 until,
@@ -207,7 +235,7 @@ struct Search {
             if (warp < n) {
                 const word32 v = stay == 0 ? entries[warp].x : thin.vertices[warp];
                 const Seen seen = tentative.look(v, step + 1);
-                row = row_of(v);
+                row = next.rows.row_of(v, next.part);
                 d = seen.is_entered ? limit : seen.distance;  // I1
             }
             if (__syncthreads_or(row.degree > kThinEdges)) {
