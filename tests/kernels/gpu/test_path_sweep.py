@@ -53,7 +53,7 @@ def test_random_graphs(dtype, cutoff):
         limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, cutoff))
         for (words, totals), (first, end) in zip(found, pairwise((0, *ends)), strict=True):
             assert_close(words, along_rows(graph, sources[first:end], asked, cutoff))
-            expected = PathSweep(counts, is_target, asked.endpoints).add(sources[first:end], limit)
+            expected = PathSweep(counts, asked).add(sources[first:end], limit)
             np.testing.assert_allclose(totals, expected, rtol=1e-12)
 
 
