@@ -67,7 +67,7 @@ def stored_bytes(path="run"):
 
 
 def amounts(name, column):
-    table = pd.read_csv(name)
+    table = pd.read_csv(name, float_precision="round_trip")
     return {"vertex": table["vertex"].tolist(), column: table[column].tolist()}
 
 
