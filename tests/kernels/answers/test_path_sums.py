@@ -83,7 +83,9 @@ def test_sums_are_those_of_fractions(dtype, endpoints, counted):
         sources = rng.integers(0, graph.n_vertices, 5).astype(np.uint32)
         is_target = rng.random(graph.n_vertices) < 0.5 if counted == "targets" else None
         amounts = random_amounts(rng, graph.n_vertices) if counted == "amounts" else None
-        asked = PathSumsAsked(True, True, True, endpoints, is_target, False, amounts is not None, amounts)
+        asked = PathSumsAsked(
+            *(True, True, True, endpoints, is_target), is_weighted=amounts is not None, amounts=amounts
+        )
         rows = solved(graph, sources, cutoff=rng.choice([3, 1000]))
         sums = PathSums(graph, asked)
         sums.add(rows, sources)
