@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -67,8 +68,9 @@ def stored_bytes(path="run"):
 
 
 def amounts(name, column):
-    table = pd.read_csv(name, float_precision="round_trip")
-    return {"vertex": table["vertex"].tolist(), column: table[column].tolist()}
+    with Path(name).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {"vertex": [int(row["vertex"]) for row in rows], column: [float(row[column]) for row in rows]}
 
 
 @pytest.mark.parametrize(
