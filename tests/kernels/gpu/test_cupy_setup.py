@@ -92,7 +92,7 @@ def test_a_process_of_one_command_loads_no_cutensor_for_cupy(tmp_path, monkeypat
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setattr(cupy_setup, "left_out", left_out)
     assert cupy_setup.ask_cupy().startswith("module 'cupy' has no attribute 'cuda'")
-    monkeypatch.delitem(sys.modules, "cupy")
+    del sys.modules["cupy"]  # `monkeypatch` would put it back, for later tests of this process
     assert found == loaded
     assert pathfinder.load_nvidia_dynamic_lib == found.append
 
