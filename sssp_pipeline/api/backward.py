@@ -17,7 +17,7 @@ from sssp_pipeline.kernels.host.kernel_threads import KernelThreads, usable_core
 from sssp_pipeline.pipeline.planning.direction import turned_options
 from sssp_pipeline.workflow.section import Direction
 
-#: Each thread that takes targets into the nearest ones has at least so many sources.
+#: A merge gives each thread at least this many sources.
 _MERGED_SOURCES = 2**16
 #: Why only searches from the sources give what an argument of a call asks for.
 _FORWARD_ONLY = {

@@ -29,7 +29,10 @@ _UNIT_BITS = 900
 
 @dataclass(frozen=True, eq=False)
 class PathAmounts:
-    """How much a path counts: the amount of its source, times that of its target, times exp(-`decay` · its length)."""
+    """How much a path counts: the product of two amounts, and less if it is long.
+
+    The amounts are those of its source and its target. A length d makes it exp(-`decay` · d) times as much.
+    """
 
     #: (V,) float64 of zero or more, scaled to the range of the sums.
     of_sources: np.ndarray

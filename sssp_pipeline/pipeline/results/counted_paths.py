@@ -105,7 +105,7 @@ class CountedPaths:
 
 
 def check_amounts(amounts: VertexAmounts, ids: Originals, place: str) -> None:
-    """Raise `InputError` if one of a column of `amounts` is negative; `place` is what the message begins with."""
+    """Raise `InputError` if a column of `amounts` has a negative one, or none above 0; `place` begins the message."""
     (row,), (exponent,) = amounts.values, amounts.exponents
     if (negative := np.flatnonzero(row < 0)).size:
         vertex = int(negative[0])
@@ -113,4 +113,9 @@ def check_amounts(amounts: VertexAmounts, ids: Originals, place: str) -> None:
         raise InputError(
             f"{place}vertex `{ids.original(vertex)}` has the amount {amount}",
             hint="an amount is a number of 0 or more",
+        )
+    if not row.any():
+        raise InputError(
+            f"{place}no vertex has an amount above 0",
+            hint="without amounts, no path counts: name some vertices",
         )

@@ -122,7 +122,8 @@ def _why_not_over_arcs(
         return f"a standard error over a hierarchy needs {GROUPS} batches, and the sample has {len(batches)}"
     if (reason := why_not_wanted(solve)) is not None:
         return reason
-    name = "phast" if solve.solver == "auto" else solve.solver  # both refuse the same
+    # What `phast-gpu` refuses beside that, `_fastest` leaves out.
+    name = "phast" if solve.solver == "auto" else solve.solver
     kept = ways[_OVER_ARCS[name]].output.kept
     return SOLVERS[name].supports(traits, solve_options(solve, kept))
 

@@ -218,6 +218,22 @@ def test_amounts_are_summed_over_a_hierarchy_too(endpoints, listener):
         np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
+@pytest.mark.medium
+def test_rows_verify_small_amounts_over_a_hierarchy_beside_large_ones():
+    at = np.arange(72).reshape(2, 6, 6)  # two lattices: the amounts of one are 10^12 times those of the other
+    ends = np.concatenate(
+        [[at[..., :-1].ravel(), at[..., 1:].ravel()], [at[:, :-1].ravel(), at[:, 1:].ravel()]], axis=1
+    )
+    weights = 1 + np.arange(ends.shape[1]) % 3
+    pd.DataFrame({"source": ends[0], "target": ends[1], "weight": weights}).to_csv("edges.csv", index=False)
+    rows = [f"{vertex},{1000000.5 if vertex < 36 else 0.000001}" for vertex in range(72)]
+    Path("people.csv").write_text("\n".join(["vertex,people", *rows]) + "\n")
+    amounts = "{file: people.csv, names: [people]}"
+    paths = f"{PATHS}={{source_amounts: {amounts}, target_amounts: {amounts}}}"
+    options = "graph.directed=false", "solve.solver=phast", "solve.batch=72"
+    solved(paths, *options)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("solver", ["adds-slots", "adds-lanes"])
 def test_a_gpu_takes_targets(solver):
@@ -248,6 +264,12 @@ def test_a_gpu_leaves_amounts_to_the_cpu(listener):
             "vertex,x\n1,2\n3,-4\n",
             "`a.csv`: vertex `3` has the amount -4",
             "an amount is a number of 0 or more",
+        ),
+        (
+            "{source_amounts: {file: a.csv, names: [x]}}",
+            "vertex,x\n1,0\n",
+            "`a.csv`: no vertex has an amount above 0",
+            "without amounts, no path counts: name some vertices",
         ),
         (
             "{source_amounts: {file: a.csv, names: [x]}}",

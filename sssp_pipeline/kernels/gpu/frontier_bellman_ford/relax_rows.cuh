@@ -179,8 +179,8 @@ struct Search {
         }
     }
 
-    // Lowers the vertices v of the threads, whose distances are d, over heavy edges into them: those of `row`. All threads
-    // of the warp call it together.
+    // Each thread has a vertex v at distance d. Its `row` has the heavy edges into v, and they may lower v. All threads of
+    // the warp call it together.
     __device__ __forceinline__ void pull_rows(const Row& row, word32 v, distance_bits d) {
         constexpr int n = 2;
         const edge_index ends = prefix_sum(row.degree);

@@ -260,7 +260,7 @@ struct Found {
     double edges = 0.0;
 };
 
-// Computes the rates of `v` from those of higher depth, and adds what passes its arcs and itself.
+// Computes the rates of `v` from those of higher depth. Adds to the sums of its arcs and of `v` what passes them.
 __device__ void back(const Block& block, word32 v, Found& found) {
     const PathCall& call = block.call;
     const word32 lane = block.lane;

@@ -73,7 +73,7 @@ class PartOfSweep:
     totals: np.ndarray
 
     def passing(self) -> Passing:
-        """Return the sums, as those of a `PathSweep`."""
+        """Return the sums in the form that `PathSweep` has."""
         down = np.empty_like(self.by_upper)
         down[self.order] = self.by_upper
         return Passing(self.up, down, self.through)

@@ -4,9 +4,9 @@
 // the lanes: thread `row` of `part` takes each n_parts-th boundary vertex, for one row and kLanes sources. A thread reads the
 // words of several boundary vertices together, so a tile takes three reads one after the other, or two more for each
 // further window of boundary vertices.
-//   1. sweep_kernel: the tiles of a band, those of fronts too. If they are few, up to 32 warps share one of them.
-//   2. last_kernel: those of the last band, and the counts over all rows. Boundaries are short there, so a warp has up to
-//      four tiles.
+//   1. sweep_kernel: all tiles of a band. Tiles of fronts are among them. Where tiles are few, up to 32 warps share one.
+//   2. last_kernel: the tiles of the last band, and the counts over all rows. Boundaries are short there, so a warp has up
+//      to four tiles.
 //   3. rows_kernel: from rows by place to rows by source.
 // Nothing is left out with a cutoff. The rows are the same.
 //
