@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,16 +32,18 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast, depth
 from sssp_pipeline.kernels.contract.kept import Targets
-from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.cpu.bit_outputs import Distances, OfVertices
 from sssp_pipeline.kernels.cpu.bit_search import MOST_LANES, WORD_LANES, BitSearch, BothWays, words_for
 from sssp_pipeline.kernels.host.equal_weights import (
     Depths,
+    joined_metrics,
     metrics_of_depths,
     refuse_long_path,
     targets_that_end,
     why_not_equal,
 )
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 from sssp_pipeline.kernels.host.row_memory import RowMemory
 from sssp_pipeline.kernels.host.solver import WholeCall, WholeCalls
 
@@ -74,16 +75,10 @@ class _Prepared:
         self.idle.append(search)
 
 
-_kept: weakref.WeakKeyDictionary[CsrGraph, _Prepared] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
+@kept_with_graph
 def _prepared(graph: CsrGraph) -> _Prepared:
-    """Return `graph` prepared for searches; the first call makes it."""
-    with _lock:
-        if graph not in _kept:
-            _kept[graph] = _Prepared(BothWays.of(graph))
-        return _kept[graph]
+    """Return `graph` prepared for searches."""
+    return _Prepared(BothWays.of(graph))
 
 
 class Bits(WholeCalls):
@@ -138,10 +133,7 @@ class Bits(WholeCalls):
                 self._solve_together(call, search, order[first : first + together])
                 for first in range(0, len(order), together)
             ]
-        places = np.argsort(order)
-        columns = {name: np.concatenate([part[name] for part in parts])[places] for name in parts[0]}
-        same = {"solver": self.name, "delta_first": None, "delta_last": None, "delta_changes": 0}
-        return MetricsColumns({**columns, **same, "filter_s": None, "trace": None})
+        return joined_metrics(self.name, parts, order)
 
     def _solve_together(self, call: WholeCall, search: BitSearch, places: np.ndarray) -> dict[str, Any]:
         """Solve the sources at `places` (n,) of `call`; return fields (n,) of their metrics.

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -48,6 +47,7 @@ from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy, why_not_sol
 from sssp_pipeline.kernels.hierarchy.sweeps.region import Region, no_distance_above
 from sssp_pipeline.kernels.hierarchy.sweeps.sweep import Sweep, Swept, most_lanes, n_lanes_for
 from sssp_pipeline.kernels.hierarchy.sweeps.tiles import TILE
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 from sssp_pipeline.kernels.host.mean import mean_distance
 from sssp_pipeline.kernels.host.row_memory import RowMemory
 from sssp_pipeline.kernels.host.search import refuse_overflow, search_limit
@@ -106,18 +106,12 @@ class Prepared:
         self.idle.append(sweep)
 
 
-_kept: weakref.WeakKeyDictionary[CsrGraph, Prepared] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
+@kept_with_graph
 def prepared(graph: CsrGraph) -> Prepared:
-    """Return `graph` prepared for sweeps; the first call makes it. It raises the errors of `shared_hierarchy`."""
-    with _lock:
-        if graph not in _kept:
-            hierarchy = shared_hierarchy(graph)
-            wait_for(SWEEPS, hierarchy.up.weights.dtype)
-            _kept[graph] = Prepared.of(graph, hierarchy)
-        return _kept[graph]
+    """Return `graph` prepared for sweeps. It raises the errors of `shared_hierarchy`."""
+    hierarchy = shared_hierarchy(graph)
+    wait_for(SWEEPS, hierarchy.up.weights.dtype)
+    return Prepared.of(graph, hierarchy)
 
 
 class Phast(WholeCalls):

@@ -6,9 +6,6 @@ and unpacked once, so its words depend on its sources and their order only.
 
 from __future__ import annotations
 
-import threading
-import weakref
-
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, largest_distance
@@ -19,27 +16,21 @@ from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
 from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import GROUP, PathSweep, spread
 from sssp_pipeline.kernels.hierarchy.sweeps.region import no_distance_above
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 from sssp_pipeline.kernels.host.search import search_limit
 
-_counts: weakref.WeakKeyDictionary[CsrGraph, PathCounts | str] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
 
-
+@kept_with_graph
 def shared_counts(graph: CsrGraph) -> PathCounts | str:
     """Return the numbers of paths of the hierarchy of `graph`, or why nothing is summed over it.
 
-    The first call of this process makes them. It raises the errors of `shared_hierarchy`.
+    It raises the errors of `shared_hierarchy`.
     """
-    with _lock:
-        if graph not in _counts:
-            hierarchy = shared_hierarchy(graph)
-            found: PathCounts | str | None
-            if no_distance_above(hierarchy) > largest_distance(graph.weight_dtype):
-                found = f"a path may be longer than {graph.weight_dtype} holds"
-            else:
-                found = PathCounts.of(graph, hierarchy)
-            _counts[graph] = found or "an arc of the hierarchy has more than 2^1000 shortest paths"
-        return _counts[graph]
+    hierarchy = shared_hierarchy(graph)
+    if no_distance_above(hierarchy) > largest_distance(graph.weight_dtype):
+        return f"a path may be longer than {graph.weight_dtype} holds"
+    found = PathCounts.of(graph, hierarchy)
+    return found or "an arc of the hierarchy has more than 2^1000 shortest paths"
 
 
 def usable_counts(graph: CsrGraph) -> PathCounts:

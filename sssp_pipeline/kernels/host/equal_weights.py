@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, largest_distance
-from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.contract.solver import MetricsColumns, SolveOptions
 from sssp_pipeline.kernels.host.mean import mean_distances, sums_of_counts
 from sssp_pipeline.kernels.host.search import refuse_overflow, search_limit
 from sssp_pipeline.kernels.host.search_graph import as_searched
@@ -98,6 +98,14 @@ def metrics_of_depths(
         "supersteps": (depths.counts > 0).sum(axis=0) - 1,
         **metrics,
     }
+
+
+def joined_metrics(solver: str, parts: list[dict[str, np.ndarray]], order: np.ndarray) -> MetricsColumns:
+    """Return the metrics of S sources from those of groups of them; `order` (S,) has the sources of all groups."""
+    places = np.argsort(order)
+    columns = {name: np.concatenate([part[name] for part in parts])[places] for name in parts[0]}
+    same = {"solver": solver, "delta_first": None, "delta_last": None, "delta_changes": 0}
+    return MetricsColumns({**columns, **same, "filter_s": None, "trace": None})
 
 
 def targets_that_end(graph: CsrGraph, options: SolveOptions) -> np.ndarray | None:

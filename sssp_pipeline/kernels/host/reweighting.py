@@ -17,8 +17,6 @@ D. B. Johnson, "Efficient algorithms for shortest paths in sparse networks", 197
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +29,7 @@ from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.contract.kept import EveryVertex
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.host.accumulator import Accumulator
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import Potentials, potentials
@@ -75,21 +74,18 @@ class Reweighted:
     potentials: Potentials
 
 
-#: None for a graph without potentials for all vertices.
-_kept: weakref.WeakKeyDictionary[CsrGraph, Reweighted | None] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
 def reweighted(graph: CsrGraph, sources: np.ndarray) -> Reweighted:
     """Return `graph` reweighted, valid for searches from `sources` (S,). It raises the errors of `potentials`."""
-    with _lock:
-        if graph not in _kept:
-            try:
-                _kept[graph] = _made(graph, potentials(graph, None))
-            except (NegativeCycleError, PathTooShortError):
-                _kept[graph] = None
-        kept = _kept[graph]
-    return kept or _made(graph, potentials(graph, sources))
+    return _for_all_sources(graph) or _made(graph, potentials(graph, sources))
+
+
+@kept_with_graph
+def _for_all_sources(graph: CsrGraph) -> Reweighted | None:
+    """Return `graph` reweighted for searches from any source; None if not all vertices have potentials."""
+    try:
+        return _made(graph, potentials(graph, None))
+    except (NegativeCycleError, PathTooShortError):
+        return None
 
 
 def _made(graph: CsrGraph, found: Potentials) -> Reweighted:

@@ -9,7 +9,8 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 
 #: As in `adds_worker.cuh`. A hub has more than `HUB_EDGES` edges. A chunk has at most `CHUNK_EDGES`.
 HUB_EDGES, CHUNK_EDGES = 128, 128

@@ -10,10 +10,11 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import edges_by_target
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 
 #: Vertices of an item that has no hub, the most first. Each is a part of a word of a bitmap.
 _GROUPS = (32, 16, 8, 4, 2, 1)

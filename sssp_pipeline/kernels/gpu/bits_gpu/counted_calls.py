@@ -20,7 +20,12 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK, graph_on_device
-from sssp_pipeline.kernels.host.equal_weights import Depths, metrics_of_depths, targets_that_end
+from sssp_pipeline.kernels.host.equal_weights import (
+    Depths,
+    joined_metrics,
+    metrics_of_depths,
+    targets_that_end,
+)
 
 
 def is_counted(options: SolveOptions) -> bool:
@@ -90,10 +95,7 @@ class CountedCall:
                 raise
         assert waiting is not None
         parts.append(self._finished(waiting.group))
-        places = np.argsort(order)
-        columns = {name: np.concatenate([part[name] for part in parts])[places] for name in parts[0]}
-        same = {"solver": self._settings.name, "delta_first": None, "delta_last": None, "delta_changes": 0}
-        return MetricsColumns({**columns, **same, "filter_s": None, "trace": None})
+        return joined_metrics(self._settings.name, parts, order)
 
     def _finished(self, group: _Group) -> dict[str, np.ndarray]:
         """Write what is kept of a group, and return the metrics."""

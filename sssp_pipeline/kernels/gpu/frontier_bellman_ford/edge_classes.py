@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 
 EDGE_CLASSES = Unit("edge_classes", ("edge_degrees_kernel", "count_classes_kernel", "mark_edges_kernel"))
 #: A vertex number below this leaves two bits free for the class of an edge.

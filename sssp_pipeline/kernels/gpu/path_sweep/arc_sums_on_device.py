@@ -11,7 +11,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK, Holding, graph_on_device
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import (
     ArcsOnDevice,
@@ -21,6 +21,7 @@ from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import (
 from sssp_pipeline.kernels.hierarchy.arc_sums import too_many_paths, usable_counts
 from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import spread
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 from sssp_pipeline.kernels.host.search import search_limit
 
 

@@ -17,10 +17,11 @@ import numpy as np
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaunches
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, SharedFronts, Swept
 from sssp_pipeline.kernels.hierarchy.completion.costs import ROAD_EDGES
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 
 #: "No path" in words of so many bits; as in `sweep_words.cuh`. Distances up to the number before fit them.
 INFINITIES = {16: 0x7F80, 32: 2**31 - 1, 64: 2**64 - 1}

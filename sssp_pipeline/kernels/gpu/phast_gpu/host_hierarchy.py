@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
-import weakref
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,6 +19,7 @@ from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Completion
 from sssp_pipeline.kernels.hierarchy.completion.chunks import TILE, Chunks, cut
 from sssp_pipeline.kernels.hierarchy.completion.subtrees import firsts_of
 from sssp_pipeline.kernels.hierarchy.shared import shared_completion
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
 #: As `Chunk` and `Tile` of the kernels.
@@ -258,18 +257,12 @@ def _sizes(n_vertices: np.ndarray) -> Sizes:
     return Sizes(int(np.max(n_vertices, initial=0)), int(np.sum(n_vertices)))
 
 
-_kept: weakref.WeakKeyDictionary[CsrGraph, HostHierarchy] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
+@kept_with_graph
 def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
-    """Return the hierarchy of `graph` without weights; the first call makes it. Its errors: `shared_completion`."""
-    with _lock:
-        if graph not in _kept:
-            completion = shared_completion(graph)
-            wait_for(chunk_kernels(), graph.weight_dtype)
-            _kept[graph] = HostHierarchy(completion, cut(completion))
-        return _kept[graph]
+    """Return the hierarchy of `graph` without weights. It raises the errors of `shared_completion`."""
+    completion = shared_completion(graph)
+    wait_for(chunk_kernels(), graph.weight_dtype)
+    return HostHierarchy(completion, cut(completion))
 
 
 @cache

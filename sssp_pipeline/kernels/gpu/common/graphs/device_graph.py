@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +20,6 @@ from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.kernels.contract.forecast import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 #: Edges that are uploaded at a time. They take 256 MB on the device in addition to the graph.
 _EDGES_AT_ONCE = 2**25
@@ -120,27 +115,6 @@ def device_graph(graph: CsrGraph) -> DeviceGraph:
             copy = alive[device] = upload(graph, wide_offsets=wide_offsets)
         _kept[graph] = {**_kept.pop(graph, {}), device: copy}
         return copy
-
-
-def kept_with_graph(
-    make: Callable[Concatenate[DeviceGraph, P], T],
-) -> Callable[Concatenate[DeviceGraph, P], T]:
-    """Return a function like `make` that keeps each result for as long as its first argument, a device graph.
-
-    `make` runs once for each device graph, in one thread at a time. Its result must not refer to that device graph:
-    then neither would ever be freed.
-    """
-    kept: weakref.WeakKeyDictionary[DeviceGraph, T] = weakref.WeakKeyDictionary()
-    lock = threading.RLock()
-
-    @wraps(make)
-    def kept_or_made(on_device: DeviceGraph, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with lock:
-            if on_device not in kept:
-                kept[on_device] = make(on_device, *args, **kwargs)
-            return kept[on_device]
-
-    return kept_or_made
 
 
 def drop_others(graph: CsrGraph) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 
 TRANSPOSE = Unit("transpose", ("rows_kernel", "count_kernel", "place_kernel"))
 
