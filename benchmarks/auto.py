@@ -37,8 +37,8 @@ from sssp_pipeline.kernels.contract.solver import DEADLINE_S, SolveOptions, metr
 from sssp_pipeline.pipeline.planning.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
 from sssp_pipeline.pipeline.planning.work import cut
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.workflow.models import Solve
 

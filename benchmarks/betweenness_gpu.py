@@ -24,8 +24,8 @@ import numpy as np
 from graphs import checked_names, load
 from record import record
 
-from sssp_pipeline.api.along_paths import sums_along_paths
-from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.calls.along_paths import sums_along_paths
+from sssp_pipeline.api.calls.calls import solve_sources
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.path_sums import PathSums

@@ -22,7 +22,7 @@ from record import record
 from sssp_pipeline.base.csr import unreached_distance
 from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.contract.solver import Solution
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts import LAYOUTS
 from sssp_pipeline.storage.files import open_atomic
 

@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import conductor as conductor
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.workflow.cluster import Cluster

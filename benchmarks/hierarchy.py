@@ -42,12 +42,13 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import costs, metis_processes
-from sssp_pipeline.kernels.hierarchy.arc_completion import complete, fill
-from sssp_pipeline.kernels.hierarchy.arc_completion import count as count_arcs
-from sssp_pipeline.kernels.hierarchy.customization import customize
-from sssp_pipeline.kernels.hierarchy.look import width_of
-from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.hierarchy.completion import costs
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import complete, fill
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import count as count_arcs
+from sssp_pipeline.kernels.hierarchy.completion.customization import customize
+from sssp_pipeline.kernels.hierarchy.dividing.look import width_of
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
+from sssp_pipeline.kernels.hierarchy.ordering.order import elimination_order, neighbours_of
 from sssp_pipeline.kernels.hierarchy.shared import share_hierarchy
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 

@@ -19,7 +19,7 @@ import shapely
 from record import record
 
 import sssp_pipeline as sp
-from sssp_pipeline.pipeline.results.reached_area import ReachedAreas
+from sssp_pipeline.pipeline.results.exports.areas.reached_area import ReachedAreas
 
 
 def timed(areas: ReachedAreas, rows: np.ndarray, limit: float) -> tuple[float, list[shapely.Geometry]]:

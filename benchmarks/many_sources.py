@@ -41,8 +41,8 @@ from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.pipeline.planning.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
 from sssp_pipeline.pipeline.planning.work import cut
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs.distance_outputs import AllDistances
 from sssp_pipeline.workflow.models import Solve
 
 NUMBERS = "1,4,16,64,256,1024,4096"

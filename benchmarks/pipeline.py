@@ -40,7 +40,7 @@ from record import record
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.workflow.graph import Graph
 
 _PLAIN_BYTES = 2**26

@@ -48,7 +48,7 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.selection import select
 from sssp_pipeline.pipeline.planning.work import solve_options
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.ingest_workflow import ingest_all
 from sssp_pipeline.pipeline.solving.dispatch import scatter

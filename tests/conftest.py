@@ -305,7 +305,7 @@ def recorded_anew() -> Callable[[Any], None]:
     """Give a function that records the files of a finished run as they are now, so that their checksums match."""
 
     def record_anew(folder: Any) -> None:
-        from sssp_pipeline.pipeline.results.damage import recorded_files
+        from sssp_pipeline.pipeline.results.folder.damage import recorded_files
         from sssp_pipeline.storage.file_sums import write_summed
 
         record, sums = folder.read_run(), {}

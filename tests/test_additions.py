@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, code_of
 
 pytestmark = pytest.mark.medium
@@ -91,8 +91,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from sssp_pipeline.kernels.contract.kept import KeptOfRow
-from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.outputs import RowOutput
+from sssp_pipeline.pipeline.results.folder.distance_files import opened
+from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 from sssp_pipeline.workflow.section import OwnKeys, Positive
 
 class RadiusKeys(OwnKeys):

@@ -33,15 +33,19 @@ ORDER = (
         "kernels.contract",
         "kernels.host",
         "kernels.answers",
+        *(f"kernels.hierarchy.{name}" for name in ("dividing", "ordering", "completion", "sweeps")),
         "kernels.hierarchy",
         "kernels.cpu",
         "kernels.proofs",
     ),
     *("kernels.gpu.common", "kernels.gpu", "kernels"),
     *("storage", "workflow", "parquet"),
-    *("pipeline.formats", "pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),
+    *("pipeline.formats", "pipeline.graph_store", "pipeline.ingest"),
+    *(f"pipeline.results.{name}" for name in ("folder", "layouts", "outputs", "answers")),
+    *("pipeline.results", "pipeline.results.exports", "pipeline.results.report", "pipeline.planning"),
     *("pipeline.solving", "pipeline.verification", "pipeline.run"),
-    *("api", "networkx_backend", "bench", "commands", "cli"),
+    *(f"api.{name}" for name in ("calls", "graphs", "distances", "answers", "runs")),
+    *("networkx_backend", "bench", "commands", "cli"),
 )
 
 
@@ -116,11 +120,11 @@ USERS = {
     "fsspec": ("storage.filesystems", "storage.local_files", "pipeline.planning.machine"),
     "dask": ("pipeline.solving.workers.",),
     # `sp.run` and the conductor name the type of `client`, and do not import it.
-    "distributed": ("pipeline.solving.workers.", "pipeline.run.conductor", "api.workflows"),
+    "distributed": ("pipeline.solving.workers.", "pipeline.run.conductor", "api.runs.workflows"),
     "cupy": ("kernels.gpu.common.cuda.cupy_setup",),
     "pyarrow": ("pipeline.", "parquet.", "storage.", "api.", "base."),
     # Inside of the methods that return what they make.
-    **dict.fromkeys(("pandas", "polars", "scipy", "xarray"), ("api.distances",)),
+    **dict.fromkeys(("pandas", "polars", "scipy", "xarray"), ("api.distances.distances",)),
     "matplotlib": ("bench.figures",),
     "typer": ("cli", "commands."),
     "rich": ("cli", "commands."),
@@ -190,7 +194,7 @@ import zlib, numpy as np
 from sssp_pipeline.kernels.contract.row_facts import RowFacts
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import _tables
 from sssp_pipeline.kernels.host.crc32 import correct_segments
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts.rows import Rows
 _tables(4)
 rows, of_bits = np.arange(20, dtype=np.uint32).reshape(2, 10), np.zeros((2, 1), np.uint32)

@@ -27,8 +27,8 @@ from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name, this_machine
 from sssp_pipeline.pipeline.planning.plan import make_plan
 from sssp_pipeline.pipeline.planning.work import cut
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs.distance_outputs import AllDistances
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.graph import Graph
 from sssp_pipeline.workflow.models import Solve

@@ -84,8 +84,8 @@ class GraphTraits:
     degree_skew: float
     #: None if its arcs are not counted.
     hierarchy: HierarchyTraits | None = None
-    #: About how many vertices separate half of the graph from the rest (`kernels/hierarchy/look.py`); None if nothing
-    #: has looked.
+    #: About how many vertices separate half of the graph from the rest (`kernels/hierarchy/dividing/look.py`); None if
+    #: nothing has looked.
     width: int | None = None
     #: The measured seconds of searches on a CPU, divided by the forecast seconds; 1 if nothing was measured.
     pace: float = 1.0

@@ -1,7 +1,7 @@
 """The text of an error that names keys of a workflow. A call from Python says the same with its own arguments.
 
 `SsspError` takes such a text as its message or hint. As a string the text has the words of a workflow file, which the
-command line shows too. `sssp_pipeline.api.argument_names` words it for a call.
+command line shows too. `sssp_pipeline.api.calls.argument_names` words it for a call.
 """
 
 from __future__ import annotations

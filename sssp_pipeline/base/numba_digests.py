@@ -25,7 +25,10 @@ HELPERS = (
     ),
     *(
         f"kernels/hierarchy/{name}.py"
-        for name in ("arcs", "bisection", "lanes", "path_lanes", "separators", "subtrees", "tiles")
+        for name in (
+            *("completion/arcs", "completion/lanes", "completion/subtrees"),
+            *("dividing/bisection", "dividing/separators", "sweeps/path_lanes", "sweeps/tiles"),
+        )
     ),
     *(
         f"pipeline/formats/parsing/{name}.py"

@@ -190,7 +190,7 @@ def _show_runs(runs: Runs, quiet: bool, as_json: bool) -> None:
         records = {name: record for name, (_, record) in runs.items()}
         print_answer(json.dumps(records.get(None, records)))
     elif not quiet:
-        from sssp_pipeline.pipeline.results.outputs import recorded_output
+        from sssp_pipeline.pipeline.results.outputs.outputs import recorded_output
 
         rows = []
         for name, (folder, record) in runs.items():

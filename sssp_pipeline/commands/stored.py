@@ -39,7 +39,7 @@ def verify(
     """Read the distances of a finished run and check them. The exit code is 3 if one is wrong."""
     with reporting(log, quiet, verbose, as_json) as progress:
         prepare_imports()
-        from sssp_pipeline.pipeline.results.outputs import recorded_output
+        from sssp_pipeline.pipeline.results.outputs.outputs import recorded_output
         from sssp_pipeline.pipeline.run.completed_run import verify_run
         from sssp_pipeline.workflow.cluster import cluster_named
 
@@ -181,7 +181,7 @@ def export(
         of_store = {"--format": file_format, "--weight": weight, "--vertices": vertices}
         if is_store(given):
             _refuse(given, "a graph store", "a run", {"--sparse": sparse or None, "--unreached": unreached})
-            from sssp_pipeline.api.graphs import open_store
+            from sssp_pipeline.api.graphs.graphs import open_store
 
             progress.about(store=redacted(given))
             progress.stage("export")
@@ -190,8 +190,8 @@ def export(
             written = stored.export(file, format=file_format, vertices=vertices, progress=progress, **chosen)
         else:
             _refuse(given, "no graph store", "a graph store", of_store)
-            from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
-            from sssp_pipeline.pipeline.results.run_folder import RunFolder
+            from sssp_pipeline.pipeline.results.exports.matrices.matrix_export import COLUMNS, export_matrix
+            from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 
             folder = RunFolder(given)
             if not folder.is_begun() and not folder.runs_of_weights():
@@ -247,8 +247,8 @@ def path(
         if coordinates != "auto" and not as_geojson:
             raise InputError("`--coordinates` goes with `--geojson`", hint="add `--geojson`, or leave it out")
         prepare_imports()
-        from sssp_pipeline.api.of_words import path_of_words
-        from sssp_pipeline.api.stored_run import open_run
+        from sssp_pipeline.api.runs.of_words import path_of_words
+        from sssp_pipeline.api.runs.stored_run import open_run
 
         progress.about(run=redacted(run_folder))
         progress.stage("find path")
@@ -296,8 +296,8 @@ def paths(
         if coordinates != "auto" and not file.endswith(".geojson"):
             raise InputError("`--coordinates` goes with a `.geojson` file", hint="leave it out")
         prepare_imports()
-        from sssp_pipeline.api.of_words import paths_of_words
-        from sssp_pipeline.api.stored_run import open_run
+        from sssp_pipeline.api.runs.of_words import paths_of_words
+        from sssp_pipeline.api.runs.stored_run import open_run
 
         progress.about(run=redacted(run_folder))
         progress.stage("find paths")
@@ -332,8 +332,8 @@ def isochrones(
     """Write the area that is reached within each limit, for each source of a finished run."""
     with reporting(log, quiet) as progress:
         prepare_imports()
-        from sssp_pipeline.api.of_words import isochrones_of_words
-        from sssp_pipeline.api.stored_run import open_run
+        from sssp_pipeline.api.runs.of_words import isochrones_of_words
+        from sssp_pipeline.api.runs.stored_run import open_run
 
         progress.about(run=redacted(run_folder))
         progress.stage("isochrones")

@@ -20,9 +20,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from sssp_pipeline.api.along_paths import sums_along_paths
-from sssp_pipeline.api.argument_names import naming, of_solve
-from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.calls.along_paths import sums_along_paths
+from sssp_pipeline.api.calls.argument_names import naming, of_solve
+from sssp_pipeline.api.calls.calls import solve_sources
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import UncountablePathsError
 from sssp_pipeline.kernels.answers.path_sums import PathWords, sums_of

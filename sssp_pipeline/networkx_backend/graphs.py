@@ -16,7 +16,7 @@ from typing import Any, cast
 import networkx as nx
 import numpy as np
 
-from sssp_pipeline.api.like_scipy import searched_weights
+from sssp_pipeline.api.distances.like_scipy import searched_weights
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.networkx_backend.info import NAME
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversed_graph

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 
-from sssp_pipeline.api.argument_names import naming, of_solve
-from sssp_pipeline.api.calls import filling, solve_sources
-from sssp_pipeline.api.like_scipy import joined_to
+from sssp_pipeline.api.calls.argument_names import naming, of_solve
+from sssp_pipeline.api.calls.calls import filling, solve_sources
+from sssp_pipeline.api.distances.like_scipy import joined_to
 from sssp_pipeline.base.csr import CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import NegativeCycleError
 from sssp_pipeline.kernels.answers.reductions import LARGEST, REACHED, WITHIN, Reductions, total_distances

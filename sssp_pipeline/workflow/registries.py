@@ -172,30 +172,30 @@ class OutputKind:
 #: The kinds of output.
 OUTPUTS: dict[str, OutputKind] = {
     "full": OutputKind(
-        f"{_RESULTS}.distance_outputs:AllDistances",
+        f"{_RESULTS}.outputs.distance_outputs:AllDistances",
         takes=("targets", "layout", "columns_per_file", "unreached", "compression"),
     ),
-    "none": OutputKind(f"{_RESULTS}.metrics_output:MetricsAlone", takes=()),
-    "reached": OutputKind(f"{_RESULTS}.distance_outputs:ReachedPairs"),
+    "none": OutputKind(f"{_RESULTS}.outputs.metrics_output:MetricsAlone", takes=()),
+    "reached": OutputKind(f"{_RESULTS}.outputs.distance_outputs:ReachedPairs"),
     "reduced": OutputKind(
-        f"{_RESULTS}.reduced:Reduced",
+        f"{_RESULTS}.answers.reduced:Reduced",
         own_keys=f"{_SECTIONS}.reduce:ReducedKeys",
         example="reduce: {values: [closeness]}",
     ),
     "nearest": OutputKind(
-        f"{_RESULTS}.table_output:NearestVertices",
+        f"{_RESULTS}.outputs.table_output:NearestVertices",
         own_keys=f"{_SECTIONS}.reduce:NearestKeys",
         example="nearest: {k: 10}",
         instead={"targets": "name them as `output.nearest.of`"},
     ),
     "pairs": OutputKind(
-        f"{_RESULTS}.pairs_output:PairDistances",
+        f"{_RESULTS}.outputs.pairs_output:PairDistances",
         own_keys=f"{_SECTIONS}.pairs:PairsKeys",
         example="pairs: pairs.csv",
         instead={"targets": "the file of pairs names the targets"},
     ),
     "flows": OutputKind(
-        f"{_RESULTS}.flows_output:EdgeFlows",
+        f"{_RESULTS}.answers.flows_output:EdgeFlows",
         own_keys=f"{_SECTIONS}.flows:FlowsKeys",
         example="flows: trips.csv",
         instead={"targets": "the table of trips names the targets"},

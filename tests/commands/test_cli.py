@@ -24,7 +24,7 @@ from sssp_pipeline.cli import BENCH_COMMANDS, COMMANDS, app
 from sssp_pipeline.commands.console import TextConsole, console, duration
 from sssp_pipeline.commands.tables import columns, table
 from sssp_pipeline.pipeline.planning import machine
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 WORKFLOW = """\

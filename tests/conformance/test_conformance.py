@@ -31,7 +31,7 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
-from sssp_pipeline.kernels.hierarchy import metis_processes, order
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes, order
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 from sssp_pipeline.kernels.registry import SOLVERS
 

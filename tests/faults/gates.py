@@ -17,7 +17,7 @@ from pathlib import Path
 
 from distributed import Worker
 
-from sssp_pipeline.pipeline.results import run_folder
+from sssp_pipeline.pipeline.results.folder import run_folder
 from sssp_pipeline.pipeline.results.layouts.long import LongLayout
 from sssp_pipeline.pipeline.solving import solve_task as worker_side
 

@@ -73,7 +73,7 @@ def peak_mib(*words: str) -> tuple[int, str]:
     """Return the peak memory of an ingest in a process of its own beyond that of its start, and what it says."""
     program = (
         "import sys, sssp_pipeline as sp\n"
-        "import sssp_pipeline.api.workflows\n"
+        "import sssp_pipeline.api.runs.workflows\n"
         "def peak(): return int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) // 1024\n"
         "before = peak()\n"
         "try: said = sp.ingest(sys.argv[1], 'store')\n"

@@ -8,7 +8,7 @@ import pytest
 
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.progress import Quiet
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.yaml_file import workflow_from_dict

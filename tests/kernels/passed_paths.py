@@ -10,9 +10,9 @@ from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathAmounts, PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
-from sssp_pipeline.kernels.hierarchy.customization import customize
-from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import completion_of
+from sssp_pipeline.kernels.hierarchy.completion.customization import customize
+from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
 
 
 def random_amounts(rng: np.random.Generator, n_vertices: int, *, with_decay: bool = True) -> PathAmounts:

@@ -2,7 +2,7 @@
 
 A solver computes one row of V distances for each source. It reduces the row before the next source overwrites it: a CPU
 solver calls `reduce`; a GPU solver calls the device form, from `gpu/common/rows/kept_on_device.py`. `kernels/answers/`
-keeps answers that are made of a row. `pipeline/results/outputs.py` says how a run stores the values.
+keeps answers that are made of a row. `pipeline/results/outputs/outputs.py` says how a run stores the values.
 """
 
 from __future__ import annotations

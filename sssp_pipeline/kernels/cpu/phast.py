@@ -40,14 +40,14 @@ from sssp_pipeline.kernels.contract.forecast import Forecast
 from sssp_pipeline.kernels.contract.kept import Nothing, Targets
 from sssp_pipeline.kernels.contract.path_sums_asked import RowSums
 from sssp_pipeline.kernels.contract.solver import SolveOptions, SourceMetrics
-from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.arc_sums import ArcSums
 from sssp_pipeline.kernels.hierarchy.compile_ahead import SWEEPS
-from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
-from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
+from sssp_pipeline.kernels.hierarchy.completion import costs
+from sssp_pipeline.kernels.hierarchy.completion.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy, why_not_solved
-from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
-from sssp_pipeline.kernels.hierarchy.tiles import TILE
+from sssp_pipeline.kernels.hierarchy.sweeps.region import Region, no_distance_above
+from sssp_pipeline.kernels.hierarchy.sweeps.sweep import Sweep, Swept, most_lanes, n_lanes_for
+from sssp_pipeline.kernels.hierarchy.sweeps.tiles import TILE
 from sssp_pipeline.kernels.host.mean import mean_distance
 from sssp_pipeline.kernels.host.row_memory import RowMemory
 from sssp_pipeline.kernels.host.search import refuse_overflow, search_limit

@@ -15,10 +15,10 @@ from sssp_pipeline.base.csr import CsrGraph, largest_distance
 from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import UnsolvableError
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
-from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
-from sssp_pipeline.kernels.hierarchy.path_sweep import GROUP, PathSweep, spread
-from sssp_pipeline.kernels.hierarchy.region import no_distance_above
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
+from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
+from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import GROUP, PathSweep, spread
+from sssp_pipeline.kernels.hierarchy.sweeps.region import no_distance_above
 from sssp_pipeline.kernels.host.search import search_limit
 
 _counts: weakref.WeakKeyDictionary[CsrGraph, PathCounts | str] = weakref.WeakKeyDictionary()

@@ -14,23 +14,16 @@ import numpy as np
 from sssp_pipeline.base.compile_children import KernelGroup, start, stop, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.host_memory import free_memory_bytes
-from sssp_pipeline.kernels.hierarchy import (
-    arc_completion,
-    arcs,
-    customization,
-    cuts,
-    flows,
-    look,
-    metis_processes,
-    sweep,
-    thinning,
-)
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
-from sssp_pipeline.kernels.hierarchy.coarsening import coarsening_kernels
-from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of
-from sssp_pipeline.kernels.hierarchy.region import Region
-from sssp_pipeline.kernels.hierarchy.simplicial import simplicial_kernels
-from sssp_pipeline.kernels.hierarchy.subtrees import Division
+from sssp_pipeline.kernels.hierarchy.completion import arc_completion, arcs, customization
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Completion
+from sssp_pipeline.kernels.hierarchy.completion.subtrees import Division
+from sssp_pipeline.kernels.hierarchy.dividing import cuts, flows, look
+from sssp_pipeline.kernels.hierarchy.dividing.coarsening import coarsening_kernels
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes, thinning
+from sssp_pipeline.kernels.hierarchy.ordering.order import core_of, neighbours_of
+from sssp_pipeline.kernels.hierarchy.ordering.simplicial import simplicial_kernels
+from sssp_pipeline.kernels.hierarchy.sweeps import sweep
+from sssp_pipeline.kernels.hierarchy.sweeps.region import Region
 from sssp_pipeline.kernels.host.kernel_threads import KernelThreads, usable_cores
 from sssp_pipeline.kernels.host.search_graph import as_searched
 
@@ -60,7 +53,7 @@ def compile_thinning(dtype: np.dtype) -> None:
 
 def compile_dissection(dtype: np.dtype) -> None:
     """Compile what orders a core where METIS is not installed."""
-    from sssp_pipeline.kernels.hierarchy.dissection import dissected
+    from sssp_pipeline.kernels.hierarchy.ordering.dissection import dissected
 
     dissected(*_around(four_vertices(dtype)), n_threads=1)
 
@@ -152,7 +145,7 @@ def order_groups() -> list[KernelGroup]:
     """Return what makes an order on this machine. Where METIS is installed, `dissection.py` is not loaded."""
     if metis_processes.package() is not None:
         return [CORE, THINNING, CUTS]
-    from sssp_pipeline.kernels.hierarchy import dissection
+    from sssp_pipeline.kernels.hierarchy.ordering import dissection
 
     return [CORE, THINNING, KernelGroup(compile_dissection, dissection._order)]
 

@@ -21,10 +21,10 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, HierarchyTraits
 from sssp_pipeline.base.error_text import Text, key
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.hierarchy import costs
-from sssp_pipeline.kernels.hierarchy.arc_completion import REFUSED_HINT, Completion, completion_of
 from sssp_pipeline.kernels.hierarchy.compile_ahead import compiling_ahead, wait_for_weights
-from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
+from sssp_pipeline.kernels.hierarchy.completion import costs
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import REFUSED_HINT, Completion, completion_of
+from sssp_pipeline.kernels.hierarchy.completion.customization import Hierarchy, customize
 
 Found = TypeVar("Found", Completion, Hierarchy)
 

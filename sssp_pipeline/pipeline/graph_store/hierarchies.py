@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from sssp_pipeline.base.csr import CsrGraph, HierarchyTraits
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
-from sssp_pipeline.kernels.hierarchy.arcs import Arcs
-from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Completion
+from sssp_pipeline.kernels.hierarchy.completion.arcs import Arcs
+from sssp_pipeline.kernels.hierarchy.completion.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.shared import Offer, offer
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import (

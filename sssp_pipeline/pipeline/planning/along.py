@@ -12,7 +12,7 @@ from sssp_pipeline.kernels.host.second_costs import check_sums, cost_dtype
 from sssp_pipeline.pipeline.graph_store import units
 from sssp_pipeline.pipeline.graph_store.store import graph_with
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.distance_files import SecondCost, check_unreached
+from sssp_pipeline.pipeline.results.folder.distance_files import SecondCost, check_unreached
 from sssp_pipeline.workflow.weights import naming_weight
 
 

@@ -15,7 +15,7 @@ from sssp_pipeline.kernels.contract.forecast import (
     graph_device_bytes,
 )
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work

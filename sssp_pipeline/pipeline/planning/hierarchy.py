@@ -16,9 +16,9 @@ from sssp_pipeline.base.csr import CsrGraph, GraphTraits
 from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK
-from sssp_pipeline.kernels.hierarchy.look import width_of
+from sssp_pipeline.kernels.hierarchy.completion import costs
+from sssp_pipeline.kernels.hierarchy.dividing.look import width_of
 from sssp_pipeline.pipeline.planning.choice import expected_s, has_hierarchy, refusals, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work

@@ -17,7 +17,7 @@ from sssp_pipeline.pipeline.formats.vertex_files.pair_lists import (
     typed_chunks,
 )
 from sssp_pipeline.pipeline.planning.sources import VertexSelection
-from sssp_pipeline.pipeline.results.outputs import ChosenPairs
+from sssp_pipeline.pipeline.results.outputs.outputs import ChosenPairs
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.pairs import Pairs
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
-from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.host import reweighting, second_costs
 from sssp_pipeline.pipeline.planning.choice import choose_solver, expected_s, is_reweighted
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work, row_bytes, work_of
-from sssp_pipeline.pipeline.results.outputs import RowOutput
+from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 from sssp_pipeline.workflow.models import Solve
 
 #: Seconds that a run takes besides solving and writing, and those of each batch, mostly in Python, so that cores do not

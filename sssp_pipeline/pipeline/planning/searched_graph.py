@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sssp_pipeline.base.csr import CsrGraph
     from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-    from sssp_pipeline.pipeline.results.outputs import RowOutput
+    from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 
 
 def searched_graph(graph: CsrGraph, stored: StoredGraph, output: RowOutput) -> CsrGraph:

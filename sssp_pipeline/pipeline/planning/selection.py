@@ -15,8 +15,8 @@ from sssp_pipeline.pipeline.planning.along import second_costs
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, VertexSelection
 from sssp_pipeline.pipeline.planning.work import cut
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.results.outputs import ChosenPairs, RowOutput, output_of
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat, check_unreached
+from sssp_pipeline.pipeline.results.outputs.outputs import ChosenPairs, RowOutput, output_of
 from sssp_pipeline.workflow.flows import Flows
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.pairs import Pairs

@@ -20,7 +20,7 @@ from sssp_pipeline.base.vertex_ids import NamedPoints
 from sssp_pipeline.pipeline.formats.geometry.great_circle import EARTH_RADIUS_M
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results import snapped
+from sssp_pipeline.pipeline.results.folder import snapped
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.vertices import Points
 

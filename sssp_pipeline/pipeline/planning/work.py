@@ -16,7 +16,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, CORES_EXPONENT, Forecast
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.host.second_costs import row_s
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.planning.machine import Machine

@@ -16,9 +16,9 @@ from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.kernels.contract.solver import metrics_column
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
 from sssp_pipeline.pipeline.graph_store.units import LARGEST
-from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.outputs import RowOutput
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.distance_files import opened
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 
 #: The most buckets of a histogram in a line.
 _SHOWN_BUCKETS = 12

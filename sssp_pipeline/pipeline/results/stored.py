@@ -15,12 +15,12 @@ import pyarrow as pa
 from sssp_pipeline.base.errors import InputError, UnknownIdError
 from sssp_pipeline.base.vertex_ids import VertexIds, listed
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
-from sssp_pipeline.pipeline.results import snapped
-from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.folder import snapped
+from sssp_pipeline.pipeline.results.folder.distance_files import opened
+from sssp_pipeline.pipeline.results.folder.run_files import EDGES_FILE, REPAIR, SOURCES_FILE, VERTICES_FILE
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.layouts.layout import Block, FilesOfSources, StoredRow
-from sssp_pipeline.pipeline.results.outputs import recorded_output
-from sssp_pipeline.pipeline.results.run_files import EDGES_FILE, REPAIR, SOURCES_FILE, VERTICES_FILE
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.outputs import recorded_output
 from sssp_pipeline.storage import files
 
 

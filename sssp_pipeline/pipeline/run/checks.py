@@ -23,10 +23,10 @@ from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.store import MANIFEST
 from sssp_pipeline.pipeline.planning.choice import check_choice
 from sssp_pipeline.pipeline.planning.work import solve_options
-from sssp_pipeline.pipeline.results.betweenness import Betweenness
-from sssp_pipeline.pipeline.results.distance_files import check_unreached
-from sssp_pipeline.pipeline.results.run_files import RUN_FILE
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.answers.betweenness import Betweenness
+from sssp_pipeline.pipeline.results.folder.distance_files import check_unreached
+from sssp_pipeline.pipeline.results.folder.run_files import RUN_FILE
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.certificates import check_certificates
 from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
 from sssp_pipeline.storage import files

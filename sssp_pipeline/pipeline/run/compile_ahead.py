@@ -18,7 +18,7 @@ from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     n_children,
     order_groups,
 )
-from sssp_pipeline.pipeline.results.betweenness import Betweenness
+from sssp_pipeline.pipeline.results.answers.betweenness import Betweenness
 from sssp_pipeline.pipeline.run.first_run import MANY_SOURCES, has_many_sources
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, kernels_of, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow

@@ -15,11 +15,17 @@ from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.graph_store.loading import check_store
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.stores import in_use
-from sssp_pipeline.pipeline.results.graph_of_run import graph_of_run
-from sssp_pipeline.pipeline.results.outputs import recorded_output
+from sssp_pipeline.pipeline.results.folder.graph_of_run import graph_of_run
+from sssp_pipeline.pipeline.results.folder.run_files import (
+    AGAIN,
+    METRICS_FILE,
+    OVERWRITE,
+    REPORT_FILE,
+    SOURCES_FILE,
+)
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_fault
-from sssp_pipeline.pipeline.results.run_files import AGAIN, METRICS_FILE, OVERWRITE, REPORT_FILE, SOURCES_FILE
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.repair import noted_damage
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
@@ -150,7 +156,7 @@ def report_facts_of(
         The content of `metrics.parquet`; None to read it.
     """
     # Not at the top: a run imports this module before it solves.
-    from sssp_pipeline.pipeline.results.path_parts import most_passed
+    from sssp_pipeline.pipeline.results.answers.path_parts import most_passed
     from sssp_pipeline.pipeline.results.report.page import report_facts
     from sssp_pipeline.pipeline.results.report.sample import read_sample
     from sssp_pipeline.pipeline.results.stored import StoredResults

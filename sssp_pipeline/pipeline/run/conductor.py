@@ -28,7 +28,7 @@ from sssp_pipeline.base.progress import Progress, StartUp
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_newest
 from sssp_pipeline.pipeline.graph_store.stores import in_use
 from sssp_pipeline.pipeline.planning.selection import select
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
 from sssp_pipeline.pipeline.run.compile_ahead import compile_for_run
 from sssp_pipeline.pipeline.run.completed_run import finish_run

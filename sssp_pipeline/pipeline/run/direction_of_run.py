@@ -23,11 +23,11 @@ from sssp_pipeline.pipeline.planning.direction import LEAST_GAIN, fits_every_pat
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.selection import Searched, Selected
 from sssp_pipeline.pipeline.planning.work import WRITE_S_PER_BYTE, cut, solve_options, work_of
-from sssp_pipeline.pipeline.results import commits
-from sssp_pipeline.pipeline.results.distance_outputs import TargetDistances
-from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD, RUN_FILE
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.results.turned_output import TurnedDistances
+from sssp_pipeline.pipeline.results.folder import commits
+from sssp_pipeline.pipeline.results.folder.run_files import BACKWARD, DIRECTION, FORWARD, RUN_FILE
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.distance_outputs import TargetDistances
+from sssp_pipeline.pipeline.results.outputs.turned_output import TurnedDistances
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, why_not_wanted
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow

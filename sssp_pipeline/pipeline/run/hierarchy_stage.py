@@ -22,8 +22,7 @@ from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import costs, shared
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion, Counted, fill
+from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     COMPLETION,
     CORE,
@@ -31,8 +30,10 @@ from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     compiling_ahead,
     wait_for_weights,
 )
-from sssp_pipeline.kernels.hierarchy.customization import customize
-from sssp_pipeline.kernels.hierarchy.order import neighbours_of
+from sssp_pipeline.kernels.hierarchy.completion import costs
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Completion, Counted, fill
+from sssp_pipeline.kernels.hierarchy.completion.customization import customize
+from sssp_pipeline.kernels.hierarchy.ordering.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import OfEdges, OfGraph, edges_id, read_record
 from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest

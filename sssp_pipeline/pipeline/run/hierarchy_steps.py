@@ -14,9 +14,9 @@ from sssp_pipeline.base.compile_children import wait_for
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, HierarchyTraits
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.kernels.hierarchy import shared
-from sssp_pipeline.kernels.hierarchy.arc_completion import Counted, count, fill
 from sssp_pipeline.kernels.hierarchy.compile_ahead import COUNTS, order_groups
-from sssp_pipeline.kernels.hierarchy.order import core_of, neighbours_of, ordered
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Counted, count, fill
+from sssp_pipeline.kernels.hierarchy.ordering.order import core_of, neighbours_of, ordered
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 
 #: Returns why the next step is not taken, or None. It gets what is known of the graph.

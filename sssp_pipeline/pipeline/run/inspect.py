@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.base.errors import InputError
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.storage import files as storage
 from sssp_pipeline.storage.lease import is_held
 from sssp_pipeline.workflow.weights import naming_weight

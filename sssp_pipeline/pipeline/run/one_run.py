@@ -18,11 +18,17 @@ from sssp_pipeline.pipeline.planning.machine import hardware, versions
 from sssp_pipeline.pipeline.planning.plan import make_plan
 from sssp_pipeline.pipeline.planning.selection import Selected
 from sssp_pipeline.pipeline.planning.work import work_of
-from sssp_pipeline.pipeline.results.damage import recorded_files
-from sssp_pipeline.pipeline.results.graph_of_run import STORE_FROM_RUN, store_from_run
+from sssp_pipeline.pipeline.results.folder.damage import recorded_files
+from sssp_pipeline.pipeline.results.folder.graph_of_run import STORE_FROM_RUN, store_from_run
+from sssp_pipeline.pipeline.results.folder.run_files import (
+    BACKWARD,
+    DIRECTION,
+    FORWARD,
+    METRICS_FILE,
+    SNAPPED_FILE,
+)
+from sssp_pipeline.pipeline.results.folder.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
-from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD, METRICS_FILE, SNAPPED_FILE
-from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.run.compile_ahead import wait_until_compiled
 from sssp_pipeline.pipeline.run.completed_run import report_facts_of
 from sssp_pipeline.pipeline.run.direction_of_run import identity_of

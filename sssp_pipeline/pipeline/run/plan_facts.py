@@ -10,7 +10,7 @@ import numpy as np
 
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
@@ -19,8 +19,8 @@ from sssp_pipeline.pipeline.planning.plan import RunPlan, make_plan
 from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
 from sssp_pipeline.pipeline.planning.selection import select
 from sssp_pipeline.pipeline.planning.work import Work, solve_options, work_of
-from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, FORWARD
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_files import BACKWARD, DIRECTION, FORWARD
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.checks import check_before_ingest
 from sssp_pipeline.pipeline.run.direction_of_run import in_direction
 from sssp_pipeline.pipeline.run.graphs import Graphs

@@ -12,8 +12,8 @@ from typing import Any
 
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.progress import Progress
-from sssp_pipeline.pipeline.results.damage import damage_of, recorded_sums
-from sssp_pipeline.pipeline.results.run_files import (
+from sssp_pipeline.pipeline.results.folder.damage import damage_of, recorded_sums
+from sssp_pipeline.pipeline.results.folder.run_files import (
     AGAIN,
     BACKWARD,
     BATCH,
@@ -22,7 +22,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     OVERWRITE,
     SNAPPED_FILE,
 )
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.storage import files
 
 

@@ -23,9 +23,9 @@ from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.selection import Selected
 from sssp_pipeline.pipeline.planning.sources import as_drawn
 from sssp_pipeline.pipeline.planning.work import GROUPS, Work, cut, solve_options, work_of
-from sssp_pipeline.pipeline.results.reduced import Reduced
-from sssp_pipeline.pipeline.results.run_files import RUN_FILE
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.answers.reduced import Reduced
+from sssp_pipeline.pipeline.results.folder.run_files import RUN_FILE
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.direction_of_run import begun_as, identity_of
 from sssp_pipeline.pipeline.run.hierarchy_stage import planned, prepare, why_not_wanted
 from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run

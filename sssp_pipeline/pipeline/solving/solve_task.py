@@ -33,9 +33,9 @@ from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.planning.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
-from sssp_pipeline.pipeline.results.batch_metrics import Place
-from sssp_pipeline.pipeline.results.outputs import RowOutput
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.batch_metrics import Place
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 from sssp_pipeline.pipeline.solving import worker_metrics
 from sssp_pipeline.pipeline.solving.task import Task, TaskDone
 from sssp_pipeline.pipeline.solving.workers.needs import most_under_way

@@ -10,8 +10,8 @@ import numpy as np
 
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.outputs import RowOutput
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 
 
 @dataclass(eq=False)

@@ -29,10 +29,10 @@ from sssp_pipeline.kernels.host.second_costs import call_bytes, process_bytes
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
+from sssp_pipeline.pipeline.results.folder.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.layouts.long import GROUP_ROWS
-from sssp_pipeline.pipeline.results.metrics_output import OF_DISTANCES
-from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
-from sssp_pipeline.pipeline.results.vertex_table import PerVertex
+from sssp_pipeline.pipeline.results.outputs.metrics_output import OF_DISTANCES
+from sssp_pipeline.pipeline.results.outputs.vertex_table import PerVertex
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource

@@ -29,11 +29,11 @@ from sssp_pipeline.kernels.host.second_costs import SecondCosts
 from sssp_pipeline.kernels.proofs.certificate import find_wrong_distance
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.planning.searched_graph import searched_graph
-from sssp_pipeline.pipeline.results.distance_outputs import VertexDistances, distance_fault
+from sssp_pipeline.pipeline.results.folder.run_files import METRICS_FILE, REPAIR
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.layouts.layout import StoredRow, StoredRows
-from sssp_pipeline.pipeline.results.outputs import RowOutput
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, REPAIR
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.distance_outputs import VertexDistances, distance_fault
+from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.verification.ahead import row_ahead
 from sssp_pipeline.storage import files

@@ -20,10 +20,10 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import reversal_bytes, reversed_graph
-from sssp_pipeline.pipeline.results.betweenness import BETWEENNESS, ERROR
-from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.results.vertex_table import PerVertex, read_vertex_rows
+from sssp_pipeline.pipeline.results.answers.betweenness import BETWEENNESS, ERROR
+from sssp_pipeline.pipeline.results.folder.run_files import VERTICES_FILE
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.vertex_table import PerVertex, read_vertex_rows
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.verification.task import ROOM, memory_limit, oracle_for
 from sssp_pipeline.storage import files

@@ -20,7 +20,8 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import shared, sweep
+from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy.sweeps import sweep
 
 ANY = SolveOptions()
 INTEGERS = ["uint32", "int32", "uint64", "int64"]

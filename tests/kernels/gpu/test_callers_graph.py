@@ -12,8 +12,8 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
 import sssp_pipeline as sp
-from sssp_pipeline.api.graphs import graph_of
-from sssp_pipeline.api.matrices import edges_of_matrix
+from sssp_pipeline.api.graphs.graphs import graph_of
+from sssp_pipeline.api.graphs.matrices import edges_of_matrix
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.generators import rmat, road_like

@@ -44,7 +44,7 @@ from sssp_pipeline.kernels.gpu.papers.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.papers.work_efficient import work_efficient
 from sssp_pipeline.kernels.gpu.path_sweep import path_sweep_on_device
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy, phast_gpu
-from sssp_pipeline.kernels.hierarchy import chunks
+from sssp_pipeline.kernels.hierarchy.completion import chunks
 
 #: Fields that stand in a struct within the struct.
 BARRIER = {"arrived": "barrier.arrived", "poison": "barrier.poison"}

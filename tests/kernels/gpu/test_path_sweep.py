@@ -16,7 +16,7 @@ from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import (
     ArcsOnDevice,
     PathSweepOnDevice,
 )
-from sssp_pipeline.kernels.hierarchy.path_sweep import PathSweep, spread
+from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import PathSweep, spread
 from sssp_pipeline.kernels.host.search import search_limit
 
 pytestmark = pytest.mark.gpu

@@ -22,10 +22,10 @@ from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import INFINITIES, device_hierarchy, lanes_for
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import needed_tiles
-from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
-from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
-from sssp_pipeline.kernels.hierarchy.region import no_distance_above
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import completion_of
+from sssp_pipeline.kernels.hierarchy.completion.chunks import TILE, cut
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
+from sssp_pipeline.kernels.hierarchy.sweeps.region import no_distance_above
 
 TOLD = ("source", "reached", "max_distance", "mean_distance")
 
@@ -83,7 +83,7 @@ def with_small_chunks(monkeypatch, least_share, least_front=6):
     """Have chunks so small that small graphs have long chains of them, and fronts."""
     hierarchy, sizes = (
         "sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy",
-        "sssp_pipeline.kernels.hierarchy.chunks",
+        "sssp_pipeline.kernels.hierarchy.completion.chunks",
     )
     limits = {"LEAST_FRONT": least_front, "LEAST_SHARE": least_share, "LEAST_WORDS": 0}
     for name, value in limits.items():

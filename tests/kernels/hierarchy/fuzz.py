@@ -44,16 +44,11 @@ from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.bits_gpu.bits_gpu import BitsGpu
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy, phast_gpu
-from sssp_pipeline.kernels.hierarchy import (
-    arc_completion,
-    chunks,
-    customization,
-    flows,
-    metis_processes,
-    order,
-)
-from sssp_pipeline.kernels.hierarchy.cuts import Subgraph
-from sssp_pipeline.kernels.hierarchy.metis_child import found_by
+from sssp_pipeline.kernels.hierarchy.completion import arc_completion, chunks, customization
+from sssp_pipeline.kernels.hierarchy.dividing import flows
+from sssp_pipeline.kernels.hierarchy.dividing.cuts import Subgraph
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes, order
+from sssp_pipeline.kernels.hierarchy.ordering.metis_child import found_by
 
 Pairs = list[tuple[int, int]]
 Random = np.random.Generator

@@ -11,7 +11,7 @@ from sssp_pipeline.base.errors import UnsolvableError
 from sssp_pipeline.kernels.answers.path_sums import PathWords
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.hierarchy.arc_sums import ArcSums, shared_counts
-from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
+from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
 
 NO_ROWS = np.empty((0, 0), np.uint32)
 

@@ -47,7 +47,7 @@ import json
 import numpy as np
 from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
-from sssp_pipeline.kernels.hierarchy import metis_processes
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
 from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DECIMALS, DIGITS, ODD_ROWS
 from sssp_pipeline.pipeline.ingest.rows.compile_ahead import GATHERING, GROUPING, ROWS
@@ -134,5 +134,5 @@ def test_cores_and_memory_limit_the_children(monkeypatch, n_cores, free_bytes, e
 @pytest.mark.slow
 def test_a_graph_needs_no_other_kernels_of_its_chunks(tmp_path):
     ahead, later = printed(tmp_path, CHUNKS)
-    assert "sssp_pipeline.kernels.hierarchy.chunks._bound" in ahead
+    assert "sssp_pipeline.kernels.hierarchy.completion.chunks._bound" in ahead
     assert [name for name in later if "chunks" in name or "host_hierarchy" in name] == []

@@ -23,20 +23,13 @@ from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.generators import dense, grid, path, road_like, star
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.kernels.hierarchy import (
-    arc_completion,
-    coarsening,
-    costs,
-    customization,
-    cuts,
-    flows,
-    metis_processes,
-    order,
-)
-from sssp_pipeline.kernels.hierarchy.arc_completion import complete, completion_of, count
-from sssp_pipeline.kernels.hierarchy.arcs import marked_arcs
-from sssp_pipeline.kernels.hierarchy.customization import customize
-from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.hierarchy.completion import arc_completion, costs, customization
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import complete, completion_of, count
+from sssp_pipeline.kernels.hierarchy.completion.arcs import marked_arcs
+from sssp_pipeline.kernels.hierarchy.completion.customization import customize
+from sssp_pipeline.kernels.hierarchy.dividing import coarsening, cuts, flows
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes, order
+from sssp_pipeline.kernels.hierarchy.ordering.order import elimination_order, neighbours_of
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
@@ -414,7 +407,7 @@ def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
     program = """if True:
         import os, signal, sys, threading, time
         import numpy as np
-        from sssp_pipeline.kernels.hierarchy.metis_processes import Metis
+        from sssp_pipeline.kernels.hierarchy.ordering.metis_processes import Metis
         signals = []
         signal.signal(signal.SIGTERM, lambda *_: signals.append(time.monotonic()))
         graph = np.load(sys.argv[1])

@@ -9,8 +9,8 @@ from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import hashed_weights
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy.arc_completion import count
-from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import count
+from sssp_pipeline.kernels.hierarchy.ordering.order import elimination_order, neighbours_of
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 

@@ -13,8 +13,9 @@ from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import costs, shared
-from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy.completion import costs
+from sssp_pipeline.kernels.hierarchy.completion.customization import customize
 
 
 def path(n, dtype=np.uint32, weight=3):

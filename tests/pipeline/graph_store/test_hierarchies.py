@@ -24,9 +24,9 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.hierarchy import shared
-from sssp_pipeline.kernels.hierarchy.arc_completion import completion_of
-from sssp_pipeline.kernels.hierarchy.arcs import Arcs
-from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import completion_of
+from sssp_pipeline.kernels.hierarchy.completion.arcs import Arcs
+from sssp_pipeline.kernels.hierarchy.completion.customization import customize
 from sssp_pipeline.pipeline.graph_store import hierarchies, hierarchy_record, machine_cache
 from sssp_pipeline.pipeline.graph_store.hierarchies import load_completion, load_hierarchy
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record

@@ -558,7 +558,7 @@ def test_a_store_and_a_run_of_another_release(tmp_path, monkeypatch):
     asked = {"graph": {"input": "e.txt", "store": "g"}, "sources": {"all": True}, "output": {"path": "r"}}
     with monkeypatch.context() as patched:
         patched.setattr("sssp_pipeline.pipeline.ingest.graph_identity.READER", 3)
-        patched.setattr("sssp_pipeline.pipeline.results.run_folder.RUN_VERSION", 2)
+        patched.setattr("sssp_pipeline.pipeline.results.folder.run_folder.RUN_VERSION", 2)
         patched.setattr("sssp_pipeline.pipeline.run.one_run.RUN_VERSION", 2)
         sp.run(asked)
     with pytest.raises(InputError, match="is of format 'sssp-pipeline run' 2, this release reads") as caught:

@@ -12,7 +12,8 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.kept import Nothing
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.hierarchy import costs, metis_processes
+from sssp_pipeline.kernels.hierarchy.completion import costs
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy, refusals
 from sssp_pipeline.pipeline.planning.hierarchy import leaves_weights, look_at, why_never, why_not

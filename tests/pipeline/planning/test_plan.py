@@ -24,9 +24,9 @@ from sssp_pipeline.pipeline.planning.work import (
     batch_size,
     cut,
 )
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, SecondCost
-from sssp_pipeline.pipeline.results.distance_outputs import AllDistances, TargetDistances
-from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat, SecondCost
+from sssp_pipeline.pipeline.results.outputs.distance_outputs import AllDistances, TargetDistances
+from sssp_pipeline.pipeline.results.outputs.metrics_output import MetricsAlone
 from sssp_pipeline.workflow.models import Solve
 
 FORM = DistanceFormat("long", None, "none", predecessors=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.kernels.contract.solver import Solution
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.layouts import LAYOUTS
 
 

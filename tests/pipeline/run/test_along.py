@@ -16,8 +16,8 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.host.second_costs import SecondCosts
-from sssp_pipeline.pipeline.results.matrix_export import export_matrix
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.exports.matrices.matrix_export import export_matrix
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run_each
 from sssp_pipeline.workflow.models import Workflow

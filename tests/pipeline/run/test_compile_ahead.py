@@ -21,8 +21,8 @@ from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PATH_SWEEP
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
-from sssp_pipeline.kernels.hierarchy import metis_processes
 from sssp_pipeline.kernels.hierarchy.compile_ahead import LOOK, SWEEPS, groups_after_order, order_groups
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.parsing.compile_ahead import DIGITS
 from sssp_pipeline.pipeline.ingest import new_graph
@@ -321,7 +321,7 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
     inner = [name.removeprefix("sssp_pipeline.") for name in names]
     # What children have is not compiled again. While this process waits for it, it may compile what nobody has.
     of_first_child = (
-        "kernels.hierarchy.order.",
+        "kernels.hierarchy.ordering.order.",
         "pipeline.ingest.rows.",
     )
     assert [name for name in inner if name.startswith(of_first_child)] == []

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from sssp_pipeline.base.errors import InputError, RefutedError, SsspError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
-from sssp_pipeline.pipeline.results.damage import damage_of, recorded_files
+from sssp_pipeline.pipeline.results.folder.damage import damage_of, recorded_files
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.layouts.long import LongLayout
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.solving import dispatch

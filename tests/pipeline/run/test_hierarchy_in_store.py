@@ -17,7 +17,8 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.generators import grid
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.cli import app
-from sssp_pipeline.kernels.hierarchy import metis_processes, shared
+from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
 from sssp_pipeline.pipeline.graph_store import hierarchies
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import RECORD, read_record
 from sssp_pipeline.pipeline.planning import hierarchy

@@ -26,7 +26,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.cli import app
 from sssp_pipeline.commands.console import JsonConsole, console
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import inspect
 from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.pipeline.solving import worker_metrics

@@ -22,7 +22,7 @@ from sssp_pipeline.kernels.contract.forecast import Forecast
 from sssp_pipeline.pipeline.planning import plan as planning_plan
 from sssp_pipeline.pipeline.planning import work as planning_work
 from sssp_pipeline.pipeline.planning.work import Work
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.inspect import describe

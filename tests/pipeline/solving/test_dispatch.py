@@ -20,9 +20,9 @@ from sssp_pipeline.base.errors import InputError, StoreUnavailableError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.pipeline.ingest.into_store import ingest
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.distance_outputs import AllDistances
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.solve_task import SolveTask

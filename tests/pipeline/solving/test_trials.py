@@ -10,9 +10,9 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import BATCH_S, RUN_S, make_plan
 from sssp_pipeline.pipeline.planning.work import cut
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
-from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs.distance_outputs import AllDistances
+from sssp_pipeline.pipeline.results.outputs.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Call, Trials
 from sssp_pipeline.workflow.models import Solve
 

@@ -15,12 +15,12 @@ from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.batch_metrics import Place
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.distance_outputs import AllDistances
-from sssp_pipeline.pipeline.results.metrics_output import MetricsAlone
-from sssp_pipeline.pipeline.results.run_files import batch_file
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.batch_metrics import Place
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.folder.run_files import batch_file
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs.distance_outputs import AllDistances
+from sssp_pipeline.pipeline.results.outputs.metrics_output import MetricsAlone
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.solving import stage as solving
 from sssp_pipeline.pipeline.solving.workers.source import worker_source

@@ -19,8 +19,8 @@ from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import (
     PathSweepOnDevice,
 )
 from sssp_pipeline.kernels.hierarchy.arc_sums import too_many_paths, usable_counts
-from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
-from sssp_pipeline.kernels.hierarchy.path_sweep import spread
+from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
+from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import spread
 from sssp_pipeline.kernels.host.search import search_limit
 
 

@@ -17,9 +17,9 @@ from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import free_bytes
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
-from sssp_pipeline.kernels.hierarchy.path_counts import PathCounts
-from sssp_pipeline.kernels.hierarchy.path_sweep import Passing
-from sssp_pipeline.kernels.hierarchy.subtrees import depths_of
+from sssp_pipeline.kernels.hierarchy.completion.subtrees import depths_of
+from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
+from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import Passing
 
 PATH_SWEEP = Unit("path_sweep", ("path_sweep_kernel",))
 _SOURCE = Path(__file__).with_name("path_sweep.cu")

@@ -20,7 +20,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, SharedFronts, Swept
-from sssp_pipeline.kernels.hierarchy.costs import ROAD_EDGES
+from sssp_pipeline.kernels.hierarchy.completion.costs import ROAD_EDGES
 
 #: "No path" in words of so many bits; as in `sweep_words.cuh`. Distances up to the number before fit them.
 INFINITIES = {16: 0x7F80, 32: 2**31 - 1, 64: 2**64 - 1}

@@ -16,11 +16,11 @@ from sssp_pipeline.base.compile_children import KernelGroup, wait_for
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
-from sssp_pipeline.kernels.hierarchy.arc_completion import Completion
-from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
 from sssp_pipeline.kernels.hierarchy.compile_ahead import one_arc
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Completion
+from sssp_pipeline.kernels.hierarchy.completion.chunks import TILE, Chunks, cut
+from sssp_pipeline.kernels.hierarchy.completion.subtrees import firsts_of
 from sssp_pipeline.kernels.hierarchy.shared import shared_completion
-from sssp_pipeline.kernels.hierarchy.subtrees import firsts_of
 from sssp_pipeline.kernels.host.numba_tools import ONE
 
 #: As `Chunk` and `Tile` of the kernels.

@@ -42,8 +42,8 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
 )
 from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import Sizes, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.work import Work
-from sssp_pipeline.kernels.hierarchy import costs
-from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
+from sssp_pipeline.kernels.hierarchy.completion import costs
+from sssp_pipeline.kernels.hierarchy.completion.chunks import MOST_LOW
 from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, SecondCost
-from sssp_pipeline.pipeline.results.run_files import WRITER
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat, SecondCost
+from sssp_pipeline.pipeline.results.folder.run_files import WRITER
 from sssp_pipeline.storage.file_sums import StoredFile
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sssp_pipeline.base import csr
 from sssp_pipeline.kernels.host.reached_values import reached_of
 from sssp_pipeline.parquet import page_writer, pages
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
-from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.folder.distance_files import opened
 from sssp_pipeline.pipeline.results.layouts.layout import (
     Block,
     DistanceLayout,

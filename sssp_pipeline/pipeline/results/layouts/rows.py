@@ -11,7 +11,7 @@ from sssp_pipeline.base import csr
 from sssp_pipeline.kernels.contract import row_facts
 from sssp_pipeline.kernels.contract.row_facts import RowFacts
 from sssp_pipeline.parquet import compaction, pages
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from sssp_pipeline.base.errors import UnsolvableError
 from sssp_pipeline.base.vertex_ids import VertexIds
 from sssp_pipeline.parquet import page_writer, pages
 from sssp_pipeline.pipeline.formats.arrow_compute import pc
-from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.folder.distance_files import opened
 from sssp_pipeline.pipeline.results.layouts.layout import (
     Block,
     DistanceLayout,

@@ -15,11 +15,11 @@ import yaml
 from sssp_pipeline.base.progress import in_bytes, plural
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.units import in_input_unit
-from sssp_pipeline.pipeline.results.outputs import recorded_output
+from sssp_pipeline.pipeline.results.folder.run_files import BACKWARD, DIRECTION, METRICS_FILE
+from sssp_pipeline.pipeline.results.outputs.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_facts
 from sssp_pipeline.pipeline.results.report import figures
 from sssp_pipeline.pipeline.results.report.sample import SampledDistances
-from sssp_pipeline.pipeline.results.run_files import BACKWARD, DIRECTION, METRICS_FILE
 
 #: The most files of distances that have a link.
 _MOST_LINKS = 20

@@ -28,7 +28,7 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import limit_resident_bytes
 from sssp_pipeline.pipeline.planning.machine import Machine
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.memory import limit_of
 from sssp_pipeline.pipeline.solving.workers.needs import IngestNeeds, Needs
 from sssp_pipeline.storage import files

@@ -15,7 +15,7 @@ from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.into_store import ingest
 from sssp_pipeline.pipeline.planning.machine import Machine
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers import memory, worker_checks
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.workflow.graph import Graph

@@ -1,0 +1,1 @@
+"""Answers in place of distances: reductions, nearest vertices, pairs, betweenness and flows."""

@@ -1,0 +1,1 @@
+"""`solve`, and the forms of its result: arrays, tables and paths."""

@@ -1,0 +1,1 @@
+"""Runs from Python: they are started, and a finished one is read."""

@@ -1,0 +1,1 @@
+"""Divides a graph by small separators into parts, at one cut or at many."""

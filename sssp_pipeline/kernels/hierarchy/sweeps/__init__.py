@@ -1,0 +1,1 @@
+"""Sweeps over a hierarchy: distances, and numbers of paths."""

@@ -1,0 +1,1 @@
+"""Outputs with answers: reductions, betweenness and flows."""

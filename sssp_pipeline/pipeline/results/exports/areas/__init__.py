@@ -1,0 +1,1 @@
+"""Areas: isochrones, and the formats of maps."""

@@ -1,0 +1,1 @@
+"""Matrices: the distances of a run with a row for each source."""

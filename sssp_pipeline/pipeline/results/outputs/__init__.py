@@ -1,0 +1,1 @@
+"""Outputs: what a run stores of each row of distances."""
