@@ -6,9 +6,11 @@ import asyncio
 import gc
 import hashlib
 import importlib
+import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -187,6 +189,36 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield disk
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+#: Begins a program of `printed`: `names` gets the name of each kernel that it compiles.
+NAMES_OF_COMPILED = """
+from numba.core import event
+names = []
+class Compiled(event.Listener):
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        names.append(f"{function.__module__}.{function.__name__}")
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Compiled())
+"""
+
+
+@pytest.fixture
+def printed(tmp_path: Path):
+    """Give a function that runs a program without compiled kernels and returns the JSON that it prints."""
+
+    def run(program: str, *arguments: str) -> Any:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        command = [sys.executable, "-c", NAMES_OF_COMPILED + program, *arguments]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
 
 
 @pytest.fixture(scope="session")

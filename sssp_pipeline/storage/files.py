@@ -58,21 +58,16 @@ def is_file(url: str) -> bool:
         return url == STANDARD_INPUT or (bool(call(url, fs.exists, path)) and not call(url, fs.isdir, path))
 
 
-def list_files(url: str, deep: bool = True) -> list[str]:
-    """Return the paths of all files below the folder `url`, relative to it, sorted; empty if there is none.
-
-    With `deep` False, the files in sub-folders are left out.
-    """
+def list_files(url: str) -> list[str]:
+    """Return the paths of all files below the folder `url`, relative to it, sorted; empty if there is none."""
     if not is_local(url):
-        return sorted(file_sizes(url, deep))
+        return sorted(file_sizes(url))
     root = filesystem(url)[1].rstrip("/") + "/"
     found: list[str] = []
     with reading(url):
         # fsspec's `find` stats every file, which takes long in the folder of a large run.
         for folder, _, names in os.walk(root, onerror=_raise_unless_missing):
             found += [os.path.join(folder, name)[len(root) :] for name in names]  # noqa: PTH118
-            if not deep:
-                break
     return sorted(found)
 
 
@@ -94,14 +89,14 @@ def list_names(url: str) -> list[str]:
     return []
 
 
-def file_sizes(url: str, deep: bool = True) -> dict[str, int]:
+def file_sizes(url: str) -> dict[str, int]:
     """Return the size in bytes of every file that `list_files` lists."""
-    return {name: info["size"] for name, info in _file_infos(url, deep).items()}
+    return {name: info["size"] for name, info in _file_infos(url).items()}
 
 
-def file_times(url: str, deep: bool = True) -> dict[str, datetime | None]:
+def file_times(url: str) -> dict[str, datetime | None]:
     """Return when each file that `list_files` lists was last changed, in UTC; None if the storage does not say."""
-    return {name: _modified_at(info) for name, info in _file_infos(url, deep).items()}
+    return {name: _modified_at(info) for name, info in _file_infos(url).items()}
 
 
 def changed_at(url: str) -> datetime | None:
@@ -111,13 +106,13 @@ def changed_at(url: str) -> datetime | None:
         return _modified_at(call(url, fs.info, path))
 
 
-def _file_infos(url: str, deep: bool) -> dict[str, dict[str, Any]]:
+def _file_infos(url: str) -> dict[str, dict[str, Any]]:
     """Return fsspec's details of each file below the folder `url`, by the path relative to it."""
     fs, path = filesystem(url)
     fs.invalidate_cache()
     with reading(url), suppress(FileNotFoundError):  # not even a bucket
         root = path.rstrip("/") + "/"
-        found = call(url, fs.find, path, maxdepth=None if deep else 1, detail=True)
+        found = call(url, fs.find, path, detail=True)
         return {p[len(root) :]: info for p, info in found.items() if p.startswith(root)}
     return {}
 

@@ -53,13 +53,13 @@ class LocalFiles:
         with os.scandir(path) as entries:
             return [entry.path for entry in entries]
 
-    def find(self, path: str, maxdepth: int | None, detail: bool) -> dict[str, dict[str, Any]]:
+    def find(self, path: str, detail: bool) -> dict[str, dict[str, Any]]:
         """Return the facts about each file below the folder `path`, in the order of their paths.
 
         Folders that links lead to are not entered.
         """
         assert detail, "no caller asks for less"
-        return dict(sorted(_files_below(path, deep=maxdepth is None)))
+        return dict(sorted(_files_below(path)))
 
     def glob(self, path: str) -> list[str]:
         """Return the paths that match the pattern `path`."""
@@ -107,15 +107,14 @@ def descriptor_of(handle: Any) -> int | None:
     return number if stat.S_ISREG(os.fstat(number).st_mode) else None
 
 
-def _files_below(folder: str, *, deep: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _files_below(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         entries = list(os.scandir(folder))
     except OSError:  # as fsspec: what cannot be listed has no files
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            if deep:
-                yield from _files_below(entry.path, deep=True)
+            yield from _files_below(entry.path)
             continue
         with suppress(FileNotFoundError):  # another process may have removed it
             yield entry.path, _facts(entry.stat(follow_symlinks=False), entry)

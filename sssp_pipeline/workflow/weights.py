@@ -99,12 +99,18 @@ def chosen_contradictions(graph: Plain, chosen: Any) -> Iterator[Contradiction]:
             text = "`solve.weights` chooses among several weights, and the graph has one"
             yield Contradiction(path, text, "remove it, or list the weights in `graph.weights.several`")
             return
-        if name not in names:
-            known = [str(each) for each in names]
-            hint = f"{did_you_mean(str(name), known)}Weights: {', '.join(known)}"
-            yield Contradiction(path, f"`solve.weights` has `{name}`, which the graph lacks", hint)
-        elif name in chosen[:i]:
-            yield Contradiction(path, f"`solve.weights` has `{name}` twice", "name it once")
+        if (wrong := _wrong_name(path, name, names, chosen[:i])) is not None:
+            yield wrong
+
+
+def _wrong_name(path: Path, name: Any, names: list[Any], before: Any) -> Contradiction | None:
+    """Return what is wrong with the `name` of a weight: the graph lacks it, or it is also in the list `before`."""
+    key = f"{path[0]}.{path[1]}"
+    if name not in names:
+        known = [str(each) for each in names]
+        hint = f"{did_you_mean(str(name), known)}Weights: {', '.join(known)}"
+        return Contradiction(path, f"`{key}` has `{name}`, which the graph lacks", hint)
+    return Contradiction(path, f"`{key}` has `{name}` twice", "name it once") if name in before else None
 
 
 def along_contradictions(graph: Plain, solve: Plain) -> Iterator[Contradiction]:
@@ -119,12 +125,8 @@ def along_contradictions(graph: Plain, solve: Plain) -> Iterator[Contradiction]:
             text = "`solve.along` names other weights of the graph, and it has one"
             yield Contradiction(("solve", "along"), text, "list the weights in `graph.weights.several`")
             return
-        if name not in names:
-            known = [str(each) for each in names]
-            hint = f"{did_you_mean(str(name), known)}Weights: {', '.join(known)}"
-            yield Contradiction(path, f"`solve.along` has `{name}`, which the graph lacks", hint)
-        elif name in along[:i]:
-            yield Contradiction(path, f"`solve.along` has `{name}` twice", "name it once")
+        if (wrong := _wrong_name(path, name, names, along[:i])) is not None:
+            yield wrong
         elif name in solved:
             others = ", ".join(str(each) for each in solved if each not in along) or "the other ones"
             text = f"`{name}` is in `solve.along`, and it is also a weight to solve"

@@ -63,7 +63,7 @@ def test_files_of_any_filesystem(tmp_path, place):
     for name in ("run/deep/b.txt", "run/a.txt", "run/.sssp-partial-1"):
         files.write_atomic(f"{url}/{name}", name.encode())
     assert files.list_files(f"{url}/run") == [".sssp-partial-1", "a.txt", "deep/b.txt"]
-    assert files.list_files(f"{url}/run/", deep=False) == [".sssp-partial-1", "a.txt"]
+    assert files.list_files(f"{url}/run/deep/") == ["b.txt"]
     assert files.list_files(f"{url}/none") == files.list_files(f"{url}/run/a.txt") == []
     assert files.read_bytes(f"{url}/run/deep/b.txt") == b"run/deep/b.txt"
     assert files.expand([f"{url}/run/*.txt"]) == [f"{url}/run/a.txt"]

@@ -49,7 +49,6 @@ IF_IT_PAYS = [SEARCHES, LOOK, *FOR_PHAST]
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
-from numba.core import event
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.workflow.models import Workflow
@@ -62,14 +61,7 @@ def is_child(process):
         return is_ours and b"-m\\0sssp_pipeline.base.compile_children" in (process / "cmdline").read_bytes()
     except OSError:
         return False
-names, seen = [], {}
-class Compiled(event.Listener):
-    def on_start(self, event):
-        function = event.data["dispatcher"].py_func
-        names.append(f"{function.__module__}.{function.__name__}")
-    def on_end(self, event):
-        pass
-event.register("numba:compile", Compiled())
+seen = {}
 class Looking(Quiet):
     def stage(self, name):
         seen[name] = has_children()
@@ -299,7 +291,7 @@ def test_a_child_loads_the_compiler_for_a_new_graph(
 
 
 @pytest.mark.slow
-def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
+def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests, printed):
     """The input is text, and the cache has what children compile for the ingest with three cores."""
     rows = [f"a {u} {u % 500 + 1} {u + 300}\na {u % 500 + 1} {u} {u + 400}\n" for u in range(1, 501)]
     (tmp_path / "edges.gr").write_text(f"p sp 500 {2 * len(rows)}\n" + "".join(rows))
@@ -310,10 +302,7 @@ def test_children_compile_the_hierarchy_of_a_first_run(tmp_path, digests):
         program += f"from {group.compile_for.__module__} import {group.compile_for.__name__} as compile_for\n"
         program += "compile_for(np.dtype('uint32'))\n"
     subprocess.run([sys.executable, "-c", program], env=environment, timeout=300, check=True)
-    command = [sys.executable, "-c", PROGRAM, json.dumps(data)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    names, *has_children = json.loads(done.stdout)
+    names, *has_children = printed(PROGRAM, json.dumps(data))
     assert has_children == [True, False, False]
     of_text = [name.rpartition(".")[2] for name in names if ".formats.parsing." in name]
     assert "scan_rows_of_digits" in of_text

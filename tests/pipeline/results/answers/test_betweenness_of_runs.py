@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from named_graph import run_of, verdict_of
+from tied_graph import EDGES, N_VERTICES, VERTICES, solved, stored_bytes, write_edges
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
@@ -21,7 +22,6 @@ from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
-N_VERTICES = 40
 WORKFLOW = """\
 graph: {input: edges.csv, store: graph, weights: {column: weight}, duplicates: keep-all, self_loops: keep}
 sources: {all: true}
@@ -36,7 +36,6 @@ output:
 ENDPOINTS = "output.reduce.per_vertex.endpoints=true"
 NORMALIZED = "output.reduce.per_vertex.normalized=true", "output.reduce.per_edge.normalized=true"
 TEN = "sources={random: {count: 10, seed: 4}}"
-VERTICES, EDGES = "vertices.parquet", "edges.parquet"
 
 
 @pytest.fixture(autouse=True)
@@ -44,28 +43,6 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     write_edges()
     Path("w.yaml").write_text(WORKFLOW)
-
-
-def write_edges(scale=1, seed=1):
-    """Write a graph with ties, parallel edges and vertices that are not reached."""
-    rng = np.random.default_rng(seed)
-    ends = rng.integers(0, N_VERTICES - 2, (2, 90))
-    edges = pd.DataFrame({"source": ends[0], "target": ends[1], "weight": rng.integers(1, 4, 90) * scale})
-    islands = pd.DataFrame(
-        {"source": [N_VERTICES - 2], "target": [N_VERTICES - 1], "weight": [scale]}, index=[90]
-    )
-    pd.concat([edges, edges[:5], islands]).map(lambda x: f"{x:.10g}").to_csv("edges.csv", index=False)
-
-
-def solved(*overrides, **options):
-    """Run `w.yaml`, and return the run."""
-    _, record = run_of(*overrides, **options)
-    assert record["verify"]["refuted"] is None
-    return sp.open_run(record["workflow"]["output"]["path"])
-
-
-def stored_bytes(path="run"):
-    return Path(path, VERTICES).read_bytes(), Path(path, EDGES).read_bytes()
 
 
 @pytest.mark.parametrize(

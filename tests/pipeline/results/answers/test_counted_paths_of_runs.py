@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from named_graph import run_of, verdict_of
+from tied_graph import solved, stored_bytes
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
@@ -39,7 +40,6 @@ output:
 """
 PATHS = "output.reduce.paths"
 TARGETS = "targets: {ids: [1, 5, 7, 8, 28]}"
-VERTICES, EDGES = "vertices.parquet", "edges.parquet"
 
 
 @pytest.fixture(autouse=True)
@@ -54,17 +54,6 @@ def folder(monkeypatch, tmp_path):
     pd.DataFrame({"vertex": vertices, "people": rng.random(len(vertices))}).to_csv("people.csv", index=False)
     pd.DataFrame({"vertex": range(N_VERTICES), "jobs": range(N_VERTICES)}).to_csv("jobs.csv", index=False)
     Path("w.yaml").write_text(WORKFLOW)
-
-
-def solved(*overrides, **options):
-    """Run `w.yaml`, and return the run."""
-    _, record = run_of(*overrides, **options)
-    assert record["verify"]["refuted"] is None
-    return sp.open_run(record["workflow"]["output"]["path"])
-
-
-def stored_bytes(path="run"):
-    return Path(path, VERTICES).read_bytes(), Path(path, EDGES).read_bytes()
 
 
 def amounts(name, column):

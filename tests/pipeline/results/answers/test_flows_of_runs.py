@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from named_graph import run_of, verdict_of
+from tied_graph import EDGES, N_VERTICES, solved, write_edges
 
 import sssp_pipeline as sp
 from sssp_pipeline.base.errors import InputError, RefutedError
@@ -23,14 +24,12 @@ from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.pipeline.solving.workers import local
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
-N_VERTICES = 40
 WORKFLOW = """\
 graph: {input: edges.csv, store: graph, weights: {column: weight}, self_loops: keep, duplicates: keep-all}
 solve: {batch: 3}
 output: {path: run, distances: flows, flows: trips.csv}
 """
 DIVIDED = "output.flows={file: trips.csv, paths: all}"
-EDGES = "edges.parquet"
 
 
 @pytest.fixture(autouse=True)
@@ -39,18 +38,6 @@ def folder(monkeypatch, tmp_path):
     write_edges()
     write_trips()
     Path("w.yaml").write_text(WORKFLOW)
-
-
-def write_edges(scale=1, seed=1, parallel=5):
-    """Write a graph with ties, parallel edges and vertices that are not reached."""
-    rng = np.random.default_rng(seed)
-    ends = np.unique(rng.integers(0, N_VERTICES - 2, (100, 2)), axis=0)
-    edges = pd.DataFrame(ends, columns=["source", "target"])
-    edges["weight"] = rng.integers(1, 4, len(edges)) * scale
-    island = pd.DataFrame({"source": [N_VERTICES - 2], "target": [N_VERTICES - 1], "weight": [scale]})
-    every = pd.concat([edges, edges[:parallel], island])
-    every.map(lambda x: f"{x:.10g}").to_csv("edges.csv", index=False)
-    return every
 
 
 def write_trips(n_trips=200, seed=2):
@@ -62,13 +49,6 @@ def write_trips(n_trips=200, seed=2):
     trips = pd.concat([trips, trips[:9], trips[:9].assign(target=trips["source"])])
     trips.to_csv("trips.csv", index=False)
     return trips
-
-
-def solved(*overrides, **options):
-    """Run `w.yaml`, and return the run."""
-    _, record = run_of(*overrides, **options)
-    assert record["verify"]["refuted"] is None
-    return sp.open_run(record["workflow"]["output"]["path"])
 
 
 def stored_bytes(path="run"):

@@ -76,20 +76,14 @@ def export_matrix(
     """
     record = folder.read_run()
     stored = StoredResults(folder, record)
-    if not stored.output.is_matrix:
-        if sparse or unreached is not None or tuple(columns) != COLUMNS:
-            raise InputError(
-                f"`columns`, `sparse` and `unreached` go with a matrix, and `{stored.url}` holds none",
-                hint="leave them out: the file has the columns and rows of the run",
-            )
-        _export_rows(stored, url)
-        return
-    chosen = format_of(url, (*TABLE_FORMATS, *ARRAY_FORMATS))
+    chosen = format_of(url, (*TABLE_FORMATS, *ARRAY_FORMATS)) if stored.output.is_matrix else None
     is_array = chosen in ARRAY_FORMATS
-    if stored.output.form.along and not is_array:
+    if chosen is None or (stored.output.form.along and not is_array):
         if sparse or unreached is not None or tuple(columns) != COLUMNS:
+            of_matrix, of_distances = ("a matrix", "holds none"), ("distances only", "has second costs too")
+            what, fault = of_matrix if chosen is None else of_distances
             raise InputError(
-                f"`columns`, `sparse` and `unreached` go with distances only, and `{stored.url}` has second costs too",
+                f"`columns`, `sparse` and `unreached` go with {what}, and `{stored.url}` {fault}",
                 hint="leave them out: the file has the columns and rows of the run",
             )
         _export_rows(stored, url)
