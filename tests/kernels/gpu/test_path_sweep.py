@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from passed_paths import along_rows, assert_close, counts_of, diamonds, grid, random_graph
 
+from sssp_pipeline.base.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.answers.path_sums import PathWords
+from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
-from sssp_pipeline.kernels.gpu.path_sweep import path_sweep_on_device
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.path_sweep import arc_sums_on_device, path_sweep_on_device
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import (
     THREADS,
     ArcsOnDevice,
     PathSweepOnDevice,
 )
+from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
+from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import PhastGpu
 from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import PathSweep, spread
 from sssp_pipeline.kernels.host.search import search_limit
 
@@ -81,6 +88,60 @@ def test_grids(most, monkeypatch):
     [(alone, totals)] = on_device(graph, sources[100:130][::-1], asked, threads=128) or []
     np.testing.assert_array_equal(alone.edges, found[1][0].edges)
     np.testing.assert_array_equal(totals[::-1], found[1][1])
+
+
+def of_solver(most=3, **options):
+    graph = grid(np.random.default_rng(8), 6, most)
+    kept = Reductions(paths=PathSumsAsked(on_hierarchy=True, on_gpu=True))
+    return PhastGpu(), graph, SolveOptions(kept=kept, **options)
+
+
+def test_parts_of_a_call_are_summed_some_at_a_time(monkeypatch):
+    solver, graph, options = of_solver()
+    sources = np.arange(36, dtype=np.uint32)
+    n_at_once = []
+
+    def passing_of_parts(graph, sources, ends, *args):
+        n_at_once.append(len(ends))
+        return arc_sums_on_device.passing_of_parts(graph, sources, ends, *args)
+
+    monkeypatch.setattr(phast_gpu, "passing_of_parts", passing_of_parts)
+    found = list(solver.solve_parts(graph, sources, options, range(1, 37)))
+    assert n_at_once == [16, 16, 4]
+    for source, part in zip(sources, found, strict=True):
+        alone = solver.solve(graph, sources[source : source + 1], options)
+        np.testing.assert_array_equal(part.path_words, alone.path_words)
+        np.testing.assert_array_equal(part.distances, alone.distances)
+
+
+def test_sums_past_the_deadline_are_an_error_and_leave_the_gpu():
+    solver, graph, late = of_solver(deadline_s=1e-9)
+    told = "^`phast-gpu` took longer for sums over 3 sources than `solve.deadline_s` allows, 1e-09 s$"
+    for _ in range(2):
+        with pytest.raises(DeadlineError, match=told):
+            solver.solve(graph, np.arange(3, dtype=np.uint32), late)
+    solver.solve(graph, np.arange(3, dtype=np.uint32), replace(late, deadline_s=60.0))
+
+
+def test_after_an_error_no_sums_are_unpacked(monkeypatch):
+    _, graph, options = of_solver()
+    began, goes_on = threading.Semaphore(0), threading.Event()
+
+    class Failing(PhastGpu):
+        def start_batch(self, *args):
+            assert began.acquire(timeout=10)
+            raise SsspError("no batch")
+
+    def part_words(*args):
+        began.release()
+        assert goes_on.wait(10)
+
+    monkeypatch.setattr(phast_gpu, "part_words", part_words)
+    monkeypatch.setattr(phast_gpu, "usable_cores", lambda: 1)
+    with pytest.raises(SsspError, match="no batch"):
+        Failing().solve_parts(graph, np.arange(3, dtype=np.uint32), options, [1, 2, 3]).__next__()
+    goes_on.set()
+    assert not began.acquire(timeout=0.2)
 
 
 def test_too_many_paths():
