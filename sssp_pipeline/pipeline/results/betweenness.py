@@ -123,6 +123,11 @@ class Betweenness:
         )
 
     @property
+    def has_decay(self) -> bool:
+        """Whether a long path counts less. A hierarchy cannot sum so."""
+        return self.paths is not None and self.paths.decay > 0
+
+    @property
     def rounding(self) -> float:
         """The largest relative error of the total of a source."""
         return _ROUNDING_ON_ARCS if self.on_hierarchy else 0.0
