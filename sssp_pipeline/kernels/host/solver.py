@@ -91,7 +91,7 @@ class Solver(ABC):
             if (reason := options.kept.paths.refusal(graph)) is not None:
                 return reason
             if self.device == "gpu" and not options.kept.paths.is_for_gpus:
-                return "solvers on a GPU take no trips, amounts or decay"
+                return "solvers on a GPU take no trips"
             if not self.sums_rows:
                 return "it cannot sum along the shortest paths"
             if options.kept.paths.on_hierarchy and not self.sums_on_arcs:

@@ -8,7 +8,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from passed_paths import along_rows, assert_close, counts_of, diamonds, grid, random_graph
+from passed_paths import (
+    along_rows,
+    assert_close,
+    counts_of,
+    diamonds,
+    grid,
+    random_amounts,
+    random_graph,
+)
 
 from sssp_pipeline.base.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.answers.path_sums import PathWords
@@ -51,7 +59,9 @@ def test_random_graphs(dtype, cutoff):
         graph = random_graph(rng, dtype, n_vertices, int(rng.integers(0, 120)))
         sources = rng.integers(0, n_vertices, int(rng.integers(0, 80))).astype(np.uint32)
         is_target = rng.random(n_vertices) < 0.5 if rng.random() < 0.5 else None
-        asked = PathSumsAsked(edges=True, endpoints=bool(rng.random() < 0.5), is_target=is_target)
+        amounts = random_amounts(rng, n_vertices, with_decay=False) if i % 2 else None
+        counted = {"is_weighted": amounts is not None, "amounts": amounts, "is_target": is_target}
+        asked = PathSumsAsked(edges=True, endpoints=bool(rng.random() < 0.5), **counted)
         ends = [len(sources) // 3, len(sources)]
         found = on_device(graph, sources, asked, cutoff, (32, 64, 1024)[i % 3], ends)
         assert found is not None
@@ -66,15 +76,17 @@ def test_random_graphs(dtype, cutoff):
 
 @pytest.mark.parametrize("most", [1, 100])
 def test_grids(most, monkeypatch):
-    graph, asked = grid(np.random.default_rng(8), 18, most), PathSumsAsked(edges=True)
+    rng = np.random.default_rng(8)
+    graph, amounts = grid(rng, 18, most), random_amounts(rng, 324, with_decay=False)
+    asked = PathSumsAsked(edges=True, endpoints=most == 1, is_weighted=True, amounts=amounts)
     sources, ends = np.arange(324, dtype=np.uint32)[::-1], [100, 130, 324]
     found = on_device(graph, sources, asked, threads=128, ends=ends)
     assert found is not None
     for (words, _), (first, end) in zip(found, pairwise((0, *ends)), strict=True):
         assert_close(words, along_rows(graph, sources[first:end], asked))
-    # Fewer blocks and parts at once, and other threads, do not change a bit of the sums.
+    # Fewer blocks and parts at once do not change a bit of the sums. Neither do other threads, but for sums at sources.
     rows = 324 * 32 * 12 + 324 * 32 * 24
-    for free, threads in ((3 * rows, 128), (10, 64)):
+    for free, threads in ((3 * rows, 128), (10, 128 if asked.endpoints else 64)):
         monkeypatch.setattr(path_sweep_on_device.PathSweepOnDevice, "fits", lambda _: True)
         monkeypatch.setattr(path_sweep_on_device, "free_bytes", lambda free=free: free)
         again = on_device(graph, sources, asked, threads=threads, ends=ends)

@@ -21,7 +21,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
 from sssp_pipeline.kernels.hierarchy.completion.subtrees import depths_of
 from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
-from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import Passing
+from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import Passing, amounts_along_arcs
 
 #: The solver whose sums these are.
 _SOLVER = "phast-gpu"
@@ -88,10 +88,8 @@ class PathSweepOnDevice:
 
     def __init__(self, arcs: ArcsOnDevice, asked: PathSumsAsked, threads: int = THREADS) -> None:
         self._arcs, self._asked, self._threads = arcs, asked, threads
-        amounts = np.ones(len(arcs.ranks))
-        if asked.is_target is not None:
-            amounts[arcs.ranks] = asked.is_target
-        self._amounts = _sent(amounts)
+        of_targets, self._of_sources = amounts_along_arcs(asked, arcs.ranks)
+        self._amounts = _sent(of_targets)
         self._is_crowded = cupy_module().zeros(1, np.uint32)
 
     @staticmethod
@@ -152,7 +150,10 @@ class PathSweepOnDevice:
         group_parts = np.repeat(np.arange(len(parts), dtype=np.uint32), -(-part_sizes // _LANES))
         begins = [np.arange(first, end, _LANES) for first, end in zip(firsts, part_ends, strict=True)]
         offsets = np.concatenate([*begins, part_ends[-1:]]).astype(np.uint32)
-        sent, sent_offsets, sent_parts = map(_sent, (sources, offsets, group_parts))
+        amounts = np.concatenate(
+            [self._of_sources[part[order]] for part, order in zip(parts, orders, strict=True)]
+        )
+        sent, sent_amounts, sent_offsets, sent_parts = map(_sent, (sources, amounts, offsets, group_parts))
         words = [cupy.zeros((len(parts), size, 2), np.uint64) for size in arcs.sizes]
         totals = cupy.empty((len(sources), 2), np.float64)
         *n_arcs, n_vertices = arcs.sizes
@@ -172,7 +173,8 @@ class PathSweepOnDevice:
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         for first in range(0, len(group_parts), n_at_once):
             groups = sent_offsets[first:], sent_parts[first:]
-            of_call = *arcs.tree, self._amounts, sent, *groups, *scratch, *words, totals, self._is_crowded
+            of_sources = self._amounts, sent, sent_amounts
+            of_call = *arcs.tree, *of_sources, *groups, *scratch, *words, totals, self._is_crowded
             n_blocks = min(n_at_once, len(group_parts) - first)
             began.record()
             kernel(n_blocks, self._threads, (*of_arcs, _struct(_CALL, *of_call, *numbers)))
@@ -182,10 +184,10 @@ class PathSweepOnDevice:
             if cupy.cuda.get_elapsed_time(began, ended) / 1e3 > deadline_s:
                 n_swept = int(offsets[first + n_blocks] - offsets[first])
                 raise DeadlineError(_SOLVER, f"sums over {n_swept} sources", deadline_s)
-        of_sources = np.empty((len(sources), 2))
-        of_sources[np.repeat(firsts, part_sizes) + np.concatenate(orders)] = totals.get()
+        of_rows = np.empty((len(sources), 2))
+        of_rows[np.repeat(firsts, part_sizes) + np.concatenate(orders)] = totals.get() * self._asked.unit
         found = []
-        for part, of_part in enumerate(np.split(of_sources, part_ends[:-1])):
+        for part, of_part in enumerate(np.split(of_rows, part_ends[:-1])):
             up, by_upper, through = (_fetched(of_kind[part]) for of_kind in words)
             found.append(PartOfSweep(up, by_upper, through, arcs.by_upper, of_part))
         cupy.cuda.get_current_stream().synchronize()
