@@ -75,14 +75,12 @@ lint: install-dev
 check: lint test-quick
 
 test-quick: install-dev
-	$(BIN)/pytest $(QUICK) $(LEFT_OUT)
+	$(BIN)/pytest $(QUICK) $(OPTIONS)
 
-# Left out are tests that no version of a package changes, and those that call packages as others do: `test_small_graphs` has
-# every solver with every type, and tests of api/ and pipeline/ use the other kernels.
-test-lowest: LEFT_OUT = $(addprefix --ignore tests/,benchmarks docs kernels test_additions.py test_imports.py) \
-	$(addprefix --deselect tests/conformance/test_conformance.py::test_,answers backward targets)
+# Left out are tests that no version of a package changes. What packages do differs little between the cases of a test.
+test-lowest: OPTIONS = --cases 4 $(addprefix --ignore tests/,benchmarks docs test_additions.py test_imports.py)
 test-lowest:
-	$(MAKE) test-quick VENV=.venv-lowest DEV_LOCK=requirements-lowest.lock LEFT_OUT="$(LEFT_OUT)"
+	$(MAKE) test-quick VENV=.venv-lowest DEV_LOCK=requirements-lowest.lock OPTIONS="$(OPTIONS)"
 
 test: lint test-most
 

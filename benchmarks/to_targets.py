@@ -1,4 +1,4 @@
-"""From all vertices of made roads to some targets, as a run and as a call from Python: seconds and the direction.
+"""From all vertices of made roads to some targets, as runs and as a call from Python: seconds and the direction.
 
     python benchmarks/to_targets.py [--vertices 24000000] [--targets 100] [--nearest 1000] [--forward 512]
         [--solver auto] [--folder .bench/to_targets]
@@ -7,6 +7,7 @@ The roads are `generated:road`. A line of `results/to_targets.jsonl` has
 
 - `run`: a run that writes the distances from every vertex to `--targets` random vertices. `timings` are its stages.
   Some sources are verified forward.
+- `nearest_run`: a run that writes the 3 nearest of these vertices for every vertex.
 - `nearest`: `sp.nearest` with the graph in the store: the 3 nearest of `--nearest` vertices, for every vertex.
 - `forward`: the same for `--forward` random sources, searched forward, after a first call. The answers must agree.
 """
@@ -34,36 +35,41 @@ K = 3
 COMMAND = [sys.executable, "-m", "sssp_pipeline.cli"]
 
 
-def run(given: argparse.Namespace, store: Path) -> dict[str, Any]:
-    """Return the facts of the ingest and of the run."""
-    path, workflow = given.folder / "run", given.folder / "to_targets.yaml"
+def workflow(given: argparse.Namespace, store: Path, output: dict[str, Any]) -> Path:
+    """Write a workflow with this `output`, and return its path."""
+    path = given.folder / "to_targets.yaml"
     data = {
         "graph": {"input": f"generated:road?vertices={given.vertices}&seed=7", "store": str(store)},
         "sources": {"all": True},
         "solve": {"solver": given.solver},
-        "output": {"path": str(path), "targets": {"random": {"count": given.targets, "seed": 1}}},
+        "output": {"path": str(given.folder / "run"), **output},
         "verify": "sample",
     }
-    workflow.write_text(json.dumps(data))
-    ingest, printed = measured([*COMMAND, "ingest", str(workflow), "--json"])
+    path.write_text(json.dumps(data))
+    return path
+
+
+def ingest(given: argparse.Namespace, store: Path) -> dict[str, Any]:
+    """Return the facts of the ingest."""
+    used, printed = measured([*COMMAND, "ingest", str(workflow(given, store, {})), "--json"])
     manifest = json.loads(printed)
-    used, printed = measured([*COMMAND, "run", str(workflow), "--json"])
+    return {"n_vertices": manifest["n_vertices"], "n_edges": manifest["n_edges"], "ingest": used}
+
+
+def run(given: argparse.Namespace, store: Path, output: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of the run with this `output`."""
+    path = given.folder / "run"
+    used, printed = measured([*COMMAND, "run", str(workflow(given, store, output)), "--json"])
     done = json.loads(printed)
     n_bytes = sum(file.stat().st_size for file in (path / "distances").iterdir())
     shutil.rmtree(path)
-    return {
-        "n_vertices": manifest["n_vertices"],
-        "n_edges": manifest["n_edges"],
-        "ingest": ingest,
-        "run": used
-        | {
-            "n_targets": given.targets,
-            "solver": done["solver"],
-            "direction": done["direction"],
-            "timings": {stage: round(s, 3) for stage, s in done["timings"].items()},
-            "distance_bytes": n_bytes,
-            "verified_sources": done["verify"]["checked_sources"],
-        },
+    return used | {
+        "n_targets": given.targets,
+        "solver": done["solver"],
+        "direction": done["direction"],
+        "timings": {stage: round(s, 3) for stage, s in done["timings"].items()},
+        "distance_bytes": n_bytes,
+        "verified_sources": done["verify"]["checked_sources"],
     }
 
 
@@ -103,7 +109,10 @@ def main() -> None:
     shutil.rmtree(given.folder, ignore_errors=True)
     given.folder.mkdir(parents=True)
     store = given.folder / "graph"
-    facts = run(given, store)
+    facts = ingest(given, store)
+    targets = {"random": {"count": given.targets, "seed": 1}}
+    facts["run"] = run(given, store, {"targets": targets})
+    facts["nearest_run"] = run(given, store, {"distances": "nearest", "nearest": {"k": K, "of": targets}})
     facts |= nearest(given, store, facts["n_vertices"])
     record("to_targets", cores=len(os.sched_getaffinity(0)), **facts)
     shutil.rmtree(given.folder)

@@ -44,12 +44,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--require-gpu", action="store_true", help="fail, not skip, the GPU tests where there is no GPU"
     )
+    parser.addoption(
+        "--cases", type=int, help="run at most so many cases of each test, from the first to the last"
+    )
 
 
 def pytest_configure() -> None:
     """Take Ctrl-C, also where a shell that runs this in the background has it ignored: runs would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    use_two_cores()
+
+
+def use_two_cores() -> None:
+    """Let a process of pytest-xdist, and those that it starts, use two cores: threads for all would wait for others.
+
+    How a run goes depends on the number of cores. So this is the same on large machines too.
+    """
+    if (number := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        first = int(number.removeprefix("gw")) * len(cores) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        os.sched_setaffinity(0, {cores[first], cores[(first + 1) % len(cores)]})
 
 
 #: Parts of the ids of tests that share a server or an image. With `--dist loadgroup` one process runs all of each.
@@ -58,17 +73,30 @@ SERVERS = ("test_s3.py", "test_azure.py", "slurm", "test_image.py")
 LEFT_OUT = pytest.StashKey[int]()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the GPU tests where there is no GPU: to skip each one takes time."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Leave out the GPU tests where there is no GPU, as to skip each one takes time, and what `--cases` leaves out."""
     from sssp_pipeline.kernels.gpu.common.cuda.compile import gpu_missing
 
-    if config.getoption("--require-gpu") or gpu_missing() is None:
-        return
-    on_gpu = [item for item in items if item.get_closest_marker("gpu")]
-    items[:] = [item for item in items if not item.get_closest_marker("gpu")]
-    config.hook.pytest_deselected(items=on_gpu)
-    config.stash[LEFT_OUT] = len(on_gpu)
+    def leave_out(left_out: list[pytest.Item]) -> None:
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=left_out)
+
+    if not config.getoption("--require-gpu") and gpu_missing() is not None:
+        on_gpu = [item for item in items if item.get_closest_marker("gpu")]
+        leave_out(on_gpu)
+        config.stash[LEFT_OUT] = len(on_gpu)
+    yield  # to `-m` and `-k`
+    if most := config.getoption("--cases"):
+        cases: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        taken: set[pytest.Item] = set()
+        for each in cases.values():
+            apart = max(1, (len(each) - 1) // max(1, most - 1))
+            taken.update(each[::apart][:most])
+        leave_out([item for item in items if item not in taken])
 
 
 def pytest_collection_finish() -> None:

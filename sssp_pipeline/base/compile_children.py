@@ -11,7 +11,7 @@ process has, each in a byte. Each process compiles one group after the other, an
 is done takes the next group that no process has. So does the process that started them while it waits for a group, if
 there are few processes. All of them end when their standard input ends: when that process ends, however it ends.
 
-If a child fails, nothing is lost: this process compiles what the cache lacks.
+If a child fails or does not answer, nothing is lost: this process compiles what the cache lacks.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -90,6 +91,7 @@ class _Children:
     def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(self._waiting)],
+            bufsize=0,  # so that no line waits where `_answers` does not see it
             pass_fds=[self._waiting],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -98,7 +100,7 @@ class _Children:
         )
 
     def wait_for(self, task: str) -> None:
-        """Return when `task` is done, or no child is left."""
+        """Return when `task` is done, or no child is left. If none has answered for `PATIENCE_S`, all are killed."""
         assert self._child.stdout is not None
         if task in self.left:
             compilation_began()
@@ -109,13 +111,21 @@ class _Children:
                 done = self._tasks[taken[0]]
                 with suppress(Exception):  # as in a child
                     _compile(done)
-            elif line := self._child.stdout.readline():
+            elif self._answers() and (line := self._child.stdout.readline()):
                 done = line.decode().rstrip("\n")
             else:
+                self.kill()
                 self.left.clear()
                 return
             with suppress(ValueError):
                 self.left.remove(done)
+
+    def _answers(self) -> bool:
+        """Wait for a line of a process, or for the end of all; return whether that took no longer than `PATIENCE_S`."""
+        assert self._child.stdout is not None
+        answer = select.poll()
+        answer.register(self._child.stdout, select.POLLIN)
+        return bool(answer.poll(1e3 * PATIENCE_S))
 
     def kill(self) -> None:
         self._is_killed = True
@@ -133,6 +143,9 @@ class _Children:
             os.close(end)
 
 
+#: Seconds without an answer after which children are killed, and this process compiles: one may be stopped, or wait for
+#: a lock. A group takes 1 to 8 s of a core.
+PATIENCE_S = 120.0
 #: For groups that do not depend on the type of the weights.
 _ANY = np.dtype(np.uint32)
 _running: list[_Children] = []

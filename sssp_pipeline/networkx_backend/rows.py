@@ -12,7 +12,7 @@ import networkx as nx
 import numpy as np
 
 from sssp_pipeline.api.calls.argument_names import naming, of_solve
-from sssp_pipeline.api.calls.calls import filling, solve_sources
+from sssp_pipeline.api.calls.calls import Filling, solve_sources
 from sssp_pipeline.api.distances.like_scipy import joined_to
 from sssp_pipeline.base.csr import CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import NegativeCycleError
@@ -179,7 +179,7 @@ def totals_from(weighted: WeightedGraph, sources: Sequence[int] | np.ndarray) ->
     while first < len(sources):
         batch = np.array(sources[first : first + n], np.uint32)
         words = np.empty((len(batch), WITHIN), np.uint64)
-        take = filling((words, lambda part: part.distances))
+        take = Filling(words)
         with naming(of_solve):
             options, n_expected = SolveOptions(kept=Reductions()), len(sources) - first if first else 0
             solve_sources(graph, batch, options, "auto", take, n_expected=n_expected)
@@ -215,7 +215,7 @@ def _solved(
     shape = len(sources), graph.n_vertices
     distances = np.empty(shape, graph.weight_dtype)
     before = np.empty(shape, np.uint32) if options.predecessors else None
-    take = filling((distances, lambda part: part.distances), (before, lambda part: part.predecessors))
+    take = Filling(distances, (before, lambda part: part.predecessors))
     try:
         with naming(of_solve):
             solve_sources(graph, sources, options, "auto", take, n_expected=n_expected)

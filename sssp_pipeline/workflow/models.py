@@ -41,11 +41,11 @@ class Solve(Section):
     """Options of the named solver; each solver has its own, listed among the [solvers](solvers.md)."""
 
     direction: Direction = "auto"
-    """For `output.targets`: `forward` searches from the sources, and `metrics.parquet` has a row for each source.
-    `backward` searches from the targets, along reversed edges, and `metrics.parquet` has a row for each different
-    target. The files of distances are the same. It needs integer weights of zero or more. `auto` goes backward if that
-    is expected to take at most half of the time, and no path can be too long. A run that was begun keeps its
-    direction."""
+    """For `output.targets` and `output.nearest.of`: `forward` searches from the sources, and `metrics.parquet` has a
+    row for each source. `backward` searches from these targets, along reversed edges, and `metrics.parquet` has a row
+    for each different target. The files in `distances` are the same. It needs integer weights of zero or more. `auto`
+    goes backward if that is expected to take at most half of the time, and no path can be too long. A run that was
+    begun keeps its direction."""
 
     delta: Auto | Positive | Annotated[float, Field(gt=0)] = "auto"
     """Bucket width in the unit of the weights. It changes the speed and never the distances."""

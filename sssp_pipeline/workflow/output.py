@@ -89,13 +89,17 @@ def _direction_contradictions(output: Plain, solve: Plain) -> Iterator[Contradic
     if solve.get("direction") != "backward":
         return
     distances = output.get("distances", "full")
-    if distances != "full":
-        text = f"`solve.direction: backward` goes with `output.distances: full`, not with `{distances}`"
+    nearest = output.get("nearest")
+    if distances not in ("full", "nearest"):
+        text = f"`solve.direction: backward` goes with `output.distances: full` and `nearest`, not with `{distances}`"
         remedy = "remove `solve.direction`"
         if distances == "pairs":
             remedy = "set `output.pairs.direction: backward`, and remove `solve.direction`"
         yield Contradiction(path, text, remedy)
-    elif output.get("targets") is None:
+    elif distances == "nearest" and isinstance(nearest, Mapping) and nearest.get("of") is None:
+        text = "`solve.direction: backward` searches from the vertices of `output.nearest.of`, and none are named"
+        yield Contradiction(path, text, "name `output.nearest.of`, or remove `solve.direction`")
+    elif distances == "full" and output.get("targets") is None:
         text = "`solve.direction: backward` searches from the targets, and none are named"
         yield Contradiction(path, text, "name `output.targets`, or remove `solve.direction`")
     if solve.get("predecessors") is True:

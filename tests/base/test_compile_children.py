@@ -135,6 +135,22 @@ def test_what_children_compile_already_is_left_to_them(group, tmp_path, wait_unt
 
 
 @pytest.mark.medium
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_children_that_do_not_answer_are_killed(group, tmp_path, wait_until, monkeypatch, is_stopped):
+    groups = [group("endless"), group("other_endless")]
+    compile_children.start(groups, U32, 2)
+    wait_until(lambda: all((tmp_path / name).exists() for name in ("endless", "other")))
+    wait_until(lambda: all((tmp_path / name).read_text() for name in ("endless", "other")))
+    pids = [int((tmp_path / name).read_text()) for name in ("endless", "other")]
+    for pid in pids * is_stopped:
+        os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr(compile_children, "PATIENCE_S", 0.1)
+    compile_children.wait_for(groups[1], U32)
+    wait_until(lambda: not any(map(is_running, pids)))
+    compile_children.wait_for(groups[0], U32)
+
+
+@pytest.mark.medium
 @pytest.mark.parametrize("n_processes", [1, 2])
 @pytest.mark.parametrize("fault", ["failing", "exiting", "printing"])
 def test_a_child_that_fails_ends_the_wait(group, fault, n_processes):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sssp_pipeline.api.calls.calls import check_memory, filling
+from sssp_pipeline.api.calls.calls import Filling, check_memory
 from sssp_pipeline.api.distances.backward import is_backward, nearest_backward
 from sssp_pipeline.api.graphs.graphs import NamedGraph, graph_of, naming_for
 from sssp_pipeline.api.graphs.ids import Ids, sources_of, vertices_of
@@ -288,8 +288,8 @@ def _answer(
         words = nearest_backward(named, of_sources, kept, solve_options, solver)
     if words is None:
         words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
-        take = filling(
-            (words, lambda part: part.distances),
+        take = Filling(
+            words,
             *((whole, lambda part, place=place: part.along[place]) for place, whole in enumerate(sums)),
         )
         named.solve(of_sources, solve_options, solver, take)

@@ -151,7 +151,7 @@ def _device_of_hierarchy(
     expected = {
         device: _seconds(device, traits, groups, machine)
         for device in devices
-        if device == "cpu" or (machine.gpu_free_bytes is not None and asked.is_for_gpus)
+        if device == "cpu" or machine.gpu_free_bytes is not None
     }
     if not expected:
         return None

@@ -75,7 +75,7 @@ def sums_along_paths(
     of_rows = options_of_rows(options, asked) if solver == "auto" else options
     chosen, *_ = solver_of_call(graph, sources, of_rows, solver, stored)
     solver = chosen.name
-    if asked.is_for_gpus and chosen.device == "gpu" and chosen.leaves_rows and len(sources):
+    if chosen.device == "gpu" and chosen.leaves_rows and len(sources):
         on_device = PathSumsOnDevice(graph, asked, len(sources))
         if on_device.size is not None:
             words = _sums_on_gpu(graph, sources, asked, options, solver, solve, on_device)

@@ -88,7 +88,7 @@ def solve_sources(
     solver
         The name of a solver, or "auto".
     take
-        Gets the solution of each part.
+        Gets the solution of each part. A solver on a CPU writes to the rows of a `Filling` itself.
     stored
         Where the graph is stored, if it is. Its store keeps the hierarchy.
     n_expected
@@ -114,6 +114,8 @@ def solve_sources(
         if chosen.yields_reached(graph.traits, options):
             # To start the searches of a part takes long beside a search that reaches little.
             size = max(at_once, -(-len(sources) // (_PARTS_A_CORE * machine.cores)))
+        if isinstance(take, Filling) and _writes_there(graph, options):
+            options = replace(options, into=take.rows)
     else:
         # The rows of a GPU come in batches, so that little pinned memory is taken.
         at_once, size = batch, batch * work.batches_of_one_gpu(work.batches_per_call(chosen.name))
@@ -284,19 +286,32 @@ def check_memory(n_rows: int, n_columns: int, bytes_each: int, hint: str) -> Non
         )
 
 
-def filling(*arrays: tuple[Any, Callable[[Any], Any]]) -> Take:
-    """Return what fills whole arrays (S, …) part by part; an array that is None is not wanted.
+class Filling:
+    """Fills whole arrays (S, …) part by part, as a `Take`; an array that is None is not wanted.
 
-    With each array is given what makes the rows of a part from its solution.
+    Parameters
+    ----------
+    rows
+        Contiguous: `Solution.distances` of all sources.
+    others
+        More arrays, each with what makes the rows of a part from its solution.
     """
 
-    def take(first: int, solution: Solution) -> None:
+    def __init__(self, rows: np.ndarray | None, *others: tuple[Any, Callable[[Any], Any]]) -> None:
+        self.rows, self._others = rows, others
+
+    def __call__(self, first: int, solution: Solution) -> None:
         part = slice(first, first + len(solution.distances))
-        for whole, rows_of in arrays:
+        if self.rows is not None and not np.may_share_memory(self.rows, solution.distances):
+            self.rows[part] = solution.distances
+        for whole, rows_of in self._others:
             if whole is not None:
                 whole[part] = rows_of(solution)
 
-    return take
+
+def _writes_there(graph: CsrGraph, options: SolveOptions) -> bool:
+    """Return whether a solver on a CPU can write to the rows of a `Filling`, which then need no memory of their own."""
+    return options.into is None and not options.needs_host_rows and graph.traits.min_weight >= 0
 
 
 def machine_of_call() -> Machine:

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from sssp_pipeline.api.calls.calls import Take, filling, goes_backward
+from sssp_pipeline.api.calls.calls import Filling, Take, goes_backward
 from sssp_pipeline.api.graphs.graphs import NamedGraph
 from sssp_pipeline.base.errors import InputError, UnsolvableError, did_you_mean
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow, merge_nearest, no_nearest, words_of
@@ -88,7 +88,7 @@ def distances_backward(
     """
     different, places = np.unique(targets, return_inverse=True)
     found = np.empty((len(different), len(sources)), named.graph.weight_dtype)
-    take = filling((found, lambda part: part.distances))
+    take = Filling(found)
     if not _search_from(named, different, sources, options, solver, take):
         return None
     return (found if np.array_equal(places, np.arange(len(different))) else found[places]).T

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.api.calls.argument_names import naming, of_dijkstra
-from sssp_pipeline.api.calls.calls import check_memory, filling, solve_sources
+from sssp_pipeline.api.calls.calls import Filling, check_memory, solve_sources
 from sssp_pipeline.api.graphs.matrices import csr_with_reverses, edges_of_matrix
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.base.errors import InputError
@@ -93,7 +93,8 @@ def dijkstra(
     check_memory(*shape, 8 + 4 * bool(return_predecessors), _FEWER)
     distances = np.empty(shape)
     predecessors = np.empty(shape, np.int32) if return_predecessors else None
-    take = filling(
+    take = Filling(
+        None,
         (distances, lambda part: _as_float(part.distances)),
         (predecessors, lambda part: _as_signed(part.predecessors)),
     )

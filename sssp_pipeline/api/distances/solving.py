@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sssp_pipeline.api.calls.calls import check_memory, filling
+from sssp_pipeline.api.calls.calls import Filling, check_memory
 from sssp_pipeline.api.distances.backward import distances_backward, is_backward
 from sssp_pipeline.api.distances.distances import Distances
 from sssp_pipeline.api.distances.paths import PathTree
@@ -199,8 +199,9 @@ def _whole_rows(
     cuts = predecessors and targets is not None
     trees: Any = [None] * len(sources) if cuts else []
     cut: Any = targets if cuts else slice(None)
-    take = filling(
-        (rows if into is None else None, lambda part: part.distances[:, cut]),
+    take = Filling(
+        rows if into is None and not cuts else None,
+        (rows if cuts else None, lambda part: part.distances[:, cut]),
         (before, lambda part: part.predecessors[:, cut]),
         (trees if cuts else None, lambda part: [PathTree.to_targets(row, cut) for row in part.predecessors]),
         *((whole, partial(_sums_of, place, cut)) for place, whole in enumerate(sums)),

@@ -111,23 +111,29 @@ def merge_nearest(
     Parameters
     ----------
     rows
-        (n, S), the distances from each source to each of `targets`.
+        (n, S), the distances from each source to its `targets`.
     targets
-        (n,) uint32, which were not taken before. The order in which they are taken does not change the result.
+        (n,) uint32, or (n, S) if each source has targets of its own. They were not taken before. The order in which
+        they are taken does not change the result.
     distances, vertices
         (S, k), as `no_nearest` returns them. They are changed.
     threads
         They share the sources.
     """
-    unreached, targets = unreached_distance(rows.dtype), targets.astype(np.uint32, copy=False)
+    # A copy: arrays that can be written have one type, so the kernel is compiled once.
+    named = np.array(targets.reshape(len(rows), -1), np.uint32, order="C")
+    unreached, is_each = unreached_distance(rows.dtype), named.shape[1] > 1
     bounds = [len(distances) * i // threads.size for i in range(threads.size + 1)]
-    threads.run(lambda i: _merge(rows, targets, unreached, distances, vertices, bounds[i], bounds[i + 1]))
+    threads.run(
+        lambda i: _merge(rows, named, is_each, unreached, distances, vertices, bounds[i], bounds[i + 1])
+    )
 
 
 @njit(nogil=True)
 def _merge(
     rows: np.ndarray,
     targets: np.ndarray,
+    is_each: bool,
     unreached: Any,
     distances: np.ndarray,
     vertices: np.ndarray,
@@ -140,11 +146,13 @@ def _merge(
     for first in range(begin, end, block):
         stop = min(first + block, end)
         for i in range(len(targets)):
-            v = targets[i]
             for s in range(first, stop):
                 d = rows[i, s]
                 nearest, named = distances[s], vertices[s]
-                if d == unreached or d > nearest[last] or (d == nearest[last] and v > named[last]):
+                if d == unreached or d > nearest[last]:
+                    continue
+                v = targets[i, s if is_each else 0]
+                if d == nearest[last] and v > named[last]:
                     continue
                 place = last
                 while place > 0 and (

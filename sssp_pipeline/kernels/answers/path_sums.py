@@ -23,8 +23,6 @@ Keeps
 Needs
     Weights above zero, so that a tight edge leads away from the source. The rows are true distances.
 NOTE
-    With amounts and endpoints, what all paths from a source count is a float64 sum in the order in which vertices are
-    taken.
     If a number of paths is 2^127 or more, all of its row are float64 sums in the order in which vertices are taken.
     Above `MOST_PATHS` they are refused.
 
@@ -340,7 +338,8 @@ def _add_dependencies(
     """
     offsets, paths, order = scratch.offsets, scratch.paths, scratch.order
     every, with_vertices = len(weighing.targets) == 0, len(vertex_words) > 0
-    n_targets = 0.0
+    #: What all paths count: an integer of 128 bits too, so that the order of the vertices changes no bit.
+    ended = np.zeros((1, 2), np.uint64)
     for i in range(ONE, n_reached):
         u = order[n_reached - i]
         if i + _AHEAD < n_reached:
@@ -355,7 +354,8 @@ def _add_dependencies(
             amount = weighing.targets[u] * of_source
             if weighing.decay > 0.0 and amount > 0.0:
                 amount *= decayed(weighing.decay * np.float64(d[u]))
-        n_targets += amount
+        if endpoints:
+            add_wide(ended, 0, _SUM, amount)
         dependency = to_u * rate
         paths[u] = (amount + dependency) / to_u
         if with_vertices:
@@ -365,8 +365,9 @@ def _add_dependencies(
     source = order[ZERO]
     _rate_behind(source, row_offsets, scratch, edge_words, totals)
     if with_vertices and endpoints:
-        _add(vertex_words, source, n_targets)
-        add_wide(totals, 0, _SUM, n_targets)
+        passing = np.float64(ended[0, 1]) + np.float64(ended[0, 0]) / _FRACTION
+        _add(vertex_words, source, passing)
+        add_wide(totals, 0, _SUM, passing)
 
 
 @njit(nogil=True)

@@ -39,6 +39,8 @@ class Forecast:
     at_once: int = 1
     #: Device memory for all sources of a call, in addition to the graph; 0 on a CPU.
     fixed_bytes: int = 0
+    #: Device memory that it takes too if that is at most half of what is free.
+    optional_bytes: int = 0
     #: How many cores at most share a source. If several do, only one source is under way at a time.
     most_cores: int = 1
     #: Seconds that each sharing core adds to a source by waiting at barriers.

@@ -7,7 +7,7 @@ may be merged in any order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -86,10 +86,8 @@ class PathSumsAsked:
     is_weighted: bool = False
     amounts: PathAmounts | None = None
 
-    @property
-    def is_for_gpus(self) -> bool:
-        """Whether a GPU can make the sums."""
-        return not self.is_weighted
+    #: Whether a GPU can make the sums.
+    is_for_gpus: ClassVar[bool] = True
 
     @property
     def unit(self) -> float:
@@ -105,8 +103,9 @@ class PathSumsAsked:
         return 8 * self.n_words * self.n_places(traits.n_vertices, traits.n_edges)
 
     def fixed_device_bytes(self, n_vertices: int, n_edges: int) -> int:
-        """Return the device memory of the sums, and of where each edge begins."""
-        return 8 * self.n_words * self.n_places(n_vertices, n_edges) + 4 * n_edges
+        """Return the device memory of the sums, of where each edge begins, and of the amounts."""
+        of_sums = 8 * self.n_words * self.n_places(n_vertices, n_edges)
+        return of_sums + 4 * n_edges + 8 * n_vertices * self.is_weighted
 
     @staticmethod
     def slot_device_bytes(n_vertices: int, n_edges: int) -> int:

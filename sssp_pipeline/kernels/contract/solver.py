@@ -62,8 +62,9 @@ class SolveOptions:
     #: Whether `Solution.reached` may take the place of the rows. A solver that makes it costs what is reached, and
     #: others return rows. `reached_of` gives the same of both.
     reached_only: bool = False
-    #: Contiguous array (S, columns) on the current device, of the type of what is kept. What is kept of the rows of a
-    #: call stays there, and is `Solution.distances`. None: it is copied to host memory.
+    #: Contiguous array (S, columns) of the type of what is kept, on the current device, or in host memory for a solver
+    #: on a CPU. What is kept of the rows of a call is written there, and is `Solution.distances`. None: it is in host
+    #: memory of the solver.
     into: Any = None
     #: Whether metrics count all vertices. If not, a solver may leave out vertices that `kept` does not need. Then
     #: `reached`, `max_distance`, `mean_distance` and `teps` count the others.
@@ -101,13 +102,17 @@ class SolveOptions:
                 "second costs can be summed for distances only",
                 hint="leave out what is made of the distances",
             )
-        beside = self.predecessors or self.row_facts or self.kept.is_of_parts or self.along
-        if self.into is not None and beside:
+        if self.into is not None and self.needs_host_rows:
             raise InputError(
                 "only distances can stay on the GPU: predecessors, second costs, facts about rows and numbers of "
                 "vertices cannot",
                 hint="leave out `into`, or the others",
             )
+
+    @property
+    def needs_host_rows(self) -> bool:
+        """Whether something is wanted in addition to `kept` that is made of rows in host memory of the solver."""
+        return bool(self.predecessors or self.row_facts or self.kept.is_of_parts or self.along)
 
     @property
     def no_trace(self) -> str | None:

@@ -71,7 +71,7 @@ class Solver(ABC):
     no_delta: str | None = None
     #: Whether `_solved` takes several parts if something is accumulated over the sources of each.
     accumulates_parts = False
-    #: Whether `_solved` can leave rows in `SolveOptions.into`.
+    #: Whether `_solved` can leave rows in `SolveOptions.into` on a GPU.
     leaves_rows = False
     #: Allocates the rows that a call returns, from their shape and their type.
     empty_rows: Callable[[tuple[int, int], np.dtype], np.ndarray] = staticmethod(np.empty)
@@ -81,7 +81,7 @@ class Solver(ABC):
 
         It does not check for a GPU, since the solver may run on another machine.
         """
-        if options.into is not None and not self.leaves_rows:
+        if options.into is not None and not (self.leaves_rows or isinstance(options.into, np.ndarray)):
             return "it makes distances in host memory, and they are to stay on the GPU"
         if options.into is not None and graph.min_weight < 0:
             return "distances of negative weights are finished on the CPU, and they are to stay on the GPU"
@@ -91,7 +91,7 @@ class Solver(ABC):
             if (reason := options.kept.paths.refusal(graph)) is not None:
                 return reason
             if self.device == "gpu" and not options.kept.paths.is_for_gpus:
-                return "solvers on a GPU take no trips, amounts or decay"
+                return "solvers on a GPU take no trips"
             if not self.sums_rows:
                 return "it cannot sum along the shortest paths"
             if options.kept.paths.on_hierarchy and not self.sums_on_arcs:

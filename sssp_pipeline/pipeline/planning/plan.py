@@ -138,6 +138,9 @@ def _gpu_share(work: Work, machine: Machine, solver: str) -> GpuShare:
     fixed_bytes = expected.fixed_bytes + work.kept_fixed_bytes
     source_bytes = expected.source_bytes + work.kept_device_bytes
     free = machine.gpu_free_bytes or 0
-    fit = (free - graph_bytes - fixed_bytes) // max(source_bytes, 1)
+    left = free - graph_bytes - fixed_bytes
+    if 2 * expected.optional_bytes <= left:
+        left -= expected.optional_bytes
+    fit = left // max(source_bytes, 1)
     at_once = max(1, min(expected.at_once, fit))
     return GpuShare(free, graph_bytes, fixed_bytes, source_bytes, at_once)

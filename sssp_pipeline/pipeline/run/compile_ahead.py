@@ -37,34 +37,34 @@ def compile_for_run(workflow: Workflow) -> None:
 
         before_order = [SEARCHES, LOOK] if is_free(solve) else []
         _compile(workflow, before_order, of_solver, [ORACLE] if workflow.verify == "sample" else [])
-    if n_children() >= _MANY_CORES and _may_sum_on_gpu(workflow):
-        _load_sums(workflow)
+    if n_children() >= _MANY_CORES and (summed := _summed_on_gpu(workflow)) is not None:
+        _load_sums(workflow, summed)
 
 
-def _may_sum_on_gpu(workflow: Workflow) -> bool:
-    """Return whether a GPU of this machine may sum along paths, as far as the workflow tells."""
+def _summed_on_gpu(workflow: Workflow) -> Betweenness | None:
+    """Return what a GPU of this machine may sum along paths, as far as the workflow tells; None if it sums nothing."""
     asked, solver = workflow.output.own["reduce"], workflow.solve.solver
-    return (
+    is_on_gpu = (
         asked is not None
-        and Betweenness.asked_by(asked, is_sample=False, compression="none") is not None
         and workflow.cluster.kind == "auto"
         and (solver == "auto" or SOLVERS.device_of(solver) == "gpu")
         and has_many_sources(workflow)
         and gpu_missing() is None
     )
+    is_sample = workflow.sources is not None and workflow.sources.random is not None
+    return Betweenness.asked_by(asked, is_sample, compression="none") if is_on_gpu else None
 
 
-def _load_sums(workflow: Workflow) -> None:
+def _load_sums(workflow: Workflow, summed: Betweenness) -> None:
     """Have threads of this process load the kernels that sum along paths. NVRTC compiles without Python's lock."""
     # Not at the top: a run on the CPU does not import what a GPU needs.
     from sssp_pipeline.kernels.gpu.common.cuda.compile import load_ahead
     from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
     from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PATH_SWEEP
 
-    is_sample = workflow.sources is not None and workflow.sources.random is not None
     dtype = _weight_dtype(workflow)
-    load_ahead([path_sums_unit(squares=is_sample)], dtype)
-    if dtype.kind != "f" and why_not_wanted(workflow.solve) is None:
+    load_ahead([path_sums_unit(summed.asked)], dtype)
+    if dtype.kind != "f" and not summed.has_decay and why_not_wanted(workflow.solve) is None:
         load_ahead([PATH_SWEEP], _searched(dtype))
 
 

@@ -27,7 +27,9 @@ from sssp_pipeline.pipeline.results.folder import commits
 from sssp_pipeline.pipeline.results.folder.run_files import BACKWARD, DIRECTION, FORWARD, RUN_FILE
 from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.outputs.distance_outputs import TargetDistances
-from sssp_pipeline.pipeline.results.outputs.turned_output import TurnedDistances
+from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
+from sssp_pipeline.pipeline.results.outputs.table_output import NearestVertices
+from sssp_pipeline.pipeline.results.outputs.turned_output import TurnedDistances, TurnedNearest, TurnedOutput
 from sssp_pipeline.pipeline.run.hierarchy_stage import known_traits, why_not_wanted
 from sssp_pipeline.storage import files
 from sssp_pipeline.workflow.models import Workflow
@@ -79,7 +81,8 @@ def in_direction(
         or of another release; or as `choose_solver`.
     """
     output, wanted = selected.output, workflow.solve.direction
-    if wanted == FORWARD or not isinstance(output, TargetDistances) or output.form.along:
+    kind = _turned(output)
+    if wanted == FORWARD or kind is None or output.form.along:
         return selected  # second costs belong to paths from the sources
     traits = stored.manifest.traits
     if not may_go_backward(traits):
@@ -90,11 +93,11 @@ def in_direction(
                 hint="searches backward need integer weights of zero or more: remove `solve.direction`",
             )
         return selected
-    if not selected.batches or not output.n:
-        return selected
     assert output.words is not None, "they were selected now"
+    if not selected.batches or not len(output.words):
+        return selected
     n_reversed = 0 if stored.manifest.symmetric else traits.n_edges
-    turned = TurnedDistances.of(output, selected.batches, n_reversed)
+    turned = kind.of(output, selected.batches, n_reversed)
     batches = cut(traits, np.unique(output.words), workflow.solve, turned.kept)
     backward = replace(selected, turned=Searched(batches, turned))
     if wanted == BACKWARD:
@@ -103,6 +106,13 @@ def in_direction(
     if begun is None:
         return backward if _pays(workflow, stored, selected, backward, machine) else selected
     return backward if begun.get(DIRECTION) == BACKWARD else selected
+
+
+def _turned(output: RowOutput) -> type[TurnedOutput] | None:
+    """Return what a run backward stores for `output`; None if a run with this output has no targets to search from."""
+    if isinstance(output, TargetDistances):
+        return TurnedDistances
+    return TurnedNearest if isinstance(output, NearestVertices) and output.words is not None else None
 
 
 def begun_as(folder: RunFolder, identities: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -149,7 +159,10 @@ def _pays(
     if expected_s(chosen, one, found) < LEAST_S:
         return False
     # One process reads the parts, and writes the files.
-    merge_s = 2 * WRITE_S_PER_BYTE * one.n_sources * one.source_bytes
+    batches, turned = backward.searched
+    assert isinstance(turned, TurnedOutput), "as `in_direction`"
+    parts_bytes = turned.parts_bytes(batches, traits.weight_dtype)
+    merge_s = WRITE_S_PER_BYTE * (parts_bytes + one.n_sources * one.source_bytes)
     is_reversed = bool(stored.manifest.symmetric)
     if not gains(solve.solver, one, other, found, is_reversed=is_reversed, more_s=merge_s):
         return False

@@ -161,7 +161,7 @@ class OneRun:
         line, total = f"solver: {plan.solver} ({why})", len(batches)
         self.progress.say(line, "solver", solver=plan.solver, total=total)
         if output.paths is not None and not output.paths.is_for_gpus and machine.gpu_free_bytes is not None:
-            self.progress.say("the GPU stays idle: solvers on a GPU take no trips, amounts or decay")
+            self.progress.say("the GPU stays idle: solvers on a GPU take no trips")
         self.progress.say(
             f"{plan.solver}: {plan.solver_reason}; {plural(len(batches), 'batch')}",
             "solver_reason",

@@ -73,8 +73,7 @@ def with_way_of_sums(
     if begun is not None:
         line = _way_of(begun)
         return WayOfSums(ways[line], None if files.exists(folder.path(RUN_FILE)) else f"{line}, as before")
-    counted = output.betweenness.paths
-    has_decay = counted is not None and counted.decay > 0
+    has_decay = output.betweenness.has_decay
     reason = _why_not_over_arcs(workflow, stored.manifest.traits, ways, has_decay=has_decay)
     if reason is None:
         line, known, reason = _fastest(stored, workflow.solve, ways, machine(), progress, is_plan=is_plan)

@@ -21,6 +21,7 @@ from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import PathSweep
 pytestmark = pytest.mark.gpu
 #: On a GPU, and on the CPU.
 BOTH = ("near-far", "dijkstra")
+AMOUNTS = {"vertex": range(0, 80, 2), "people": np.arange(40) * 1.3}
 
 
 @pytest.fixture
@@ -52,6 +53,8 @@ def random_matrix(n: int, seed: int) -> ss.csr_array:
         {"sample": 20, "endpoints": True},
         {"sources": [5, 5, 8], "targets": [3, 4, 70]},
         {"normalized": True, "dtype": "float64"},
+        {"source_amounts": AMOUNTS, "target_amounts": AMOUNTS, "decay": 0.2, "endpoints": True},
+        {"sample": 20, "target_amounts": AMOUNTS, "targets": [3, 4, 70], "edges": True},
     ],
     ids=lambda options: "-".join(options) or "none",
 )
@@ -74,7 +77,8 @@ def test_a_hierarchy_on_the_gpu_gives_rows_of_a_sample(added_on_host):
 
 
 @pytest.mark.parametrize("faster", [PathSweepOnDevice, PathSweep])
-def test_auto_sums_over_a_hierarchy_where_that_is_expected_to_be_faster(faster, monkeypatch):
+@pytest.mark.parametrize("counted", [{}, {"target_amounts": AMOUNTS}], ids=["every", "amounts"])
+def test_auto_sums_over_a_hierarchy_where_that_is_expected_to_be_faster(faster, counted, monkeypatch):
     taken = set()
     methods = (PathSweepOnDevice, "run", PathSweepOnDevice.run), (PathSweep, "add", PathSweep.add)
     for sweep, method, real in methods:
@@ -89,9 +93,9 @@ def test_auto_sums_over_a_hierarchy_where_that_is_expected_to_be_faster(faster, 
     monkeypatch.setattr(costs, "gpu_pass_s", lambda _: 0.0 if faster is PathSweepOnDevice else 1.0)
     road = road_like(vertices=600, seed=3).graph("uint32")
     matrix = ss.csr_array((road.weights.astype(int), road.col_indices, road.row_offsets), shape=(600, 600))
-    found = sp.betweenness(matrix)["betweenness"]
+    found = sp.betweenness(matrix, **counted)["betweenness"]
     assert taken == {faster}
-    expected = sp.betweenness(matrix, solver="dijkstra")["betweenness"]
+    expected = sp.betweenness(matrix, solver="dijkstra", **counted)["betweenness"]
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import tracemalloc
 from itertools import product
 
 import networkx as nx
@@ -129,6 +130,18 @@ def several_parts(monkeypatch):
 
 #: `bits` takes equal weights only.
 CPU_SOLVERS = [solver.name for solver in SOLVERS.values() if solver.device == "cpu" and solver.name != "bits"]
+
+
+def test_the_distances_of_a_call_are_not_in_memory_twice():
+    made = grid(150, 150)
+    edges = np.ones_like(made.weights), (made.src, made.dst)
+    graph = sp.prepare(ss.csr_array(edges, (made.n_vertices, made.n_vertices)))
+    sp.solve(graph, [0], solver="bits")
+    tracemalloc.start()
+    found = sp.solve(graph, range(512), solver="bits", metrics=False).numpy()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.7 * found.nbytes
 
 
 @pytest.mark.parametrize("solver", ["auto", *CPU_SOLVERS])

@@ -18,6 +18,7 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import phast
+from sssp_pipeline.kernels.cpu.bits import Bits
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.hierarchy import shared
@@ -231,3 +232,17 @@ def test_the_forecast_counts_preparation_and_memory_of_the_host():
     whole = phast.Prepared.of(graph_of(grid(50, 50)), hierarchy).whole
     arrays = [*vars(hierarchy.completion).values(), *vars(whole).values(), *hierarchy.up]
     assert sum(array.nbytes for array in arrays if isinstance(array, np.ndarray)) < full.host_bytes
+
+
+@pytest.mark.parametrize("solver", [Phast(), DeltaStepping(), Bits()], ids=lambda solver: solver.name)
+def test_rows_are_written_to_the_array_of_the_caller(solver):
+    made = grid(40, 30, keep=0.8)
+    weights = np.ones_like(made.weights) if solver.name == "bits" else made.weights
+    graph = csr_from_edges(made.src, made.dst, weights, made.n_vertices)
+    sources = np.arange(70)
+    for kept in (EveryVertex(), Targets(np.array([7, 3, 1100])), Reductions((300,))):
+        expected = solver.solve(graph, sources, SolveOptions(kept=kept)).distances
+        rows = np.zeros_like(expected)
+        found = solver.solve(graph, sources, SolveOptions(kept=kept, into=rows))
+        assert np.shares_memory(found.distances, rows)
+        assert_array_equal(rows, expected)

@@ -15,6 +15,7 @@ import re
 import shutil
 import threading
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ import pytest
 from sssp_pipeline.base.csr import WEIGHT_DTYPES
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Unit,
@@ -72,7 +74,10 @@ OVER_SOURCES_OF = ((0, 0, False, 0), (0, 0, True, 0), (3, 3, True, 0))
 OVER_SOURCES_OF += ((0, 0, False, 64), (3, 3, True, 16), (3, 3, True, 32), (3, 3, True, 64))
 OVER_SOURCES = [over_sources_unit(r, n, nearest=near, lane_bits=bits) for r, n, near, bits in OVER_SOURCES_OF]
 DISTRIBUTION = [distribution_unit(lane_bits) for lane_bits in (0, 16, 32, 64)]
-PATH_SUMS = [path_sums_unit(squares=squares) for squares in (False, True)]
+PATH_SUMS = [
+    path_sums_unit(PathSumsAsked(squares=squares, is_weighted=weighted))
+    for squares, weighted in product((False, True), repeat=2)
+]
 COMMON = [PATH_SWEEP, *PATH_SUMS, UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST]
 COMMON += [*DISTRIBUTION, *REDUCE, *OVER_SOURCES]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))

@@ -221,12 +221,12 @@ MIRRORED = {
         },
     ),
     "path-sums": Mirrored(
-        path_sums_on_device.path_sums_unit(squares=True),
+        path_sums_on_device.path_sums_unit(SQUARES),
         {"Call": path_sums_on_device._CALL},
         {"kMostThreads": max(path_sums_on_device._THREADS), "kWords": SQUARES.n_words},
     ),
     "path-sums-without-squares": Mirrored(
-        path_sums_on_device.path_sums_unit(squares=False), numbers={"kWords": NO_SQUARES.n_words}
+        path_sums_on_device.path_sums_unit(NO_SQUARES), numbers={"kWords": NO_SQUARES.n_words}
     ),
     **{f"phast-gpu-climb-{bits}": climbs(bits) for bits in (16, 32, 64)},
     **{f"phast-gpu-front-rows-{bits}": front_rows(bits) for bits in (16, 32, 64)},

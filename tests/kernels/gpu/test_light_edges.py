@@ -18,7 +18,7 @@ from sssp_pipeline.kernels.gpu.frontier_bellman_ford.light_edges import light_ed
 NAME = "frontier-bellman-ford"
 ANY = SolveOptions()
 #: One block, so that the kernel also runs as C++ (`test_emulated.py`), and light edges on graphs of any size.
-SMALL = {"block_size": 64, "most_blocks": 1, "light_from": (0, 0.0)}
+SMALL = {"block_size": 64, "most_blocks": 1, "light_from": (0, 0.0, 0.0)}
 VARIANTS = [
     {},
     {"remove_duplicates": False},
@@ -54,19 +54,21 @@ def assert_right(solver, graph, sources, options=ANY):
 
 
 @pytest.mark.parametrize(
-    ("given", "n_vertices", "n_edges", "weights", "expected"),
+    ("given", "n_vertices", "n_edges", "skew", "weights", "expected"),
     [
-        ({}, 2**17, 2**21, (1, 2), True),
-        ({}, 2**17, 2**21 - 1, (1, 2), False),
-        ({}, 2**18, 9 * 2**18 - 1, (1, 2), False),
-        ({}, 2**17, 2**21, (2, 2), False),
-        ({}, 2**17, 2**21, (-1, 2), False),
-        ({"light_first": False}, 2**17, 2**21, (1, 2), False),
-        ({"edge_classes": False}, 2**17, 2**21, (1, 2), False),
+        ({}, 2**17, 2**21, 8.0, (1, 2), True),
+        ({}, 2**17, 2**21 - 1, 8.0, (1, 2), False),
+        ({}, 2**18, 9 * 2**18 - 1, 8.0, (1, 2), False),
+        ({}, 2**17, 2**22, 1.0, (1, 2), True),
+        ({}, 2**17, 2**22 - 1, 7.9, (1, 2), False),
+        ({}, 2**17, 2**21, 8.0, (2, 2), False),
+        ({}, 2**17, 2**21, 8.0, (-1, 2), False),
+        ({"light_first": False}, 2**17, 2**21, 8.0, (1, 2), False),
+        ({"edge_classes": False}, 2**17, 2**21, 8.0, (1, 2), False),
     ],
 )
-def test_light_edges_are_for_large_graphs_of_many_edges(given, n_vertices, n_edges, weights, expected):
-    traits = GraphTraits(n_vertices, n_edges, np.dtype("int32"), *weights, 1.5, 1.0)
+def test_light_edges_are_for_large_graphs_of_many_edges(given, n_vertices, n_edges, skew, weights, expected):
+    traits = GraphTraits(n_vertices, n_edges, np.dtype("int32"), *weights, 1.5, skew)
     assert solver_named(NAME, given).uses_light_edges(traits) is expected
 
 
@@ -92,8 +94,8 @@ def test_rows_begin_with_their_light_edges(dtype):
     graph = csr_from_edges(*np.array(ends).T, weights.astype(dtype), 5)
     on_device = device_graph(graph)
     marked = classified_edges(on_device, signed=False).graph
-    found = light_edges(on_device, marked, 9.0)  # 0.8 light edges a vertex are 4 of these 20
-    assert light_edges(on_device, marked, 9.0) is found
+    found = light_edges(on_device, marked, has_hubs=True)  # 0.8 light edges a vertex are 4 of these 20
+    assert light_edges(on_device, marked, has_hubs=True) is found
     bound, ends_of_light = found.bound.view(dtype), found.light_ends.get()
     assert bound == 5
 
@@ -121,12 +123,23 @@ def test_rows_begin_with_their_light_edges(dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("other", "free"), [(5, 2**30), (9, 100)], ids=["equal weights", "short memory"])
-def test_edges_that_are_not_divided(other, free, monkeypatch):
-    monkeypatch.setattr(f"{light_edges.__module__}.free_bytes", lambda: free)
-    weights = np.array([*[5] * 10, *[other] * 10], "uint32")
-    on_device = device_graph(csr_from_edges(np.arange(20) % 2, np.zeros(20, int), weights, 2))
-    assert light_edges(on_device, on_device, 9.0) is None
+def two_rows(*weights):
+    return device_graph(csr_from_edges(np.arange(20) % 2, np.zeros(20, int), np.repeat(weights, 10), 2))
+
+
+@pytest.mark.gpu
+def test_equal_weights_are_not_divided():
+    on_device = two_rows(np.uint32(5), np.uint32(5))
+    assert light_edges(on_device, on_device, has_hubs=True) is None
+
+
+@pytest.mark.gpu
+def test_edges_are_divided_by_the_first_call_that_finds_memory(monkeypatch):
+    on_device = two_rows(np.uint32(5), np.uint32(9))
+    with monkeypatch.context() as short:
+        short.setattr(f"{light_edges.__module__}.free_bytes", lambda: 100)
+        assert light_edges(on_device, on_device, has_hubs=True) is None
+    assert light_edges(on_device, on_device, has_hubs=True) is not None
 
 
 @pytest.mark.gpu
@@ -142,7 +155,7 @@ def test_light_edges_first_give_the_true_distances(given, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("given", [SMALL, {"light_from": (0, 0.0)}], ids=["one block", "all blocks"])
+@pytest.mark.parametrize("given", [SMALL, {"light_from": (0, 0.0, 0.0)}], ids=["one block", "all blocks"])
 def test_hubs_are_read_in_part(given):
     graph = rmat(scale=11).graph()
     source = int(np.argmax(np.diff(graph.row_offsets)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from passed_paths import random_amounts
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.base.generators import grid, rmat, road_like
@@ -30,6 +32,14 @@ def random_graph(rng: np.random.Generator, dtype: str) -> CsrGraph:
     n_vertices, n_edges = int(rng.integers(1, 70)), int(rng.integers(0, 500))
     src, dst = rng.integers(0, n_vertices, (2, n_edges))
     return made(src, dst, rng.integers(1, rng.choice([2, 5, 40]), n_edges), n_vertices, dtype)
+
+
+def random_ends(rng: np.random.Generator, n_vertices: int) -> dict[str, Any]:
+    """Return the fields of `PathSumsAsked` for every target, for some, or for amounts."""
+    kind = rng.integers(3)
+    if kind == 2:
+        return {"is_weighted": True, "amounts": random_amounts(rng, n_vertices)}
+    return {"is_target": rng.random(n_vertices) < 0.5 if kind else None}
 
 
 def solved(graph: CsrGraph, sources: np.ndarray, cutoff: float | None = None) -> np.ndarray:
@@ -114,10 +124,9 @@ def test_random_graphs(dtype):
     for _ in range(12):
         graph = random_graph(rng, dtype)
         sources = rng.integers(0, graph.n_vertices, 9)
-        is_target = rng.random(graph.n_vertices) < 0.5 if rng.random() < 0.5 else None
         vertices, edges = [(True, True), (True, False), (False, True)][rng.integers(3)]
         squares, endpoints = (rng.random(2) < 0.5).tolist()
-        asked = PathSumsAsked(vertices, edges, squares, endpoints, is_target)
+        asked = PathSumsAsked(vertices, edges, squares, endpoints, **random_ends(rng, graph.n_vertices))
         assert_same(graph, sources, asked, rng.choice([3, 30, None]))
 
 
@@ -232,5 +241,5 @@ def test_many_random_graphs():
     for dtype, squares, endpoints, edges in product(DTYPES, *[(False, True)] * 3):
         for _ in range(10):
             graph = random_graph(rng, dtype)
-            asked = PathSumsAsked(True, edges, squares, endpoints, rng.random(graph.n_vertices) < 0.7)
+            asked = PathSumsAsked(True, edges, squares, endpoints, **random_ends(rng, graph.n_vertices))
             assert_same(graph, rng.integers(0, graph.n_vertices, 20), asked, rng.choice([5, None]))

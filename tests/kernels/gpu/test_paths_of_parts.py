@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from passed_paths import random_amounts
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError, SsspError
@@ -85,7 +88,7 @@ def test_solvers_of_many_sources_sum_and_no_gpu_takes_trips(name):
     else:
         assert reason == "it cannot sum along the shortest paths"
     trips = solver.supports(traits, SolveOptions(kept=Reductions(paths=TripSumsAsked())))
-    assert trips == "solvers on a GPU take no trips, amounts or decay"
+    assert trips == "solvers on a GPU take no trips"
 
 
 # ---- with a GPU ----
@@ -116,6 +119,9 @@ def test_words_and_totals_are_those_of_the_cpu(name):
         assert_as_by_dijkstra(name, graph, sources, cuts)
     assert_as_by_dijkstra(name, graph, sources, [70], cutoff=graph.traits.max_weight * 3)
     assert_as_by_dijkstra(name, graph, sources, [70], asked=PathSumsAsked(vertices=False, edges=True))
+    amounts = random_amounts(np.random.default_rng(2), graph.n_vertices)
+    weighted = replace(EVERYTHING, is_weighted=True, amounts=replace(amounts, decay=0.001))
+    assert_as_by_dijkstra(name, graph, sources, [3, 70], asked=weighted)
     assert_as_by_dijkstra(name, graph, sources[:0], [0])
 
 
@@ -145,8 +151,11 @@ def diamonds(n: int, last: float = 1.0) -> CsrGraph:
 def test_the_cpu_adds_rows_that_the_gpu_leaves(name):
     graph = diamonds(130)
     sources = np.array([300, 0, 3, 390, 1, 30, 0], np.uint32)
-    for cuts in ([7], [1, 3, 4, 7]):
-        assert_as_by_dijkstra(name, graph, sources, cuts)
+    amounts = random_amounts(np.random.default_rng(3), graph.n_vertices)
+    assert not amounts.of_sources[sources].all()
+    weighted = replace(EVERYTHING, is_weighted=True, amounts=amounts)
+    for cuts, asked in product(([7], [1, 3, 4, 7]), (EVERYTHING, weighted)):
+        assert_as_by_dijkstra(name, graph, sources, cuts, asked=asked)
 
 
 @pytest.mark.gpu

@@ -443,6 +443,17 @@ def test_the_plan_tells_what_a_gpu_must_hold():
     assert planned(ny, 10_000, Solve(solver="dijkstra"), H200).gpu is None
 
 
+def test_copies_of_edges_leave_memory_for_fewer_sources():
+    solver, hubs = "frontier-bellman-ford", work((2**20, 2**24, 100.0)).traits
+    gpu = planned(hubs, 1000, Solve(solver=solver), H200).gpu
+    copies = SOLVERS[solver].forecast(hubs, 8).optional_bytes
+    assert copies == 2 * gpu.graph_bytes
+    assert SOLVERS[solver].forecast(replace(hubs, degree_skew=1.0), 8).optional_bytes == 0
+    without = gpu.graph_bytes + gpu.fixed_bytes
+    for free, n in ((2 * copies, copies // gpu.source_bytes), (2 * copies - 1, 8)):
+        assert planned(hubs, 1000, Solve(solver=solver), Machine(16, without + free)).gpu.sources_at_once == n
+
+
 def test_the_plan_counts_the_memory_of_answers():
     plain = work(NY, n_sources=4096)
     amounts = np.zeros((2, plain.traits.n_vertices), np.int64)

@@ -156,7 +156,7 @@ def test_batches_workers_and_resume_give_the_same_bytes(digests):
 
     shutil.rmtree("out")
     with pytest.raises(KeyboardInterrupt):
-        run_each(Workflow.model_validate(data_of(solve={"batch": 1})), Ends())
+        run_each(Workflow.model_validate(data_of(solve={"batch": 1}, cluster={"workers": 1})), Ends())
     assert 0 < len(digests("out/minutes")) < len(calm)
     run(solve={"batch": 1})
     assert digests("out/minutes") == calm

@@ -15,6 +15,7 @@ import pytest
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.cpu.compile_ahead import ORACLE, SEARCHES
 from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
@@ -142,20 +143,31 @@ def test_a_run_on_a_gpu_has_other_kernels(asked, tmp_path):
 
 OF_VERTICES = {"per_vertex": {"values": ["betweenness"]}}
 OF_EDGES = {"per_edge": {"values": ["betweenness"]}}
+AMOUNTS = {"paths": {"target_amounts": {"file": "jobs.csv", "names": ["jobs"]}}}
+DECAY = {"paths": {"decay": 0.1}}
+EVERY, SAMPLE, WEIGHTED = (
+    PathSumsAsked(),
+    PathSumsAsked(squares=True),
+    PathSumsAsked(squares=True, is_weighted=True),
+)
 
 
 @pytest.mark.parametrize(
-    ("sections", "squares"),
+    ("sections", "summed"),
     [
         pytest.param(
-            {"reduce": OF_VERTICES, "n_sources": 300, "solve": {"hierarchy": "off"}}, True, id="no-hierarchy"
+            {"reduce": OF_VERTICES, "n_sources": 300, "solve": {"hierarchy": "off"}},
+            SAMPLE,
+            id="no-hierarchy",
         ),
-        pytest.param({"reduce": OF_VERTICES, "n_sources": 300}, True, id="sample"),
-        pytest.param({"reduce": OF_EDGES, "sources": {"all": True}}, False, id="all"),
+        pytest.param({"reduce": OF_VERTICES, "n_sources": 300}, SAMPLE, id="sample"),
+        pytest.param({"reduce": OF_EDGES, "sources": {"all": True}}, EVERY, id="all"),
         pytest.param(
-            {"reduce": OF_EDGES, "n_sources": 300, "solve": {"solver": "adds-slots"}}, True, id="on-gpu"
+            {"reduce": OF_EDGES, "n_sources": 300, "solve": {"solver": "adds-slots"}}, SAMPLE, id="on-gpu"
         ),
         pytest.param({"reduce": OF_EDGES, "n_sources": 300, "solve": {"solver": "phast"}}, None, id="on-cpu"),
+        pytest.param({"reduce": OF_EDGES | AMOUNTS, "n_sources": 300}, WEIGHTED, id="amounts"),
+        pytest.param({"reduce": OF_EDGES | DECAY, "n_sources": 300}, WEIGHTED, id="decay"),
         pytest.param({"reduce": OF_EDGES, "n_sources": 255}, None, id="few-sources"),
         pytest.param({"reduce": {"values": ["reached"]}, "n_sources": 300}, None, id="no-sums"),
         pytest.param(
@@ -166,7 +178,7 @@ OF_EDGES = {"per_edge": {"values": ["betweenness"]}}
     ],
 )
 def test_with_many_cores_threads_load_what_sums_along_paths_on_a_gpu(
-    asked, monkeypatch, tmp_path, sections, squares
+    asked, monkeypatch, tmp_path, sections, summed
 ):
     loaded, sections = [], dict(sections)
     n_cores, no_gpu = sections.pop("n_cores", 8), sections.pop("no_gpu", None)
@@ -175,8 +187,9 @@ def test_with_many_cores_threads_load_what_sums_along_paths_on_a_gpu(
     monkeypatch.setattr(compile_ahead, "gpu_missing", lambda: no_gpu)
     output = {"distances": "reduced", "reduce": sections.pop("reduce")}
     compile_for_run(Workflow.model_validate(workflow(tmp_path, output=output, **sections)))
-    of_rows = [] if squares is None else [(path_sums_unit(squares=squares), U32)]
-    may_take_hierarchy = squares is not None and "solve" not in sections
+    of_rows = [] if summed is None else [(path_sums_unit(summed), U32)]
+    has_decay = output["reduce"].get("paths", {}).get("decay")
+    may_take_hierarchy = summed is not None and "solve" not in sections and not has_decay
     assert loaded == of_rows + [(PATH_SWEEP, U32)] * may_take_hierarchy
 
 

@@ -137,7 +137,7 @@ def test_small_batches_share_files_and_a_stopped_run_goes_on(tmp_path, monkeypat
     assert "`solve.batch: 1` would make 30 small files: a batch has 3 sources" in heard.lines
     assert len(digests(tmp_path / "run")) == 10
     with pytest.raises(KeyboardInterrupt):
-        run(made(tmp_path, "stopped", **one_by_one), StopsAt(1))
+        run(made(tmp_path, "stopped", cluster={"workers": 1}, **one_by_one), StopsAt(1))
     assert 0 < len(RunFolder(str(tmp_path / "stopped")).committed()) < 10
     run(made(tmp_path, "stopped", **one_by_one), Quiet())
     assert digests(tmp_path / "stopped") == digests(tmp_path / "run")

@@ -44,6 +44,8 @@ constexpr word32 kLaterChunk = 1u << 31;
 constexpr word32 kAllEdges = 0;
 constexpr word32 kLightEdges = 1;
 constexpr word32 kHeavyInto = 2;
+// Without SSSP_LIGHT_FIRST every entry has all edges, and the compiler leaves out what is for the other two.
+constexpr bool kLightFirst = SSSP_LIGHT_FIRST;
 
 struct Row {
     edge_index begin;
@@ -57,6 +59,9 @@ struct Rows {
     DeviceGraph into;
 
     __device__ __forceinline__ Row row_of(word32 v, word32 part) const {
+        if (!kLightFirst) {
+            part = kAllEdges;
+        }
         const edge_index* const begins = (part == kHeavyInto ? into : graph).row_offsets + v;
         const edge_index begin = __ldg(begins);
         return {begin, __ldg(part == kLightEdges ? light_ends + v : begins + 1) - begin};

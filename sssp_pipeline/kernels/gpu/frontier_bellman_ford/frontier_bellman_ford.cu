@@ -98,9 +98,6 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
                              const distance_bits* into_weights, distance_bits* distances, stamp_word* stamps,
                              uint4* frontiers, word32 capacity, State* state, word32 n_blocks, word64 patience_ns,
                              word64 deadline_ns) {
-#if !SSSP_LIGHT_FIRST
-    light_ends = nullptr;  // so that the compiler leaves out what is for light edges
-#endif
     __shared__ Held held;
     GridBarrier barrier{&state->barrier, n_blocks, patience_ns, deadline_ns};
     const DeviceGraph graph{row_offsets, edges, weights};
@@ -117,7 +114,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
     __shared__ word64 edges_of[SSSP_THREADS];
     vertices_of[threadIdx.x] = 0;
     edges_of[threadIdx.x] = 0;
-    if (threadIdx.x == 0) {
+    if (kLightFirst && threadIdx.x == 0) {
         held.least = ~distance_bits{0};
     }
     // Thread 0 writes them again at the end of this launch, after a barrier that every block passes after this read.
@@ -137,7 +134,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
     }
 
     bool is_thin = false;
-    bool may_split = light_ends != nullptr;  // whether light edges may still come first
+    bool may_split = kLightFirst && light_ends != nullptr;  // whether light edges may still come first
     for (bool has_entered = step == 0;; has_entered = true) {
         // ---- The end of a superstep ----
         if (has_entered) {
@@ -151,8 +148,8 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
                 return;
             }
         }
-        const bool is_pull = search.next.part == kHeavyInto;
-        const bool lists_pull = counted == 0 && search.next.part == kLightEdges;
+        const bool is_pull = kLightFirst && search.next.part == kHeavyInto;
+        const bool lists_pull = kLightFirst && counted == 0 && search.next.part == kLightEdges;
         if ((counted == 0 && !lists_pull) || step == until) {
             break;
         }
@@ -198,7 +195,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
         // ---- Superstep: a warp takes up to 32 entries at a time ----
         const word64 entries = counted & kCountMask;
         const bool is_all = entries > capacity;  // I3
-        const bool begins_light = may_split && step <= kLatestSplit && entries > wide_entries;
+        const bool begins_light = kLightFirst && may_split && step <= kLatestSplit && entries > wide_entries;
         if (begins_light || is_pull) {
             search.next.part = is_pull ? kAllEdges : kLightEdges;
             may_split = false;

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.contract.forecast import Forecast, gpu_source_s, levels
+from sssp_pipeline.kernels.contract.forecast import Forecast, gpu_source_s, graph_device_bytes, levels
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.contract.tunable import Tunable
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
@@ -36,6 +36,8 @@ WHOLE_BLOCKS = 64
 _THREADS_PER_SM = 1024
 #: Places in a frontier for each vertex if duplicates are not removed.
 _DUPLICATES = 8
+#: From this `GraphTraits.degree_skew` on, a graph has hubs. R-MAT graphs have 40 and more.
+_HUBS_SKEW = 8.0
 _KERNEL = "frontier_bellman_ford_kernel"
 #: As in `frontier.cuh`: the 32-bit words of an entry, and the edges that it may have at most.
 _ENTRY_WORDS = 4
@@ -63,8 +65,9 @@ class FrontierBellmanFord(BarrierSolver):
     #: Whether one block continues alone while the frontier has at most one vertex for each of its warps.
     goes_alone: bool = True
     light_first: bool = True
-    #: Graphs with fewer edges, or fewer edges a vertex, have no light edges: their supersteps do not take long.
-    light_from: tuple[int, float] = (2**21, 9.0)
+    #: Graphs with fewer edges have no light edges, and graphs with fewer edges a vertex: first with hubs, then without.
+    #: Their supersteps do not take long, or few of their first frontiers are wide.
+    light_from: tuple[int, float, float] = (2**21, 9.0, 32.0)
     #: How many sources of one call share the GPU in equal parts; fewer where memory is short.
     sources_at_once: int = SOURCES_AT_ONCE
     #: Use no more blocks than this for a source; None takes all that fit.
@@ -135,7 +138,8 @@ class FrontierBellmanFord(BarrierSolver):
 
     def uses_light_edges(self, traits: GraphTraits) -> bool:
         """Return whether wide frontiers of a graph relax light edges first, if its weights allow it."""
-        least_edges, least_degree = self.light_from
+        least_edges, with_hubs, without_hubs = self.light_from
+        least_degree = with_hubs if _has_hubs(traits) else without_hubs
         return (
             self.light_first
             and self.edge_classes
@@ -158,7 +162,8 @@ class FrontierBellmanFord(BarrierSolver):
         marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
         # The longer the paths, the more often it reads an edge.
         source_s = gpu_source_s(traits, 2.8e-6, 19e-12 * sqrt(levels(traits)), at_once=at_once)
-        return Forecast(source_s, n_vertices * 40 + n_edges // 2, at_once, marked)
+        light = 2 * graph_device_bytes(traits) if self.uses_light_edges(traits) else 0
+        return Forecast(source_s, n_vertices * 40 + n_edges // 2, at_once, marked, light)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> _FrontierSearch:
         # Without the code for light edges, supersteps of other graphs take 4 % less.
@@ -175,6 +180,10 @@ class FrontierBellmanFord(BarrierSolver):
         for search in searches:
             search.take_share(len(searches))
         return list(searches)
+
+
+def _has_hubs(traits: GraphTraits) -> bool:
+    return traits.degree_skew >= _HUBS_SKEW
 
 
 class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
@@ -201,7 +210,7 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
             )
         self._light: tuple[Any, ...] = (None, bits_type(dtype).type(0), np.uint32(0), None, None, None)
         if solver.uses_light_edges(graph.traits):
-            light = light_edges(on_device, self._edges, graph.traits.degree_skew)
+            light = light_edges(on_device, self._edges, has_hubs=_has_hubs(graph.traits))
             if light is not None:
                 self._edges = light.graph
                 self._light = (light.light_ends, light.bound, light.wide_entries, *light.into.args)

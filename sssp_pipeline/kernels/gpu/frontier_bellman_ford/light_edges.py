@@ -18,8 +18,6 @@ LIGHT_EDGES = Unit("light_edges", ("heavy_degrees_kernel", "place_edges_kernel")
 _LIGHT_DEGREE, _LIGHT_DEGREE_WITH_HUBS = 3.2, 0.8
 #: A frontier is wide if it has more entries than this share of the vertices. With hubs its rows are longer.
 _WIDE_SHARE, _WIDE_SHARE_WITH_HUBS = 1 / 8, 1 / 32
-#: From this `GraphTraits.degree_skew` on, a graph has hubs.
-_HUBS_SKEW = 8.0
 #: The weights of about this many edges decide which edges are light.
 _SAMPLE = 2**16
 _BLOCK = 256
@@ -42,8 +40,16 @@ class LightEdges:
 
 
 @kept_with_graph
-def light_edges(on_device: DeviceGraph, marked: DeviceGraph, degree_skew: float) -> LightEdges | None:
+def _made(on_device: DeviceGraph) -> dict[bool, LightEdges | None]:
+    """Return what was made of a graph, by `has_hubs`."""
+    return {}
+
+
+def light_edges(on_device: DeviceGraph, marked: DeviceGraph, *, has_hubs: bool) -> LightEdges | None:
     """Return the light and heavy edges of a graph, or None if its weights do not divide them or memory is short.
+
+    They are made once and stay with the graph. If memory is short, the next call tries again. Only the thread that has
+    `GPU_LOCK` may call it.
 
     Parameters
     ----------
@@ -51,12 +57,20 @@ def light_edges(on_device: DeviceGraph, marked: DeviceGraph, degree_skew: float)
         The graph, with weights of zero or more.
     marked
         The graph with the class of each edge (`edge_classes.py`).
+    has_hubs
+        Whether some vertices have very many edges. Then fewer edges are light.
     """
+    made = _made(on_device)
+    if has_hubs not in made:
+        if 2 * marked.device_bytes > free_bytes() // 2:
+            return None
+        made[has_hubs] = _divided(marked, has_hubs)
+    return made[has_hubs]
+
+
+def _divided(marked: DeviceGraph, has_hubs: bool) -> LightEdges | None:
     cupy = cupy_module()
     n_vertices, n_edges = marked.n_vertices, marked.n_edges
-    if 2 * marked.device_bytes > free_bytes() // 2:
-        return None
-    has_hubs = degree_skew >= _HUBS_SKEW
     degree = _LIGHT_DEGREE_WITH_HUBS if has_hubs else _LIGHT_DEGREE
     wide_share = _WIDE_SHARE_WITH_HUBS if has_hubs else _WIDE_SHARE
     bits = marked.edges[1::2] if marked.weights is None else marked.weights

@@ -14,8 +14,8 @@
 //     I1. What passes an arc is a sum over the lanes of a block in one order. It is added to an integer of 128 bits, and
 //         integers may be added in any order. So the sums do not depend on the number of blocks.
 //     I2. A block has sources of one part only. So the sums of a part do not depend on other parts.
-//     I3. A total of a source is a float64. Each warp adds what it finds, and the sums of warps are added in order. So a
-//         total depends on the sources of its block and on the number of warps.
+//     I3. A total of a source is a float64, and so is what ends on its paths. Each warp adds what it finds, and the sums of
+//         warps are added in order. So both depend on the sources of the block and on the number of warps.
 //     I4. No product and sum are one instruction (`times`). So the bits do not depend on the compiler.
 // Needs: weights above zero; no distance that a word cannot hold, which would be kInfinity.
 // Memory order: blocks share only the sums, by atomics.
@@ -50,10 +50,11 @@ struct PathCall {
     const word32* depths;
     const word32* by_depth;
     const word32* depth_offsets;
-    // (V,): what ends at a vertex.
+    // (V,): what ends at a vertex from a source of amount 1.
     const double* amounts;
-    // (S,): the ranks of the sources. (G+1,): where the sources of each block begin. (G,): the part of each block.
+    // (S,): the ranks of the sources, and their amounts. (G+1,): where the sources of each block begin. (G,): the part of each block.
     const word32* sources;
+    const double* source_amounts;
     const word32* group_offsets;
     const word32* group_parts;
     // (V, 32) for each block: distances; numbers of paths, then rates.
@@ -150,6 +151,15 @@ struct Block {
         climbed = call.climbed + cells;
         climbed_paths = call.climbed_paths + cells;
         climbed_rates = call.climbed_rates + cells;
+    }
+
+    // Returns the sum of what the warps have of this thread's lane, in the order of the warps.
+    __device__ double sum_of_warps(const double (*of_warps)[32]) const {
+        double sum = 0.0;
+        for (word32 of = 0; of < n_warps; ++of) {
+            sum += of_warps[of][lane];
+        }
+        return sum;
     }
 };
 
@@ -287,7 +297,8 @@ __device__ void back(const Block& block, word32 v, Found& found) {
     const auto finish = [&](word32 arc) { add_wide(block.down_words + word64{arc} * 2, passing); };
     for_arcs(arcs, arcs.offsets[v], arcs.offsets[v + 1], lane, read, take, finish);
     const bool is_end = distance < call.limit && distance != 0;
-    const double amount = is_end ? call.amounts[v] : 0.0;
+    // A lane without a source ends nowhere.
+    const double amount = is_end ? times(call.amounts[v], call.source_amounts[block.first_source + lane]) : 0.0;
     block.values[own] = is_end ? rate + amount / to_here : rate;
     const double over = times(to_here, rate);
     const double through = (distance != 0 ? over : 0.0) + times(amount, call.at_end);
@@ -356,9 +367,6 @@ extern "C" __global__ void __launch_bounds__(1024) path_sweep_kernel(const PathA
     __shared__ double ended[32];
     __shared__ double of_warps[2][32][32];
     const Block block(up, down, by_upper, call);
-    if (threadIdx.x < 32) {
-        ended[threadIdx.x] = 0.0;
-    }
     for (word32 of = block.warp; of < 32; of += block.n_warps) {
         climb(block, of);
     }
@@ -378,7 +386,11 @@ extern "C" __global__ void __launch_bounds__(1024) path_sweep_kernel(const PathA
         }
         __syncthreads();
     }
-    atomicAdd(&ended[block.lane], found.amounts);  // sums of small integers, so their order does not matter
+    of_warps[0][block.warp][block.lane] = found.amounts;
+    __syncthreads();
+    if (block.warp == 0) {
+        ended[block.lane] = block.sum_of_warps(of_warps[0]);
+    }
     __syncthreads();
     for (word32 depth = 0; depth < call.n_depths; ++depth) {
         const word32 mine = block.chain[depth * 32 + block.lane];
@@ -396,10 +408,6 @@ extern "C" __global__ void __launch_bounds__(1024) path_sweep_kernel(const PathA
     __syncthreads();
     const word32 source = block.first_source + block.lane;
     for (word32 total = block.warp; total < 2 && source < block.end_source; total += block.n_warps) {
-        double sum = 0.0;
-        for (word32 warp = 0; warp < block.n_warps; ++warp) {
-            sum += of_warps[total][warp][block.lane];
-        }
-        call.totals[word64{source} * 2 + total] = sum;
+        call.totals[word64{source} * 2 + total] = block.sum_of_warps(of_warps[total]);
     }
 }

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.answers.path_sums import MOST_PATHS
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.contract.solver import DEADLINE_S
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import free_bytes
@@ -19,8 +21,10 @@ from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
 from sssp_pipeline.kernels.hierarchy.completion.subtrees import depths_of
 from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
-from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import Passing
+from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import Passing, amounts_along_arcs
 
+#: The solver whose sums these are.
+_SOLVER = "phast-gpu"
 PATH_SWEEP = Unit("path_sweep", ("path_sweep_kernel",))
 _SOURCE = Path(__file__).with_name("path_sweep.cu")
 _ARCS, _CALL = struct_type(_SOURCE, "PathArcs"), struct_type(_SOURCE, "PathCall")
@@ -84,10 +88,8 @@ class PathSweepOnDevice:
 
     def __init__(self, arcs: ArcsOnDevice, asked: PathSumsAsked, threads: int = THREADS) -> None:
         self._arcs, self._asked, self._threads = arcs, asked, threads
-        amounts = np.ones(len(arcs.ranks))
-        if asked.is_target is not None:
-            amounts[arcs.ranks] = asked.is_target
-        self._amounts = _sent(amounts)
+        of_targets, self._of_sources = amounts_along_arcs(asked, arcs.ranks)
+        self._amounts = _sent(of_targets)
         self._is_crowded = cupy_module().zeros(1, np.uint32)
 
     @staticmethod
@@ -100,7 +102,9 @@ class PathSweepOnDevice:
         needed = n_arcs * (28 + 16 + itemsize) + n_vertices * (100 + _LANES * (8 + itemsize))
         return n_arcs <= _MOST_ARCS and n_vertices > 0 and needed < _MEMORY_SHARE * free_bytes()
 
-    def run(self, sources: np.ndarray, ends: Sequence[int], limit: np.generic) -> list[PartOfSweep] | None:
+    def run(
+        self, sources: np.ndarray, ends: Sequence[int], limit: np.generic, deadline_s: float = DEADLINE_S
+    ) -> list[PartOfSweep] | None:
         """Return what passes on the paths to targets nearer than `limit`, in parts.
 
         A part depends on its own sources only. The order of its sources does not matter.
@@ -109,23 +113,30 @@ class PathSweepOnDevice:
         ----------
         sources, ends
             (S,) uint32, and where the parts end.
+        deadline_s
+            What a launch may take. A launch has some or all of the sources.
 
         Returns
         -------
         list of PartOfSweep or None
             None if paths cannot be counted.
+
+        Raises
+        ------
+        DeadlineError
+            A launch took longer. No other launch begins then.
         """
         parts = [sources[first:end] for first, end in pairwise((0, *ends))]
         n_at_once = max(1, int(_WORDS_SHARE * free_bytes() / (16 * sum(self._arcs.sizes))))
         found: list[PartOfSweep] = []
         for first in range(0, len(parts), n_at_once):
-            some = self._run(parts[first : first + n_at_once], limit)
+            some = self._run(parts[first : first + n_at_once], limit, deadline_s)
             if self._is_crowded.get()[0]:
                 return None
             found += some
         return found
 
-    def _run(self, parts: list[np.ndarray], limit: np.generic) -> list[PartOfSweep]:
+    def _run(self, parts: list[np.ndarray], limit: np.generic, deadline_s: float) -> list[PartOfSweep]:
         """Return what passes in each of `parts`, whose sums fit the memory together."""
         cupy, arcs = cupy_module(), self._arcs
         kernel = load_kernels(PATH_SWEEP, arcs.dtype)["path_sweep_kernel"]
@@ -139,7 +150,10 @@ class PathSweepOnDevice:
         group_parts = np.repeat(np.arange(len(parts), dtype=np.uint32), -(-part_sizes // _LANES))
         begins = [np.arange(first, end, _LANES) for first, end in zip(firsts, part_ends, strict=True)]
         offsets = np.concatenate([*begins, part_ends[-1:]]).astype(np.uint32)
-        sent, sent_offsets, sent_parts = map(_sent, (sources, offsets, group_parts))
+        amounts = np.concatenate(
+            [self._of_sources[part[order]] for part, order in zip(parts, orders, strict=True)]
+        )
+        sent, sent_amounts, sent_offsets, sent_parts = map(_sent, (sources, amounts, offsets, group_parts))
         words = [cupy.zeros((len(parts), size, 2), np.uint64) for size in arcs.sizes]
         totals = cupy.empty((len(sources), 2), np.float64)
         *n_arcs, n_vertices = arcs.sizes
@@ -156,17 +170,24 @@ class PathSweepOnDevice:
         ]
         of_arcs = [_struct(_ARCS, *of) for of in arcs.of_ends]
         numbers = int(limit), MOST_PATHS, float(self._asked.endpoints), *n_arcs, n_vertices, arcs.n_depths
+        began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         for first in range(0, len(group_parts), n_at_once):
             groups = sent_offsets[first:], sent_parts[first:]
-            of_call = *arcs.tree, self._amounts, sent, *groups, *scratch, *words, totals, self._is_crowded
+            of_sources = self._amounts, sent, sent_amounts
+            of_call = *arcs.tree, *of_sources, *groups, *scratch, *words, totals, self._is_crowded
             n_blocks = min(n_at_once, len(group_parts) - first)
+            began.record()
             kernel(n_blocks, self._threads, (*of_arcs, _struct(_CALL, *of_call, *numbers)))
+            ended.record()
             # Ctrl-C comes between two launches.
-            cupy.cuda.get_current_stream().synchronize()
-        of_sources = np.empty((len(sources), 2))
-        of_sources[np.repeat(firsts, part_sizes) + np.concatenate(orders)] = totals.get()
+            ended.synchronize()
+            if cupy.cuda.get_elapsed_time(began, ended) / 1e3 > deadline_s:
+                n_swept = int(offsets[first + n_blocks] - offsets[first])
+                raise DeadlineError(_SOLVER, f"sums over {n_swept} sources", deadline_s)
+        of_rows = np.empty((len(sources), 2))
+        of_rows[np.repeat(firsts, part_sizes) + np.concatenate(orders)] = totals.get() * self._asked.unit
         found = []
-        for part, of_part in enumerate(np.split(of_sources, part_ends[:-1])):
+        for part, of_part in enumerate(np.split(of_rows, part_ends[:-1])):
             up, by_upper, through = (_fetched(of_kind[part]) for of_kind in words)
             found.append(PartOfSweep(up, by_upper, through, arcs.by_upper, of_part))
         cupy.cuda.get_current_stream().synchronize()

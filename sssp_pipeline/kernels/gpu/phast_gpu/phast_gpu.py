@@ -17,6 +17,7 @@ import numpy as np
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.forecast import Forecast, graph_device_bytes
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import Parts, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_ahead, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
@@ -62,6 +63,9 @@ _FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = {16: (8, 4, 2), 32: (8, 2), 64: (4, 2
 #: Blocks that share a front have at least this many of its vertices each. There are about so many times the blocks
 #: that are resident, so that those with less work do not wait long for others.
 LEAST_PART, MOST_WAVES = 32, 2
+#: Parts of a call whose sums over the hierarchy are on the host at a time. They take about as much as the plan counts
+#: for a task with four batches under way (`costs.pass_bytes`).
+_SUMS_AT_ONCE = 16
 #: The kernels of `few.cu` are for groups of so many sources. Calls of at most `FEW_SOURCES` take them.
 FEW_LANES, FEW_SOURCES = (1, 4), 8
 #: As in `few.cu`: parts of a boundary in a warp, and the most warps that share a tile.
@@ -162,10 +166,25 @@ class PhastGpu(GpuBatchSolver):
         if asked is None or not asked.on_hierarchy or not len(sources):
             yield from super()._attempt(graph, sources, options, ends)
             return
-        swept = self._with_memory(
-            graph, lambda: passing_of_parts(graph, sources, ends, asked, options.cutoff)
-        )
-        with ThreadPoolExecutor(usable_cores(), "sssp-unpack") as pool:
+        begin = 0
+        for first in range(0, len(ends), _SUMS_AT_ONCE):
+            some = ends[first : first + _SUMS_AT_ONCE]
+            of_some = sources[begin : some[-1]]
+            yield from self._summed(graph, of_some, options, [end - begin for end in some], asked)
+            begin = some[-1]
+
+    def _summed(
+        self,
+        graph: CsrGraph,
+        sources: np.ndarray,
+        options: SolveOptions,
+        ends: Sequence[int],
+        asked: PathSumsAsked,
+    ) -> Parts:
+        """Do what `_attempt` does, with sums over the hierarchy."""
+        swept = self._with_memory(graph, lambda: passing_of_parts(graph, sources, ends, asked, options))
+        pool = ThreadPoolExecutor(usable_cores(), "sssp-unpack")
+        try:
             unpacked = [pool.submit(part_words, graph, asked, part) for part in swept]
             # All parts: none holds memory of the GPU while it waits for its sums.
             solved = list(super()._attempt(graph, sources, options, ends))
@@ -173,6 +192,8 @@ class PhastGpu(GpuBatchSolver):
                 totals = passing.totals[:, [asked.vertices, asked.edges]]
                 part.distances[:, part.distances.shape[1] - totals.shape[1] :] = totals.view(np.uint64)
                 yield replace(part, path_words=words.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
         cutoff, is_short = options.cutoff is not None, graph.traits.max_weight < INFINITIES[16]

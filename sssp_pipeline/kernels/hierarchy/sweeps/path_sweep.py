@@ -92,13 +92,7 @@ class PathSweep:
         completion, dtype = counts.hierarchy.completion, counts.hierarchy.up.weights.dtype
         self._counts, self._endpoints = counts, asked.endpoints
         n = completion.n_vertices
-        #: (V,) float64 each: of targets by rank, of sources by vertex.
-        self._amounts, self._of_sources = np.ones(n), np.ones(n)
-        if asked.is_target is not None:
-            self._amounts[completion.ranks] = asked.is_target
-        if asked.amounts is not None:
-            self._amounts[completion.ranks] = asked.amounts.of_targets
-            self._of_sources = asked.amounts.of_sources
+        self._amounts, self._of_sources = amounts_along_arcs(asked, completion.ranks)
         self._unit = asked.unit
         lanes = n * int(LANES)
         self._rows = _Rows(
@@ -176,6 +170,16 @@ class PathSweep:
         """Add the sums over other groups."""
         for words, more in zip(self._words, other._words, strict=True):
             add_words(words, more)
+
+
+def amounts_along_arcs(asked: PathSumsAsked, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the amounts of targets by rank, and of sources by vertex, (V,) float64 each."""
+    of_targets, of_sources = np.ones(len(ranks)), np.ones(len(ranks))
+    if asked.amounts is not None:
+        of_targets[ranks], of_sources = asked.amounts.of_targets, asked.amounts.of_sources
+    elif asked.is_target is not None:
+        of_targets[ranks] = asked.is_target
+    return of_targets, of_sources
 
 
 def n_bytes_of(counts: PathCounts) -> int:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels.answers.path_sums import squares_of, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.results.answers.counted_paths import CountedPaths
 from sssp_pipeline.pipeline.results.answers.path_parts import (
     ROWS_A_GROUP,
@@ -123,6 +126,11 @@ class Betweenness:
         )
 
     @property
+    def has_decay(self) -> bool:
+        """Whether a long path counts less. A hierarchy cannot sum so."""
+        return self.paths is not None and self.paths.decay > 0
+
+    @property
     def rounding(self) -> float:
         """The largest relative error of the total of a source."""
         return _ROUNDING_ON_ARCS if self.on_hierarchy else 0.0
@@ -209,17 +217,27 @@ def estimates(
     With a `sample` of so many of `n_vertices`, they are estimates for all, and there is a standard error. It comes from
     `n_groups` random groups of the sample, which may have one source each.
     """
-    totals = sums_of(words)
+    scale = factor if sample is None else n_vertices / sample * factor
+    values, errors = np.empty(len(words)), np.empty(len(words))
+
+    def estimate(first: int) -> None:
+        some = slice(first, first + ROWS_A_GROUP)
+        totals = sums_of(words[some])
+        values[some] = totals * scale
+        if sample is not None and sample > 1:
+            # This estimates the variance of a source whatever the sizes of the groups.
+            variance = np.maximum(squares_of(words[some]) - totals * totals / sample, 0.0) / (n_groups - 1)
+            # The sources are drawn without replacement, so the error of a sample of all vertices is 0.
+            errors[some] = scale * np.sqrt(variance * sample * (1 - sample / n_vertices))
+
+    with ThreadPoolExecutor(usable_cores(), "sssp-estimates") as pool:
+        deque(pool.map(estimate, range(0, len(words), ROWS_A_GROUP)), maxlen=0)  # raises what a thread raised
     if sample is None:
-        return {BETWEENNESS: pa.array(totals * factor)}
-    scale = n_vertices / sample * factor
-    if sample == 1:
-        return {BETWEENNESS: pa.array(totals * scale), ERROR: pa.nulls(len(words), pa.float64())}
-    # This estimates the variance of a source whatever the sizes of the groups.
-    variance = np.maximum(squares_of(words) - totals * totals / sample, 0.0) / (n_groups - 1)
-    # The sources are drawn without replacement, so the error of a sample of all vertices is 0.
-    errors = scale * np.sqrt(variance * sample * (1 - sample / n_vertices))
-    return {BETWEENNESS: pa.array(totals * scale), ERROR: pa.array(errors)}
+        return {BETWEENNESS: pa.array(values)}
+    return {
+        BETWEENNESS: pa.array(values),
+        ERROR: pa.nulls(len(words), pa.float64()) if sample == 1 else pa.array(errors),
+    }
 
 
 def check_weights(

@@ -7,7 +7,10 @@ nothing. `docs/design/0035-along-the-paths.md` has the idea.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels.answers.path_sums import add_group, add_words
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
 from sssp_pipeline.pipeline.results.folder.distance_files import opened
 from sssp_pipeline.pipeline.results.folder.run_files import AGAIN, VERTICES_FILE, paths_part
@@ -27,6 +31,8 @@ from sssp_pipeline.storage import files
 if TYPE_CHECKING:
     from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 
+#: The least bytes of a part that a thread reads and adds.
+_RANGE_BYTES = 2**24
 #: Rows of a row group of `vertices.parquet` and `edges.parquet`.
 ROWS_A_GROUP = 2**20
 #: The rows of a ranking in the report.
@@ -55,23 +61,33 @@ def merged_words(
     InputError
         A part is damaged.
     """
-    n_places = asked.n_places(traits.n_vertices, traits.n_edges)
+    n_places, part_bytes = asked.n_places(traits.n_vertices, traits.n_edges), asked.word_bytes(traits)
     words = np.zeros((n_places, 4 if asked.squares else 2), np.uint64)
-    for batch, sources in enumerate(batches):
-        url = folder.path(paths_part(batch))
-        found = np.frombuffer(files.read_bytes(url), "<u8")
-        if found.nbytes != asked.word_bytes(traits):
-            raise InputError(
-                f"`{files.redacted(url)}` has {found.nbytes} bytes, not {asked.word_bytes(traits)}",
-                hint=AGAIN,
-            )
-        part = found.reshape(n_places, asked.n_words)
-        if asked.squares_groups:
-            add_group(words, part, len(sources))
-        else:
-            add_words(words, part)
-        progress.advance(batch + 1, len(batches), "batches")
+    ends = np.linspace(0, n_places, max(1, part_bytes // _RANGE_BYTES) + 1).astype(int).tolist()
+    with ThreadPoolExecutor(min(len(ends) - 1, usable_cores()), "sssp-merge") as pool:
+        for batch, sources in enumerate(batches):
+            add = partial(_add_range, words, folder.path(paths_part(batch)), part_bytes, asked, len(sources))
+            deque(pool.map(add, ends, ends[1:]), maxlen=0)  # raises what a thread raised
+            progress.advance(batch + 1, len(batches), "batches")
     return words
+
+
+def _add_range(
+    words: np.ndarray, url: str, part_bytes: int, asked: PathSumsAsked, n_sources: int, first: int, end: int
+) -> None:
+    """Add the places `first` to `end` - 1 of the part at `url`, which has `part_bytes` and sums over `n_sources`."""
+    place_bytes = np.dtype("<u8").itemsize * asked.n_words
+    # The last range is read to the end of the file, which may be too long.
+    found = files.read_range(url, first * place_bytes, None if end == len(words) else end * place_bytes)
+    if len(found) != (end - first) * place_bytes:
+        raise InputError(
+            f"`{files.redacted(url)}` has {len(files.read_bytes(url))} bytes, not {part_bytes}", hint=AGAIN
+        )
+    part = np.frombuffer(found, "<u8").reshape(-1, asked.n_words)
+    if asked.squares_groups:
+        add_group(words[first:end], part, n_sources)
+    else:
+        add_words(words[first:end], part)
 
 
 def sum_fault(

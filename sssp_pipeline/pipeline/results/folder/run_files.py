@@ -85,7 +85,7 @@ def pairs_part(batch: int) -> str:
 
 
 def turned_part(batch: int) -> str:
-    """Return the path, below the run folder, of the distances to a batch of targets until `batch_file` has them."""
+    """Return the path, below the run folder, of what a batch of targets stores until the files of the run are made."""
     return f"_run/turned-{batch:05d}.bin"
 
 

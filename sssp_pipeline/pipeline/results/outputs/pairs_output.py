@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 
 from sssp_pipeline.base import csr
 from sssp_pipeline.base.errors import InputError
+from sssp_pipeline.base.ordered import map_in_order
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_ids import digest_of
 from sssp_pipeline.kernels.contract import kept
 from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, different, may_go_backward
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat, opened
-from sssp_pipeline.pipeline.results.folder.run_files import AGAIN, REPAIR, pairs_file, pairs_part
 from sssp_pipeline.pipeline.results.layouts.layout import Files, StoredRows
 from sssp_pipeline.pipeline.results.outputs.distance_outputs import distance_fault
 from sssp_pipeline.pipeline.results.outputs.outputs import Chooser, RowOutput
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 #: The pairs of a file, and of a row group.
 FILE_ROWS, GROUP_ROWS = 2**22, 2**20
+#: The most threads that write files. Each has the columns of a file, some 0.15 GB.
+MOST_WRITERS = 4
 #: The columns of the files.
 SOURCE, TARGET, DISTANCE = "source", "target", "distance"
 
@@ -195,17 +198,21 @@ class PairDistances(RowOutput):
             for into, part in zip(solved, _read_part(folder, batch, values), strict=True):
                 self.groups.scatter(place, part, len(searched), into)
             progress.advance(batch + 1, len(batches), "batches")
-        ids = folder.named_ids(stored.ids, folder.identity)
-        for number, first in enumerate(range(0, self.n_pairs, FILE_ROWS)):
-            some = slice(first, first + FILE_ROWS)
-            columns = {
-                SOURCE: _names(self.ends[0][some], SOURCE, ids),
-                TARGET: _names(self.ends[1][some], TARGET, ids),
-            }
+        ids, ends = folder.named_ids(stored.ids, folder.identity), self.ends
+
+        def write_file(number: int) -> file_sums.FileSum:
+            some = slice(number * FILE_ROWS, (number + 1) * FILE_ROWS)
+            columns = {SOURCE: _names(ends[0][some], SOURCE, ids), TARGET: _names(ends[1][some], TARGET, ids)}
             for (name, form, _), of_pairs in zip(values, solved, strict=True):
                 columns[name] = form.column(of_pairs[some])
             options = {"row_group_size": GROUP_ROWS, "compression": self.form.compression}
-            folder.write_table(pairs_file(number), pa.table(columns), **options)
+            return folder.written_table(pairs_file(number), pa.table(columns), **options)
+
+        n_files = -(-self.n_pairs // FILE_ROWS)
+        written = map_in_order(write_file, iter(range(n_files)), min(usable_cores(), MOST_WRITERS))
+        for number, summed in enumerate(written):
+            folder.sums[pairs_file(number)] = summed
+            progress.advance(number + 1, n_files, "files")
 
     # ---- verdicts ----
 

@@ -1,17 +1,18 @@
-"""The output of a run backward: the distances from all sources to the targets that a batch searches from.
+"""The outputs of a run backward: a batch searches from some targets, and stores their distances from all sources.
 
 A batch writes a part to `_run/`, with a row for each source. When all batches are there, threads of the process that
-was started read some rows of all parts at a time, and write the files that a run forward writes, byte by byte.
+was started read some rows of all parts, and write the files that a run forward writes, byte by byte.
 `docs/design/0030-fastest-by-default.md` has the idea.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,13 @@ from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.vertex_ids import digest_of
+from sssp_pipeline.kernels.answers.nearest import merge_nearest, no_nearest, words_of
 from sssp_pipeline.kernels.contract import kept
 from sssp_pipeline.kernels.contract.solver import Solution
-from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import KernelThreads, usable_cores
 from sssp_pipeline.pipeline.results.folder.run_files import AGAIN, SOURCES_FILE, batch_file, turned_part
-from sssp_pipeline.pipeline.results.outputs.distance_outputs import TargetDistances
 from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
+from sssp_pipeline.pipeline.results.outputs.table_output import NearestVertices
 from sssp_pipeline.storage import file_sums, files
 
 if TYPE_CHECKING:
@@ -44,13 +46,12 @@ MOST_THREADS, THREAD_READS = 16, 6
 
 
 @dataclass(frozen=True, eq=False)
-class TurnedDistances(RowOutput):
-    """The distances from all sources to each searched target. `words` has the sources (S,) in the order of the run.
+class TurnedOutput(RowOutput):
+    """What a run backward stores of each searched target. `words` has the sources (S,) in the order of the run.
 
     A source may stand twice.
     """
 
-    name = "turned"
     counts_sources = False
 
     n_sources: int = 0
@@ -58,10 +59,10 @@ class TurnedDistances(RowOutput):
     n_reversed: int = 0
     #: What the run stores in the end, and the sources of each of its files. Only the process that finishes the run has
     #: them.
-    of_run: tuple[TargetDistances, list[np.ndarray]] | None = None
+    of_run: tuple[RowOutput, list[np.ndarray]] | None = None
 
     @classmethod
-    def of(cls, output: TargetDistances, batches: list[np.ndarray], n_reversed: int) -> TurnedDistances:
+    def of(cls, output: RowOutput, batches: list[np.ndarray], n_reversed: int) -> Self:
         """Return what a run backward stores for `output` and its `batches` of sources."""
         sources = np.concatenate(batches)
         return cls(output.form, digest_of(sources), sources, len(sources), n_reversed, (output, batches))
@@ -74,7 +75,7 @@ class TurnedDistances(RowOutput):
     def searched(self) -> str:
         return "target"
 
-    def without_input(self) -> TurnedDistances:
+    def without_input(self) -> Self:
         return replace(self, words=None, of_run=None)
 
     @property
@@ -101,10 +102,22 @@ class TurnedDistances(RowOutput):
     def batch_file(self, batch: int) -> str | None:
         return turned_part(batch)
 
+    def row_of_part(self, n_searched: int, dtype: np.dtype) -> np.dtype:
+        """Return the type of a row of a part with `n_searched` targets; `dtype` is the type of the weights."""
+        return np.dtype([("distances", dtype.newbyteorder("<"), (n_searched,))])
+
+    def parts_bytes(self, batches: Sequence[np.ndarray], dtype: np.dtype) -> int:
+        """Return the bytes of the parts of all `batches` of targets."""
+        return self.n_sources * sum(self.row_of_part(len(batch), dtype).itemsize for batch in batches)
+
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         columns = solution.distances
         for some in _slices(self.n_sources, TURNED_BYTES // max(columns[:, 0].nbytes, 1)):
-            handle.write(np.ascontiguousarray(columns[:, some].T))
+            self._write_some(handle, sources, columns[:, some])
+
+    def _write_some(self, handle: Any, searched: np.ndarray, columns: np.ndarray) -> None:
+        """Write the rows of some sources. `columns` (n, S) has their distances to the `searched` targets (n,)."""
+        handle.write(np.ascontiguousarray(columns.T))
 
     # ---- when all batches are committed ----
 
@@ -115,11 +128,10 @@ class TurnedDistances(RowOutput):
         progress.stage("merge")
         _check_parts(folder, len(batches))
         output, of_sources = self.of_run
-        assert output.words is not None, "as `of_run`"
-        searched, dtype = np.concatenate(batches), stored.manifest.traits.weight_dtype
-        places = np.searchsorted(searched, output.words)
+        dtype = stored.manifest.traits.weight_dtype
+        columns = self._columns(batches)
         ids = folder.named_ids(stored.ids, folder.identity)
-        at_once = max(1, READ_BYTES // (len(of_sources[0]) * len(searched) * dtype.itemsize))
+        at_once = max(1, READ_BYTES // (len(of_sources[0]) * self._bytes_at_once(batches, dtype)))
         before = np.cumsum([0, *map(len, of_sources)])
         names: list[Any] = []
 
@@ -129,7 +141,7 @@ class TurnedDistances(RowOutput):
             written = []
             for number, sources in enumerate(of_sources[group], start=group.start):
                 begin, of_batch = before[number], ids.of_places(np.arange(*before[number : number + 2]))
-                part = Solution(rows[begin - first :][: len(sources)][:, places], None)
+                part = Solution(rows[begin - first :][: len(sources)][:, columns], None)
                 name = batch_file(number)
                 write = partial(output.write, sources=sources, solution=part, ids=of_batch)
                 summed = file_sums.write_summed(folder.path(name), write)
@@ -144,19 +156,102 @@ class TurnedDistances(RowOutput):
         numbers = np.repeat(np.arange(len(of_sources)), np.diff(before))
         folder.write_table(SOURCES_FILE, pa.table({"source": pa.chunked_array(names), "batch": numbers}))
 
+    @abstractmethod
     def _rows(
         self, folder: RunFolder, batches: Sequence[np.ndarray], first: int, n: int, dtype: np.dtype
     ) -> np.ndarray:
-        """Return the distances from the `n` sources at `first` to all searched targets, (n, T)."""
+        """Return what all parts have of the `n` sources at `first`, (n, C)."""
+
+    @abstractmethod
+    def _columns(self, batches: Sequence[np.ndarray]) -> np.ndarray | slice:
+        """Return the columns of `_rows` that the output of the run takes."""
+
+    @abstractmethod
+    def _bytes_at_once(self, batches: Sequence[np.ndarray], dtype: np.dtype) -> int:
+        """Return the memory that `_rows` takes for a source."""
+
+    def _parts(
+        self, folder: RunFolder, batches: Sequence[np.ndarray], first: int, n: int, dtype: np.dtype
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the targets of each part, and its rows of the `n` sources at `first`."""
+        for batch, searched in enumerate(batches):
+            row = self.row_of_part(len(searched), dtype)
+            begin = first * row.itemsize
+            content = files.read_range(folder.path(turned_part(batch)), begin, begin + n * row.itemsize)
+            yield searched, np.frombuffer(content, row)
+
+
+class TurnedDistances(TurnedOutput):
+    """The distances from all sources to each searched target."""
+
+    name = "turned"
+
+    def _rows(
+        self, folder: RunFolder, batches: Sequence[np.ndarray], first: int, n: int, dtype: np.dtype
+    ) -> np.ndarray:
         rows = np.empty((n, sum(map(len, batches))), dtype)
         column = 0
-        for batch, searched in enumerate(batches):
-            each = len(searched) * dtype.itemsize
-            content = files.read_range(folder.path(turned_part(batch)), first * each, (first + n) * each)
-            part = np.frombuffer(content, dtype.newbyteorder("<")).reshape(n, len(searched))
-            rows[:, column : column + len(searched)] = part
+        for searched, part in self._parts(folder, batches, first, n, dtype):
+            rows[:, column : column + len(searched)] = part["distances"]
             column += len(searched)
         return rows
+
+    def _columns(self, batches: Sequence[np.ndarray]) -> np.ndarray | slice:
+        assert self.of_run is not None, "as `finish`"
+        wanted = self.of_run[0].words
+        assert wanted is not None, "as `of_run`"
+        return np.searchsorted(np.concatenate(batches), wanted)
+
+    def _bytes_at_once(self, batches: Sequence[np.ndarray], dtype: np.dtype) -> int:
+        return self.row_of_part(sum(map(len, batches)), dtype).itemsize
+
+
+@dataclass(frozen=True, eq=False)
+class TurnedNearest(TurnedOutput):
+    """The nearest of the searched targets for each source. A part has them, or all distances if these are smaller."""
+
+    name = "turned nearest"
+
+    k: int = 1
+
+    @classmethod
+    def of(cls, output: RowOutput, batches: list[np.ndarray], n_reversed: int) -> Self:
+        assert isinstance(output, NearestVertices)
+        return replace(super().of(output, batches, n_reversed), k=output.k)
+
+    def row_of_part(self, n_searched: int, dtype: np.dtype) -> np.dtype:
+        distances = super().row_of_part(n_searched, dtype)
+        fields = [("distances", dtype.newbyteorder("<"), (self.k,)), ("vertices", np.dtype("<u4"), (self.k,))]
+        return min(distances, np.dtype(fields), key=lambda row: row.itemsize)
+
+    def _write_some(self, handle: Any, searched: np.ndarray, columns: np.ndarray) -> None:
+        row = self.row_of_part(len(searched), columns.dtype)
+        if row.names == ("distances",):
+            super()._write_some(handle, searched, columns)
+            return
+        distances, vertices = no_nearest(columns.shape[1], self.k, columns.dtype)
+        merge_nearest(np.ascontiguousarray(columns), searched, distances, vertices, KernelThreads(1))
+        part = np.empty(len(distances), row)
+        part["distances"], part["vertices"] = distances, vertices
+        handle.write(part.view(np.uint8))
+
+    def _rows(
+        self, folder: RunFolder, batches: Sequence[np.ndarray], first: int, n: int, dtype: np.dtype
+    ) -> np.ndarray:
+        distances, vertices = no_nearest(n, self.k, dtype)
+        for searched, part in self._parts(folder, batches, first, n, dtype):
+            named = searched if part.dtype.names == ("distances",) else part["vertices"].T
+            rows = np.array(part["distances"].T, dtype, order="C")
+            merge_nearest(rows, named, distances, vertices, KernelThreads(1))
+        return words_of(distances, vertices)
+
+    def _columns(self, batches: Sequence[np.ndarray]) -> np.ndarray | slice:
+        return slice(None)
+
+    def _bytes_at_once(self, batches: Sequence[np.ndarray], dtype: np.dtype) -> int:
+        # A row of a part as it is read and as it is merged, and the nearest as they are merged and as words.
+        largest = self.row_of_part(len(batches[0]), dtype).itemsize
+        return 2 * largest + self.k * (dtype.itemsize + 4 + 16)
 
 
 def _slices(n: int, size: int) -> list[slice]:

@@ -188,9 +188,11 @@ def _most_threads(needs: Needs, processes: int) -> int:
 
     Solvers, encoding and writing run without the GIL. On a GPU one thread at a time solves and uses hardly any core,
     so there is one thread more than there are cores. A task of several batches starts its own threads to write. Then
-    five threads are enough: three use the GPU (`batch_solver.py`), and two wait for their last files.
+    five threads are enough for a GPU: three use it (`batch_solver.py`), and two wait for their last files.
     """
-    wanted = usable_cores() // processes + needs.on_gpu if needs.batches_per_task == 1 else 5
+    wanted = usable_cores() // processes + needs.on_gpu
+    if needs.on_gpu and needs.batches_per_task > 1:
+        wanted = 5
     return max(1, min(wanted, -(-needs.n_tasks // processes)))
 
 

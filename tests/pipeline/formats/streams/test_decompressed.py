@@ -291,7 +291,7 @@ def test_the_threads_of_a_closed_stream_end(write, wait_until):
     before = threading.active_count()
     with open_decompressed(url) as stream:
         assert stream.read(4) == LONG_ROWS[:4]
-    wait_until(lambda: threading.active_count() == before)
+    wait_until(lambda: threading.active_count() <= before)  # those of other tests may end too
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ def test_a_run_says_that_it_leaves_a_gpu_idle(monkeypatch, listener):
     monkeypatch.setattr(local, "this_machine", lambda: machine)
     heard = listener()
     run(load_workflow("w.yaml"), heard)
-    assert "the GPU stays idle: solvers on a GPU take no trips, amounts or decay" in heard.lines
+    assert "the GPU stays idle: solvers on a GPU take no trips" in heard.lines
 
 
 # ---- what is refused ----
@@ -396,7 +396,5 @@ def test_weights_that_a_float_loses(paths):
 def test_a_solver_on_a_gpu_is_refused_before_anything_is_read(monkeypatch):
     monkeypatch.setattr("sssp_pipeline.pipeline.run.checks.gpu_missing", lambda: None)
     error = refused("solve.solver=adds")
-    assert (
-        error.message == "solver `adds` cannot solve this: solvers on a GPU take no trips, amounts or decay"
-    )
+    assert error.message == "solver `adds` cannot solve this: solvers on a GPU take no trips"
     assert not Path("graph").exists()

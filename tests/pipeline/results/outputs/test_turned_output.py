@@ -9,21 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from turned_runs import EDGES, N, checked_both, distances_of, run_of, stopped_after, write_edges
 
 import sssp_pipeline as sp
-from sssp_pipeline.base.errors import InputError, PathTooLongError, RefutedError, SsspError
+from sssp_pipeline.base.errors import InputError, PathTooLongError, RefutedError
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.outputs import turned_output
-from sssp_pipeline.pipeline.run import conductor, direction_of_run
+from sssp_pipeline.pipeline.run import direction_of_run
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
-N = 60
-#: Vertex N has no path from or to any other. The reversed edges are others, and some weights are equal.
-EDGES = [(v, w, 4 + (7 * v + w) % 9) for v in range(N) for w in (v + 1, (3 * v) % N) if w < N and v != w]
 #: Out of order, and one stands on the vertex that nothing reaches.
 TARGETS = [17, 3, N, 5, 40, 41]
 
@@ -35,40 +33,11 @@ output: {{path: run, targets: {{ids: {TARGETS}}}}}
 """
 
 
-def write_edges(scale=1, name=lambda v: v):
-    lines = [f"{name(v)},{name(w)},{round(weight * scale, 14)}" for v, w, weight in [*EDGES, (N, N, 1)]]
-    Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))
-
-
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     write_edges()
     Path("w.yaml").write_text(WORKFLOW.replace("isolated: keep, ", ""))
-
-
-def run_of(*overrides, progress=None, **options):
-    """Run `w.yaml` and return the content of its run.json."""
-    return conductor.run(load_workflow("w.yaml", list(overrides)), progress or Quiet(), **options)[1]
-
-
-def distances_of(path):
-    """Return the name and the bytes of each file of distances."""
-    return {file.name: file.read_bytes() for file in sorted(Path(path, "distances").iterdir())}
-
-
-def checked_both(*overrides):
-    """Run forward and backward, compare the distances, and return both records."""
-    found = []
-    for direction in ("forward", "backward"):
-        more = (f"solve.direction={direction}", f"output.path={direction}", *overrides)
-        found.append(run_of(*more, overwrite=True))
-        assert found[-1]["direction"] == direction
-        assert found[-1]["verify"]["refuted"] is None
-        assert found[-1]["verify"]["checked_sources"] > 0
-    assert len(distances_of("forward")) > 1
-    assert distances_of("forward") == distances_of("backward")
-    return found
 
 
 @pytest.mark.parametrize(
@@ -181,22 +150,6 @@ def test_the_output_says_the_direction(listener):
 
 
 # ---- runs that are continued ----
-
-
-def stopped_after(monkeypatch, n, name):
-    """Run until the `n`th call of `TurnedDistances.write`, or of what writes files, fails."""
-    inner, done = getattr(turned_output.TurnedDistances, name), []
-
-    def failing(self, *arguments, **options):
-        done.append(arguments)
-        if len(done) == n:
-            raise RuntimeError("the power failed")
-        return inner(self, *arguments, **options)
-
-    with monkeypatch.context() as patch, pytest.raises((SsspError, RuntimeError), match="the power failed"):
-        patch.setattr(turned_output, "READ_BYTES", 400)
-        patch.setattr(turned_output.TurnedDistances, name, failing)
-        run_of("solve.batch=2", "solve.retries=0", "output.path=backward")
 
 
 @pytest.mark.parametrize(("n", "name"), [(2, "write"), (3, "_rows")])
@@ -341,10 +294,10 @@ def test_weights_that_have_no_way_backward(scale, what):
         (["output.targets=null"], "`solve.direction: backward` searches from the targets, and none are named",
          "name `output.targets`, or remove `solve.direction`"),
         (["output.targets=null", "output.distances=reached"],
-         "`solve.direction: backward` goes with `output.distances: full`, not with `reached`",
+         "`solve.direction: backward` goes with `output.distances: full` and `nearest`, not with `reached`",
          "remove `solve.direction`"),
         (["output.targets=null", "sources=null", "output.distances=pairs", "output.pairs=pairs.csv"],
-         "`solve.direction: backward` goes with `output.distances: full`, not with `pairs`",
+         "`solve.direction: backward` goes with `output.distances: full` and `nearest`, not with `pairs`",
          "set `output.pairs.direction: backward`, and remove `solve.direction`"),
         (["solve.predecessors=true"], "`solve.direction: backward` finds no predecessors",
          "remove `solve.direction`, or set `solve.predecessors: false`"),

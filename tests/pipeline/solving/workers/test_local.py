@@ -66,6 +66,7 @@ def test_small_batches_share_a_task_of_dask(needs, n_solving, batches_per_task):
         (load(n_batches=3, on_gpu=True), 3),
         (load(graph_mb=400, batch_mb=100), 3),  # each thread holds a batch twice
         (load(graph_mb=400, batch_mb=200, on_gpu=True), 1),
+        (load(batches_per_task=10), 8),  # one for each core: each holds memory of its search
         (load(batches_per_task=10, on_gpu=True), 5),  # the writers of a task are its own
         (load(batch_mb=20, batches_per_task=10, on_gpu=True), 2),
     ],

@@ -16,7 +16,8 @@
 //        passes is added to 128-bit integers by atomics.
 //
 // Needs: weights above zero; rows are true distances, "unreached" beyond a cutoff; row r is from sources[r]; `next_row`,
-//     `refused` and `totals` zero. SSSP_SQUARES 0 or 1: whether words of squares follow.
+//     `refused` and `totals` zero. SSSP_SQUARES 0 or 1: whether words of squares follow. SSSP_AMOUNTS 0 or 1:
+//     whether paths count by amounts.
 // Keeps
 //     P1. Numbers of paths and sums are integers of two words. Whoever makes the lower word wrap carries into the upper
 //         word. So the order of rows, vertices and threads changes no bit. A row whose numbers of paths do not fit is refused
@@ -63,6 +64,8 @@ struct Call {
     const distance_bits* rows;    // (n_rows, V)
     const word32* sources;        // (n_rows,)
     const word32* target_words;   // a bit for each vertex whose paths count; null for all
+    const double* source_amounts; // (n_rows,), and
+    const double* target_amounts; // (V,): what a path counts, if SSSP_AMOUNTS
     // Scratch memory of each slot.
     word32* waiting;              // (n_slots, V): the tight edges into each vertex that are not counted yet
     Wide* paths;                  // (n_slots, V): numbers of paths, then rates in the place of the lower words
@@ -71,10 +74,11 @@ struct Call {
     // Results.
     word64* vertex_words;         // (V, kWords), or null
     word64* edge_words;           // (E, kWords), or null
-    word64* totals;               // (n_rows, 4): an integer for all vertices, then one for all edges
+    word64* totals;               // (n_rows, 6): integers for all vertices, for all edges, and for the ends of all paths
     word32* refused;              // (n_rows,): 1 if the row was not added
     word32* next_row;
     word64 n_edges;
+    double decay;                 // makes a path of length d count exp(-decay * d) times as much
     word32 n_vertices;
     word32 n_rows;
     word32 counts_ends;           // whether a path passes its source and its target too
@@ -83,7 +87,6 @@ struct Call {
 struct Shared {
     word32 row;
     word32 n_ordered;
-    word32 n_targets;
     word32 is_refused;
 };
 
@@ -99,6 +102,11 @@ __device__ __forceinline__ bool add_wide(word64* words, Wide more) {
 // The number as the CPU rounds it.
 __device__ __forceinline__ double as_double(Wide number) {
     return __dadd_rn(__dmul_rn(__ull2double_rn(number.upper), kTwoTo64), __ull2double_rn(number.lower));
+}
+
+// The same of a sum, which has 64 bits behind the point.
+__device__ __forceinline__ double sum_as_double(Wide number) {
+    return __dadd_rn(__ull2double_rn(number.upper), __ull2double_rn(number.lower) / kTwoTo64);
 }
 
 // A float of zero or more as an integer; bits below the last are cut.
@@ -121,6 +129,37 @@ __device__ __forceinline__ void add(word64* words, word64 place, double value, W
     add_wide(words + place * kWords + 2, as_wide(__dmul_rn(value, value) * kPerSquareUnit));
 #endif
 }
+
+#if SSSP_AMOUNTS
+// exp(-x) of an `x` of zero or more, to the last bit as `decayed` of `path_sums.py`, which explains the numbers.
+__device__ double decayed(double x) {
+    constexpr double kNoShare = 745.0;
+    constexpr double kLn2 = 0.6931471805599453, kLn2High = 0.6931471803691238, kLn2Low = 1.9082149292705877e-10;
+    constexpr double kFactorials[] = {87178291200.0, 6227020800.0, 479001600.0, 39916800.0, 3628800.0,
+                                      362880.0,      40320.0,      5040.0,      720.0,      120.0,
+                                      24.0,          6.0,          2.0,         1.0,        1.0};
+    if (!(x < kNoShare)) {
+        return 0.0;
+    }
+    const double n_halvings = floor(__dadd_rn(x / kLn2, 0.5));
+    const double rest = __dadd_rn(__dadd_rn(__dmul_rn(n_halvings, kLn2High), -x), __dmul_rn(n_halvings, kLn2Low));
+    double power = 0.0;
+#pragma unroll
+    for (const double factorial : kFactorials) {
+        power = __dadd_rn(__dmul_rn(power, rest), 1.0 / factorial);
+    }
+    return ldexp(power, -static_cast<int>(n_halvings));
+}
+
+// A distance; none is float32.
+__device__ __forceinline__ double length_of(distance_bits d) {
+#if SSSP_FLOATING && SSSP_BITS == 64
+    return __longlong_as_double(static_cast<long long>(d));
+#else
+    return __ull2double_rn(d);
+#endif
+}
+#endif
 
 // Who takes a vertex: one thread, or the 32 threads of a warp.
 struct Alone {
@@ -334,19 +373,38 @@ struct Slot {
         return rate;
     }
 
+    // What all paths of the row count.
+    __device__ __forceinline__ word64* ends() const { return call.totals + shared.row * word64{6} + 4; }
+
+    // What the paths to `u` count.
+    __device__ __forceinline__ double amount_of(word32 u) const {
+#if SSSP_AMOUNTS
+        const double amount = __dmul_rn(call.target_amounts[u], call.source_amounts[shared.row]);
+        if (call.decay > 0.0 && amount > 0.0) {
+            const distance_bits d = call.rows[static_cast<word64>(shared.row) * call.n_vertices + u];
+            return __dmul_rn(amount, decayed(__dmul_rn(call.decay, length_of(d))));
+        }
+        return amount;
+#else
+        return call.target_words == nullptr || (call.target_words[u / 32] >> (u % 32) & 1) != 0 ? 1.0 : 0.0;
+#endif
+    }
+
     __device__ __forceinline__ void add_vertex(word32 u, double to_u, double rate, bool is_source) {
         double passes = 0.0;
         if (is_source) {
-            passes = call.counts_ends != 0 ? shared.n_targets : 0;  // all other rounds are over
+            if (call.counts_ends != 0) {  // all other rounds are over
+                passes = sum_as_double({atomicAdd(ends(), word64{0}), atomicAdd(ends() + 1, word64{0})});
+            }
         } else {
-            const bool is_target = call.target_words == nullptr || (call.target_words[u / 32] >> (u % 32) & 1) != 0;
+            const double amount = amount_of(u);
+            if (call.counts_ends != 0) {
+                add_wide(ends(), as_wide(amount));
+            }
             const double dependency = __dmul_rn(to_u, rate);
-            const double with_end = __dadd_rn(dependency, is_target ? 1.0 : 0.0);
+            const double with_end = __dadd_rn(dependency, amount);
             paths[u].lower = static_cast<word64>(__double_as_longlong(with_end / to_u));  // P4
             passes = call.counts_ends != 0 ? with_end : dependency;
-            if (call.counts_ends != 0 && is_target) {
-                atomicAdd(&shared.n_targets, 1u);
-            }
         }
         if (call.vertex_words != nullptr) {
             add(call.vertex_words, u, passes, of_vertices());
@@ -360,21 +418,26 @@ extern "C" __global__ void __launch_bounds__(kMostThreads, 1) path_sums_kernel(c
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) {
-            shared = {atomicAdd(call.next_row, 1u), 0, 0, 0};
+            shared = {atomicAdd(call.next_row, 1u), 0, 0};
         }
         __syncthreads();
         const word32 row = shared.row;
         if (row >= call.n_rows) {
             return;
         }
+#if SSSP_AMOUNTS
+        if (call.source_amounts[row] == 0.0) {
+            continue;
+        }
+#endif
         slot.find_tight(call.rows + static_cast<word64>(row) * call.n_vertices);
         if (shared.is_refused == 0) {
             word32 begin, end;
             slot.count_paths(call.sources[row], begin, end);
             if (shared.is_refused == 0) {
                 slot.add_dependencies(begin, end);
-                add_wide(call.totals + row * word64{4}, slot.of_vertices());
-                add_wide(call.totals + row * word64{4} + 2, slot.of_edges());
+                add_wide(call.totals + row * word64{6}, slot.of_vertices());
+                add_wide(call.totals + row * word64{6} + 2, slot.of_edges());
                 continue;
             }
         }

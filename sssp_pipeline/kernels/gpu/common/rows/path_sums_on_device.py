@@ -31,9 +31,10 @@ _KERNEL = "path_sums_kernel"
 _CALL = struct_type(Path(__file__).with_name("path_sums.cu"), "Call")
 
 
-def path_sums_unit(*, squares: bool) -> Unit:
-    """Return the unit of the kernel, with sums of `squares` or without."""
-    return Unit("path_sums", (_KERNEL,), (("SSSP_SQUARES", int(squares)),))
+def path_sums_unit(asked: PathSumsAsked) -> Unit:
+    """Return the unit of the kernel for what is `asked`. The amounts need not be read."""
+    macros = ("SSSP_SQUARES", int(asked.squares)), ("SSSP_AMOUNTS", int(asked.is_weighted))
+    return Unit("path_sums", (_KERNEL,), macros)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,8 @@ class AddedRows:
     rows: Any
     #: (n,) uint32.
     sources: np.ndarray
-    #: Kept as long as the launch reads it.
-    sent: Sent
+    #: Kept as long as the launch reads them.
+    sent: tuple[Sent, ...]
     #: The fetched bytes of the state, and of the totals.
     state: np.ndarray
     words: np.ndarray
@@ -68,7 +69,8 @@ class AddedRows:
 
     def totals(self) -> np.ndarray:
         """Return the totals of each row, as `PathSums.add` does. A row that was not added has 0."""
-        found = sums_of(self.words.view(np.uint64).reshape(-1, 2)).reshape(-1, 2)
+        words = self.words.view(np.uint64).reshape(-1, 3, 2)[:, :2]  # not the ends of the paths
+        found = sums_of(words.reshape(-1, 2)).reshape(-1, 2) * self.asked.unit
         return found[:, [self.asked.vertices, self.asked.edges]]
 
 
@@ -128,10 +130,11 @@ class PathSumsOnDevice:
     """
 
     def __init__(self, graph: CsrGraph, asked: PathSumsAsked, n_sources: int, reserved: int = 0) -> None:
+        assert asked.is_weighted == (asked.amounts is not None), "the amounts are read first"
         self._asked = asked
         self._graph = device_graph(graph)
         self._kernel = load_kernels(
-            path_sums_unit(squares=asked.squares), self._graph.dtype, wide_offsets=self._graph.wide_offsets
+            path_sums_unit(asked), self._graph.dtype, wide_offsets=self._graph.wide_offsets
         )[_KERNEL]
         #: What a batch takes; None if no row fits, and then nothing can be added.
         self.size = self._fitting_size(n_sources, reserved)
@@ -158,12 +161,18 @@ class PathSumsOnDevice:
         places = asked.n_places(n_vertices, n_edges)
         self._words = cupy.zeros((places, asked.n_words), np.uint64)
         self._edge_words = self._words[n_vertices * asked.vertices :]
-        self._targets = None if asked.is_target is None else Sent(_bitmap(asked.is_target))
+        #: What paths to each vertex count: amounts, or a bit.
+        self._targets = None
+        if asked.amounts is not None:
+            self._targets = Sent(asked.amounts.of_targets)
+        elif asked.is_target is not None:
+            self._targets = Sent(_bitmap(asked.is_target))
         starts = edges_by_source(graph).rows
         self._held = {
             **dict(zip(("row_offsets", "edges", "weights"), graph.args, strict=True)),
             "starts": starts,
-            "target_words": None if self._targets is None else self._targets.on_device,
+            "target_amounts" if asked.is_weighted else "target_words": self._targets
+            and self._targets.on_device,
             "waiting": cupy.empty(size.n_slots * n_vertices, np.uint32),
             "paths": cupy.empty(size.n_slots * 2 * n_vertices, np.uint64),
             "order": cupy.empty(size.n_slots * n_vertices, np.uint32),
@@ -185,13 +194,16 @@ class PathSumsOnDevice:
         """Enqueue the addition of `rows` (n, V) on the device, which are those from `sources` (n,) uint32."""
         assert self.size is not None, "there is no memory for a row"
         cupy = cupy_module()
-        n_rows, sent, call = len(sources), Sent(sources), np.zeros(1, _CALL)
+        n_rows, amounts, call = len(sources), self._asked.amounts, np.zeros(1, _CALL)
+        sent = {"sources": Sent(sources)}
+        if amounts is not None:
+            sent["source_amounts"], call["decay"] = Sent(amounts.of_sources[sources]), amounts.decay
         # The next row, and whether each row was refused.
-        state, totals = cupy.empty(1 + n_rows, np.uint32), cupy.empty((n_rows, 4), np.uint64)
+        state, totals = cupy.empty(1 + n_rows, np.uint32), cupy.empty((n_rows, 6), np.uint64)
         for array in (state, totals):
             array.data.memset_async(0, array.nbytes)
-        of_rows = {"rows": rows, "sources": sent.on_device, "totals": totals}
-        of_rows |= {"next_row": state, "refused": state[1:]}
+        of_rows = {"rows": rows, "totals": totals, "next_row": state, "refused": state[1:]}
+        of_rows |= {name: values.on_device for name, values in sent.items()}
         for name, array in (self._held | of_rows).items():
             call[name] = 0 if array is None else array.data.ptr
         call["n_edges"], call["n_vertices"] = self._graph.n_edges, self._graph.n_vertices
@@ -200,7 +212,7 @@ class PathSumsOnDevice:
         n_blocks, shared_bytes = min(self.size.n_slots, n_rows), _SHARED_BYTES * threads
         self._kernel(n_blocks, threads, (call.view(f"V{_CALL.itemsize}"),), shared_bytes)
         fetched = (fetch(array.ravel().view(np.uint8)) for array in (state, totals))
-        return AddedRows(self._asked, self._graph.dtype, rows, sources, sent, *fetched)
+        return AddedRows(self._asked, self._graph.dtype, rows, sources, tuple(sent.values()), *fetched)
 
     def take(self) -> np.ndarray:
         """Enqueue the copy of the sums to the host, and begin anew; return the array (P, W) that will hold them."""

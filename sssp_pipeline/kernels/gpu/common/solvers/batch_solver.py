@@ -79,7 +79,7 @@ class GpuBatchSolver(GpuSolver):
             yield Solution(rows_of(0, 0), None, over_sources=words, path_words=path_words)
             return
         if (asked := _asked_of_rows(options)) is not None:
-            load_ahead([path_sums_unit(squares=asked.squares)], graph.weight_dtype)
+            load_ahead([path_sums_unit(asked)], graph.weight_dtype)
         search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends))
         try:
             rest = yield from solve_batches(search, buffers, sources, ends, rows_of)
