@@ -25,6 +25,7 @@ from sssp_pipeline.kernels.contract import kept
 from sssp_pipeline.kernels.host.grouped_pairs import GroupedPairs, different, may_go_backward
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat, opened
+from sssp_pipeline.pipeline.results.folder.run_files import AGAIN, REPAIR, pairs_file, pairs_part
 from sssp_pipeline.pipeline.results.layouts.layout import Files, StoredRows
 from sssp_pipeline.pipeline.results.outputs.distance_outputs import distance_fault
 from sssp_pipeline.pipeline.results.outputs.outputs import Chooser, RowOutput
