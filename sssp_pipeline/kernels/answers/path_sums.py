@@ -338,7 +338,7 @@ def _add_dependencies(
     """
     offsets, paths, order = scratch.offsets, scratch.paths, scratch.order
     every, with_vertices = len(weighing.targets) == 0, len(vertex_words) > 0
-    #: What all paths count: an integer of 128 bits too, so that the order of the vertices changes no bit.
+    # What all paths count: an integer of 128 bits too, so that the order of the vertices changes no bit.
     ended = np.zeros((1, 2), np.uint64)
     for i in range(ONE, n_reached):
         u = order[n_reached - i]

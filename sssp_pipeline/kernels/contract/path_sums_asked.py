@@ -100,11 +100,11 @@ class PathSumsAsked:
 
     def word_bytes(self, traits: GraphTraits) -> int:
         """Return the bytes of the words of all vertices and edges."""
-        return 8 * self.n_words * self.n_places(traits.n_vertices, traits.n_edges)
+        return self.place_bytes * self.n_places(traits.n_vertices, traits.n_edges)
 
     def fixed_device_bytes(self, n_vertices: int, n_edges: int) -> int:
         """Return the device memory of the sums, of where each edge begins, and of the amounts."""
-        of_sums = 8 * self.n_words * self.n_places(n_vertices, n_edges)
+        of_sums = self.place_bytes * self.n_places(n_vertices, n_edges)
         return of_sums + 4 * n_edges + 8 * n_vertices * self.is_weighted
 
     @staticmethod
@@ -124,6 +124,11 @@ class PathSumsAsked:
     def n_words(self) -> int:
         """How many words a vertex or an edge has."""
         return 4 if self.squares and not self.squares_groups else 2
+
+    @property
+    def place_bytes(self) -> int:
+        """The bytes of the words of a vertex or an edge."""
+        return 8 * self.n_words
 
     @property
     def sources_a_part(self) -> int:

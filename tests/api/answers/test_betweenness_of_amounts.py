@@ -141,6 +141,11 @@ AMOUNTS = {"vertex": ["Ayr", "Bude"], "people": [3, 2.5]}
             "give a number for each vertex",
         ),
         (
+            {"target_amounts": {"vertex": [], "people": []}},
+            "`target_amounts`: no vertex has an amount above 0",
+            "without amounts, no path counts: name some vertices",
+        ),
+        (
             {"source_amounts": {"vertex": ["Ely"], "people": [1]}},
             "vertex `Ely` is not in the graph",
             "",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,11 +15,17 @@ from sssp_pipeline.kernels.answers.path_sums import add_group, add_words
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.pipeline.results.answers import path_parts
 from sssp_pipeline.pipeline.results.answers.path_parts import merged_words
+from sssp_pipeline.pipeline.results.folder.batches import write_present
 from sssp_pipeline.pipeline.results.folder.run_files import paths_part
 from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 
 TRAITS = csr_from_edges(np.arange(6), np.arange(1, 7), np.ones(6, np.uint32), 7).traits
 BATCHES = [np.zeros(3, np.uint32), np.zeros(2, np.uint32)]
+
+
+def write(folder, batch, words):
+    with Path(folder.path(paths_part(batch))).open("wb") as file:
+        write_present(words, file)
 
 
 @pytest.fixture
@@ -31,22 +40,37 @@ def folder(monkeypatch, tmp_path):
 )
 def test_a_part_has_more_ranges_than_a_thread_takes(folder, squares, on_hierarchy):
     asked = PathSumsAsked(edges=True, squares=squares, on_hierarchy=on_hierarchy)
-    parts = np.random.default_rng(1).integers(0, 2**62, (2, 13, asked.n_words), np.uint64)
+    rng = np.random.default_rng(1)
+    parts = rng.integers(0, 2**62, (2, 13, asked.n_words), np.uint64) * (rng.random((2, 13, 1)) < 0.7)
+    parts[1, 4:] = 0
+    parts[0, 2] = [0, 1] + [0] * (asked.n_words - 2)
     expected = np.zeros((13, 4 if squares else 2), np.uint64)
     for batch, part in enumerate(parts):
-        part.tofile(folder.path(paths_part(batch)))
+        write(folder, batch, part)
         if on_hierarchy:
             add_group(expected, part, len(BATCHES[batch]))
         else:
             add_words(expected, part)
     np.testing.assert_array_equal(merged_words(folder, BATCHES, asked, TRAITS, Quiet()), expected)
+    n_present = np.count_nonzero(parts[1].any(axis=1))
+    sizes = [Path(folder.path(paths_part(batch))).stat().st_size for batch in range(2)]
+    assert sizes == [2 + n * asked.place_bytes for n in (13, n_present)]
 
 
-@pytest.mark.parametrize("n_words", [0, 5, 25, 27])
-def test_a_part_of_another_size_is_damaged(folder, n_words):
-    path = folder.path(paths_part(0))
-    np.zeros(n_words, np.uint64).tofile(path)
+@pytest.mark.parametrize("change", [-210, -200, -8, -1, 1, 16])
+def test_a_part_of_another_size_is_damaged(folder, change):
+    asked, path = PathSumsAsked(edges=True), Path(folder.path(paths_part(0)))
+    write(folder, 0, np.full((13, 2), 5, np.uint64))
+    content = path.read_bytes()
+    path.write_bytes(content[:change] if change < 0 else content + bytes(change))
     with pytest.raises(InputError) as caught:
-        merged_words(folder, BATCHES[:1], PathSumsAsked(edges=True), TRAITS, Quiet())
-    assert caught.value.message == f"`{path}` has {8 * n_words} bytes, not 208"
+        merged_words(folder, BATCHES[:1], asked, TRAITS, Quiet())
+    assert caught.value.message == f"`{path}` is damaged: it has {210 + change} bytes"
     assert caught.value.hint == path_parts.AGAIN
+
+
+def test_nothing_is_read_of_a_part_without_places(folder):
+    asked = PathSumsAsked(vertices=False, edges=True)
+    write(folder, 0, np.empty((0, 2), np.uint64))
+    traits = replace(TRAITS, n_edges=0)
+    assert len(merged_words(folder, BATCHES[:1], asked, traits, Quiet())) == 0

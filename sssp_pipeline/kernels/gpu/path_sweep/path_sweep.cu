@@ -52,7 +52,8 @@ struct PathCall {
     const word32* depth_offsets;
     // (V,): what ends at a vertex from a source of amount 1.
     const double* amounts;
-    // (S,): the ranks of the sources, and their amounts. (G+1,): where the sources of each block begin. (G,): the part of each block.
+    // (S,): the ranks of the sources, and their amounts. (G+1,): where the sources of each block begin. (G,): the part of
+    // each block.
     const word32* sources;
     const double* source_amounts;
     const word32* group_offsets;

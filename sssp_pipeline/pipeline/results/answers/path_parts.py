@@ -1,7 +1,8 @@
 """What the batches of a run sum along paths: their parts are merged, and a table is compared with its sources.
 
-A part has the words of `kernels/contract/path_sums_asked.py`. They are integers, so the order of merging changes
-nothing. `docs/design/0035-along-the-paths.md` has the idea.
+A part has a bit for each place, and the words of `kernels/contract/path_sums_asked.py` of places whose bit is set: the
+paths from some sources may share most of their edges. Words are integers, so the order of merging changes nothing.
+`docs/design/0035-along-the-paths.md` has the idea.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.rows.sorted_rows import sources_of_edges
 from sssp_pipeline.pipeline.results.folder.distance_files import opened
-from sssp_pipeline.pipeline.results.folder.run_files import AGAIN, VERTICES_FILE, paths_part
+from sssp_pipeline.pipeline.results.folder.run_files import AGAIN, UNFINISHED, VERTICES_FILE, paths_part
 from sssp_pipeline.pipeline.results.outputs.vertex_table import Originals
 from sssp_pipeline.storage import files
 
@@ -61,33 +63,63 @@ def merged_words(
     InputError
         A part is damaged.
     """
-    n_places, part_bytes = asked.n_places(traits.n_vertices, traits.n_edges), asked.word_bytes(traits)
+    n_places = asked.n_places(traits.n_vertices, traits.n_edges)
     words = np.zeros((n_places, 4 if asked.squares else 2), np.uint64)
-    ends = np.linspace(0, n_places, max(1, part_bytes // _RANGE_BYTES) + 1).astype(int).tolist()
-    with ThreadPoolExecutor(min(len(ends) - 1, usable_cores()), "sssp-merge") as pool:
+    n_ranges = max(1, asked.word_bytes(traits) // _RANGE_BYTES)
+    ends = np.linspace(0, n_places, n_ranges + 1).astype(int).tolist()
+    sizes = files.file_sizes(folder.path(UNFINISHED))
+    with ThreadPoolExecutor(min(n_ranges, usable_cores()), "sssp-merge") as pool:
         for batch, sources in enumerate(batches):
-            add = partial(_add_range, words, folder.path(paths_part(batch)), part_bytes, asked, len(sources))
-            deque(pool.map(add, ends, ends[1:]), maxlen=0)  # raises what a thread raised
+            name = paths_part(batch)
+            url, size = folder.path(name), sizes.get(name.removeprefix(f"{UNFINISHED}/"), 0)
+            has_words = _has_words(url, size, n_places, asked)
+            counts = [int(np.count_nonzero(has_words[first:end])) for first, end in pairwise(ends)]
+            row_ends = np.cumsum([0, *counts]).tolist()
+            add = partial(_add_range, words, url, has_words, asked, len(sources))
+            deque(pool.map(add, pairwise(ends), pairwise(row_ends)), maxlen=0)  # raises what a thread raised
             progress.advance(batch + 1, len(batches), "batches")
     return words
 
 
+def _has_words(url: str, size: int, n_places: int, asked: PathSumsAsked) -> np.ndarray:
+    """Return which places (P,) bool have words in the part at `url`, whose file has `size` bytes."""
+    bits = np.frombuffer(_read(url, 0, _bits_bytes(n_places)), np.uint8)
+    has_words = np.unpackbits(bits, count=n_places, bitorder="little").view(np.bool_)
+    if size != _bits_bytes(n_places) + asked.place_bytes * np.count_nonzero(has_words):
+        raise InputError(f"`{files.redacted(url)}` is damaged: it has {size} bytes", hint=AGAIN)
+    return has_words
+
+
 def _add_range(
-    words: np.ndarray, url: str, part_bytes: int, asked: PathSumsAsked, n_sources: int, first: int, end: int
+    words: np.ndarray,
+    url: str,
+    has_words: np.ndarray,
+    asked: PathSumsAsked,
+    n_sources: int,
+    places: tuple[int, int],
+    rows: tuple[int, int],
 ) -> None:
-    """Add the places `first` to `end` - 1 of the part at `url`, which has `part_bytes` and sums over `n_sources`."""
-    place_bytes = np.dtype("<u8").itemsize * asked.n_words
-    # The last range is read to the end of the file, which may be too long.
-    found = files.read_range(url, first * place_bytes, None if end == len(words) else end * place_bytes)
-    if len(found) != (end - first) * place_bytes:
-        raise InputError(
-            f"`{files.redacted(url)}` has {len(files.read_bytes(url))} bytes, not {part_bytes}", hint=AGAIN
-        )
+    """Add some `places` of the part at `url`, which sums over `n_sources`. Its `rows` have their words."""
+    begin = _bits_bytes(len(has_words))
+    found = _read(url, *(begin + asked.place_bytes * row for row in rows))
     part = np.frombuffer(found, "<u8").reshape(-1, asked.n_words)
+    of_range = words[slice(*places)]
+    present = slice(None) if len(part) == len(of_range) else np.flatnonzero(has_words[slice(*places)])
+    sums = of_range[present]
     if asked.squares_groups:
-        add_group(words[first:end], part, n_sources)
+        add_group(sums, part, n_sources)
     else:
-        add_words(words[first:end], part)
+        add_words(sums, part)
+    if len(part) < len(of_range):
+        of_range[present] = sums
+
+
+def _read(url: str, first: int, end: int) -> bytes:
+    return files.read_range(url, first, end) if first < end else b""  # not each storage reads nothing
+
+
+def _bits_bytes(n_places: int) -> int:
+    return -(-n_places // 8)
 
 
 def sum_fault(

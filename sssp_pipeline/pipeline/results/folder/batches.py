@@ -6,7 +6,7 @@ from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sssp_pipeline.base.errors import InputError
@@ -145,13 +145,13 @@ class RunBatches:
             first = batch * self.identity["batch"]
             of_batch = ids.of_places(np.arange(first, first + len(sources)))
         sums = {}
-        for words, part in (
-            (solution.over_sources, part_file(batch)),
-            (solution.path_words, paths_part(batch)),
+        for words, part, write in (
+            (solution.over_sources, part_file(batch), _write_words),
+            (solution.path_words, paths_part(batch), write_present),
         ):
             if words is not None:
                 sums[part] = file_sums.write_summed(
-                    self.path(part), partial(_write_words, words.astype("<u8", copy=False))
+                    self.path(part), partial(write, words.astype("<u8", copy=False))
                 )
         if (name := output.batch_file(batch)) is not None:
             path = self.path(name)
@@ -270,3 +270,14 @@ class RunBatches:
 
 def _write_words(words: np.ndarray, file: Any) -> None:
     file.write(words)
+
+
+def write_present(words: np.ndarray, file: Any) -> None:
+    """Write a bit for each place, then the words of the places whose bit is set. `path_parts.py` reads them.
+
+    These are the places that have any words; or all places, if that is more than half of them.
+    """
+    has_words = reduce(np.bitwise_or, words.T) != 0
+    is_sparse = 2 * np.count_nonzero(has_words) <= len(words)
+    file.write(np.packbits(has_words if is_sparse else np.ones_like(has_words), bitorder="little"))
+    file.write(words[has_words] if is_sparse else words)

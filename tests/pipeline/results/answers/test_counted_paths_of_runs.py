@@ -256,6 +256,12 @@ def test_a_gpu_writes_the_bytes_of_a_cpu(solver):
             "without amounts, no path counts: name some vertices",
         ),
         (
+            "{target_amounts: {file: a.csv, names: [x]}}",
+            "vertex,x\n",
+            "`a.csv`: no vertex has an amount above 0",
+            "without amounts, no path counts: name some vertices",
+        ),
+        (
             "{source_amounts: {file: a.csv, names: [x]}}",
             "vertex,x\n1,2\n3,nan\n",
             "`a.csv` line 3: column `x` is `nan`, wanted a number",

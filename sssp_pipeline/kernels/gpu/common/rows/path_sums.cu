@@ -74,7 +74,7 @@ struct Call {
     // Results.
     word64* vertex_words;         // (V, kWords), or null
     word64* edge_words;           // (E, kWords), or null
-    word64* totals;               // (n_rows, 6): integers for all vertices, for all edges, and for the ends of all paths
+    word64* totals;               // (n_rows, 6): integers for all vertices, for all edges, and for what all paths count
     word32* refused;              // (n_rows,): 1 if the row was not added
     word32* next_row;
     word64 n_edges;
@@ -373,7 +373,7 @@ struct Slot {
         return rate;
     }
 
-    // What all paths of the row count.
+    // What all paths of the row count: an integer of two words.
     __device__ __forceinline__ word64* ends() const { return call.totals + shared.row * word64{6} + 4; }
 
     // What the paths to `u` count.

@@ -69,7 +69,7 @@ class AddedRows:
 
     def totals(self) -> np.ndarray:
         """Return the totals of each row, as `PathSums.add` does. A row that was not added has 0."""
-        words = self.words.view(np.uint64).reshape(-1, 3, 2)[:, :2]  # not the ends of the paths
+        words = self.words.view(np.uint64).reshape(-1, 3, 2)[:, :2]  # not what all paths count
         found = sums_of(words.reshape(-1, 2)).reshape(-1, 2) * self.asked.unit
         return found[:, [self.asked.vertices, self.asked.edges]]
 
@@ -161,18 +161,17 @@ class PathSumsOnDevice:
         places = asked.n_places(n_vertices, n_edges)
         self._words = cupy.zeros((places, asked.n_words), np.uint64)
         self._edge_words = self._words[n_vertices * asked.vertices :]
-        #: What paths to each vertex count: amounts, or a bit.
-        self._targets = None
+        #: What paths to each vertex count: amounts, or bits.
+        self._targets: dict[str, Sent] = {}
         if asked.amounts is not None:
-            self._targets = Sent(asked.amounts.of_targets)
+            self._targets["target_amounts"] = Sent(asked.amounts.of_targets)
         elif asked.is_target is not None:
-            self._targets = Sent(_bitmap(asked.is_target))
+            self._targets["target_words"] = Sent(_bitmap(asked.is_target))
         starts = edges_by_source(graph).rows
         self._held = {
             **dict(zip(("row_offsets", "edges", "weights"), graph.args, strict=True)),
             "starts": starts,
-            "target_amounts" if asked.is_weighted else "target_words": self._targets
-            and self._targets.on_device,
+            **{name: values.on_device for name, values in self._targets.items()},
             "waiting": cupy.empty(size.n_slots * n_vertices, np.uint32),
             "paths": cupy.empty(size.n_slots * 2 * n_vertices, np.uint64),
             "order": cupy.empty(size.n_slots * n_vertices, np.uint32),
