@@ -59,8 +59,9 @@ struct Rows {
     DeviceGraph into;
 
     __device__ __forceinline__ Row row_of(word32 v, word32 part) const {
-        if (!kLightFirst) {
-            part = kAllEdges;
+        if (!kLightFirst) {  // other ways to write this gave other code for the whole kernel
+            const edge_index first = graph.first_edge(v);
+            return {first, graph.first_edge(v + 1) - first};
         }
         const edge_index* const begins = (part == kHeavyInto ? into : graph).row_offsets + v;
         const edge_index begin = __ldg(begins);
