@@ -21,7 +21,7 @@ HELPERS = (
     "kernels/gpu/common/cuda/struct_types.py",
     *(
         f"kernels/host/{name}.py"
-        for name in ("mean", "numba_tools", "kernel_threads", "search_graph", "xxh64")
+        for name in ("mean", "numba_tools", "kernel_threads", "search_graph", "vectors", "xxh64")
     ),
     *(
         f"kernels/hierarchy/{name}.py"

@@ -14,8 +14,9 @@ from sssp_pipeline.api.calls.along_paths import OnHost, sums_of_rows
 from sssp_pipeline.api.graphs.graphs import naming_for
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.answers.path_sums import sums_of
-from sssp_pipeline.kernels.answers.trip_sums import MOST_CARRIED, Incoming, Trips, TripSums
+from sssp_pipeline.kernels.answers.trip_sums import MOST_CARRIED, Trips, TripSums
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.host.incoming import Incoming
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.answers.betweenness import check_weights
 from sssp_pipeline.pipeline.results.answers.path_parts import ends_of_edges

@@ -23,8 +23,6 @@ Needs
 from __future__ import annotations
 
 import math
-import threading
-import weakref
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -36,8 +34,9 @@ from sssp_pipeline.base.numba_cache import njit
 from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, add_wide, add_words, sums_of
 from sssp_pipeline.kernels.contract.kept import KeptOfRow
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.host.incoming import Incoming
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch, sum_of
-from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
+from sssp_pipeline.kernels.host.search_graph import as_searched
 
 #: The totals of a row: how many trips begin at its source and what they carry, the same of trips without a path, and
 #: the sum over all edges of what the trips add to them.
@@ -96,43 +95,6 @@ class Trips:
         """Return which trips begin at `source`, which is one of `sources`."""
         i = int(np.searchsorted(self.sources, source))
         return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
-
-
-@dataclass(frozen=True, eq=False)
-class Incoming:
-    """The edges into each vertex."""
-
-    #: (V+1,) uint64: those into `v` are `offsets[v]:offsets[v + 1]`.
-    offsets: np.ndarray
-    #: (E,) uint32: where they start, rising; their weights; and (E,) int64: their places in the graph.
-    starts: np.ndarray
-    weights: np.ndarray
-    edges: np.ndarray
-
-    @classmethod
-    def of(cls, graph: CsrGraph) -> Incoming:
-        edges = np.argsort(graph.col_indices, kind="stable")
-        starts = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
-        offsets = np.zeros(graph.n_vertices + 1, np.uint64)
-        np.cumsum(np.bincount(graph.col_indices, minlength=graph.n_vertices), out=offsets[1:])
-        return cls(offsets, starts[edges], SearchGraph.of(graph).weights[edges], edges)
-
-    @classmethod
-    def kept(cls, graph: CsrGraph) -> Incoming:
-        """Return the edges of `graph`, which are made once and kept as long as `graph`."""
-        with _lock:
-            if graph not in _incoming:
-                _incoming[graph] = cls.of(graph)
-            return _incoming[graph]
-
-    @staticmethod
-    def n_bytes(traits: GraphTraits) -> int:
-        """Return its memory."""
-        return 8 * (traits.n_vertices + 1) + (12 + traits.weight_dtype.itemsize) * traits.n_edges
-
-
-_incoming: weakref.WeakKeyDictionary[CsrGraph, Incoming] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
 
 
 class _Scratch(NamedTuple):

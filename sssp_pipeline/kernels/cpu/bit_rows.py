@@ -14,7 +14,7 @@ import numpy as np
 
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.numba_cache import intrinsic
-from sssp_pipeline.kernels.hierarchy.completion.lanes import constant, data_of, lanes_at, splat
+from sssp_pipeline.kernels.host.vectors import constant, data_of, lanes_at, splat
 
 if TYPE_CHECKING:
     from llvmlite import ir

@@ -108,7 +108,8 @@ def make_plan(
     if along := output.form.along:
         graph_bytes += second_costs.process_bytes(traits, len(along))
         n_threads = machine.cores if solver.device == "gpu" else 1
-        along_bytes = second_costs.call_bytes(traits, kept, len(along), n_threads)
+        n_rows = work.batch * work.batches_per_call(solver.name)
+        along_bytes = second_costs.call_bytes(traits, kept, len(along), n_rows, n_threads)
     return RunPlan(
         work=work,
         machine=machine,

@@ -218,7 +218,9 @@ class Verifying(TaskStage):
             held_bytes += paths.n_bytes(manifest.traits)
         if n_costs := len(form.along):
             rows_bytes += n_costs * 8 * (at_once + 2) * n_columns
-            held_bytes += call_bytes(manifest.traits, EveryVertex(), n_costs) + 8 * n_costs * n_vertices
+            held_bytes += (
+                call_bytes(manifest.traits, EveryVertex(), n_costs, n_rows=1) + 8 * n_costs * n_vertices
+            )
         return rows_bytes + group_bytes + held_bytes + n_vertices * (8 + 2 * dtype.itemsize)
 
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:

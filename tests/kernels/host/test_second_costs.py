@@ -49,6 +49,33 @@ def test_costs_are_those_of_the_walked_path(dtype, least, walked):
             assert_array_equal(costs[0], exact.astype(costs.dtype))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_together_have_the_same_as_each_alone(dtype):
+    rng = np.random.default_rng(10 + DTYPES.index(dtype))
+    for n_rows in (3, 4, 11, 16, 37):
+        graph = random_graph(rng, dtype, int(rng.integers(2)))
+        sources = rng.integers(0, graph.n_vertices, n_rows)
+        rows = solver_named("dijkstra").solve(graph, sources, SolveOptions()).distances
+        found = SecondCosts(graph, [costs_of(graph, rng, "int32")])
+        (together,) = found.of_rows(sources, rows)
+        for source, row, costs in zip(sources, rows, together, strict=True):
+            assert_array_equal(found.of_rows(np.array([source]), row[np.newaxis])[0], [costs])
+
+
+def test_rows_of_a_graph_may_be_in_any_order():
+    rng = np.random.default_rng(3)
+    src, dst = rng.integers(0, 30, (2, 200))
+    graph = csr_from_edges(src, dst, rng.integers(1, 4, 200).astype("uint32"), 30)
+    rows = [np.arange(*graph.row_offsets[v : v + 2])[::-1] for v in range(30)]
+    turned = np.concatenate(rows)
+    other = type(graph)(graph.row_offsets, graph.col_indices[turned], graph.weights[turned])
+    along, source = costs_of(graph, rng, "int32"), np.array([0])
+    distances = solver_named("dijkstra").solve(graph, source, SolveOptions()).distances
+    (costs,) = SecondCosts(graph, [along]).of_rows(source, distances)
+    assert (costs != unreached_distance(costs.dtype)).sum() > 20
+    assert_array_equal(SecondCosts(other, [along[turned]]).of_rows(source, distances)[0], costs)
+
+
 def test_negative_weights():
     rng = np.random.default_rng(5)
     for _ in range(25):
@@ -164,13 +191,6 @@ def test_sums_that_may_not_fit_are_refused(dtype):
         InputError, match=rf"^a second cost is \S+, and the sum .* 2 edges .* {dtype} cannot hold$"
     ):
         SecondCosts(graph_of_two_edges(), [np.array([0, most], dtype)])
-
-
-def test_rows_out_of_order_are_refused():
-    graph = graph_of_two_edges()
-    unsorted = type(graph)(np.array([0, 2, 2, 2]), np.array([2, 1], np.uint32), graph.weights)
-    with pytest.raises(InputError, match="not in the order of their ends"):
-        SecondCosts(unsorted, [np.ones(2, "uint32")])
 
 
 def test_only_distances_have_second_costs():

@@ -125,14 +125,19 @@ def test_second_costs_take_memory_and_time():
     form = replace(FORM, along=costs)
     whole = planned(traits(2**18), 100, solve, output=AllDistances(form))
     assert whole.written_bytes == (4 + 2 * 8) / 4 * plain.written_bytes
-    # The weights and the starts of the edges; the costs of a batch, and what is held of a row.
-    assert whole.graph_bytes == plain.graph_bytes + (2 * 8 + 4) * 3 * 2**18
-    assert whole.batch_bytes == plain.batch_bytes + 10 * 2 * 8 * 2**18 + 16 * 2**18
+    # The edges by their ends, with weights and costs; the costs of a batch, what is held of a row, and 8 rows to scan.
+    assert whole.graph_bytes == plain.graph_bytes + (2 * 8 + 4 + 8) * 3 * 2**18 + 8 * (2**18 + 1)
+    assert whole.batch_bytes == plain.batch_bytes + 10 * 2 * 8 * 2**18 + (12 + 8 * 4) * 2**18
     assert whole.expected_s > plain.expected_s
     targets = TargetDistances.of(form, np.arange(7, dtype=np.uint32))
     few = planned(traits(2**18), 100, solve, output=targets)
-    # Whole rows of 32 MiB at a time, and their costs.
-    assert few.batch_bytes == 10 * 7 * 20 + 4 * 2**18 + 16 * 2**18 + 2**25 * (4 + 16) // 4
+    # The whole rows of a batch, and their costs.
+    assert few.batch_bytes == 10 * 7 * 20 + 4 * 2**18 + (12 + 8 * 4) * 2**18 + 10 * (4 + 16) * 2**18
+    more = planned(traits(2**18), 100, solve.model_copy(update={"batch": 50}), output=targets)
+    # Whole rows of 32 MiB at a time.
+    assert more.batch_bytes == 50 * 7 * 20 + 4 * 2**18 + (12 + 8 * 4) * 2**18 + 2**25 * (4 + 16) // 4
+    large = planned(traits(2**23), 100, solve, output=targets)
+    assert large.batch_bytes == 10 * 7 * 20 + 4 * 2**23 + (12 + 8 * 4) * 2**23 + 8 * (4 + 16) * 2**23
     assert whole.batches_per_call == few.batches_per_call == 1
 
 

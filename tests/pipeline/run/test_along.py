@@ -295,8 +295,8 @@ def test_a_run_with_other_costs_is_another_run():
 def test_a_wrong_cost_is_refuted(output, verify, monkeypatch):
     right = SecondCosts.of_rows
 
-    def wrong(self, sources, rows, n_threads=1):
-        costs = right(self, sources, rows, n_threads)
+    def wrong(self, *arguments):
+        costs = right(self, *arguments)
         costs[1][:] += 0.5
         return costs
 

@@ -16,6 +16,7 @@ import numpy as np
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.numba_cache import intrinsic
 from sssp_pipeline.kernels.host.numba_tools import call as call_function
+from sssp_pipeline.kernels.host.vectors import constant, data_of, lanes_at, splat
 
 if TYPE_CHECKING:
     from llvmlite import ir
@@ -242,28 +243,6 @@ def add_facts(
     uint64 = types.uint64
     signature = types.void(rows, degrees, uint64, uint64, uint64, uint64, number, largest, sums, unreached)
     return signature, generate
-
-
-def data_of(context: Any, builder: Any, signature: Any, arguments: Any, i: int) -> Any:
-    """Return the pointer to the elements of the array that is argument `i`."""
-    return context.make_array(signature.args[i])(context, builder, arguments[i]).data
-
-
-def lanes_at(builder: Any, array: Any, index: Any, vector: Any) -> Any:
-    """Return the pointer to the `vector` that begins at an element of an array."""
-    return builder.bitcast(builder.gep(array, [index]), vector.as_pointer())
-
-
-def constant(vector: Any, value: int) -> Any:
-    """Return a constant vector with `value` in each place."""
-    return ir.Constant(vector, [value] * vector.count)
-
-
-def splat(builder: Any, value: Any, vector: Any) -> Any:
-    """Return a vector with `value` in each place."""
-    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
-    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), mask)
 
 
 def call(builder: Any, name: str, *arguments: Any) -> Any:

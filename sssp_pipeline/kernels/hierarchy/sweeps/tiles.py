@@ -14,7 +14,7 @@ import numpy as np
 
 from sssp_pipeline.base.lazy import LazyModule
 from sssp_pipeline.base.numba_cache import intrinsic
-from sssp_pipeline.kernels.hierarchy.completion.lanes import data_of, lanes_at, splat
+from sssp_pipeline.kernels.host.vectors import data_of, lanes_at, splat, transposed
 
 if TYPE_CHECKING:
     from llvmlite import ir
@@ -76,7 +76,7 @@ def turn_tile(
             place = builder.add(builder.mul(builder.zext(rank, int64), stride), lane)
             lanes = builder.load(lanes_at(builder, rows_data, place, vector), align=align)
             read.append(builder.select(builder.icmp_unsigned("<", lanes, limit), lanes, unreached))
-        for i, of_lane in enumerate(_transposed(builder, read)):
+        for i, of_lane in enumerate(transposed(builder, read)):
             place = builder.add(at, builder.mul(int64(i), width))
             builder.store(of_lane, lanes_at(builder, buffer_data, place, vector), align=align)
         return context.get_dummy_value()
@@ -131,28 +131,3 @@ def past_line(typing_context: Any, array: Any, index: Any) -> Any:
         return builder.udiv(past, int64(number.bitwidth // 8))
 
     return types.uint64(array, types.uint64), generate
-
-
-def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """Return the columns of 8 vectors of 8, by the shuffles that x86 has within and between halves of 256 bits."""
-
-    def shuffled(left: Any, right: Any, places: list[int]) -> Any:
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), 8), places)
-        return builder.shuffle_vector(left, right, mask)
-
-    pairs = [
-        shuffled(rows[i], rows[i + 1], places)
-        for i in range(0, 8, 2)
-        for places in ([0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15])
-    ]
-    fours = [
-        shuffled(pairs[i + j], pairs[i + j + 2], places)
-        for i in (0, 4)
-        for j in (0, 1)
-        for places in ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
-    ]
-    return [
-        shuffled(fours[i], fours[i + 4], places)
-        for places in ([0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15])
-        for i in range(4)
-    ]

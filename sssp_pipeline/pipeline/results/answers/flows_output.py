@@ -19,7 +19,8 @@ from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.base.shown import parquet_files
 from sssp_pipeline.base.vertex_ids import digest_of
 from sssp_pipeline.kernels.answers.path_sums import sums_of
-from sssp_pipeline.kernels.answers.trip_sums import TOTALS, Incoming, Trips, TripsOfRow, TripSumsAsked
+from sssp_pipeline.kernels.answers.trip_sums import TOTALS, Trips, TripsOfRow, TripSumsAsked
+from sssp_pipeline.kernels.host.incoming import Incoming
 from sssp_pipeline.pipeline.results.answers.betweenness import check_weights
 from sssp_pipeline.pipeline.results.answers.path_parts import (
     ROWS_A_GROUP,
