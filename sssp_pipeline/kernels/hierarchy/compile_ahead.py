@@ -160,6 +160,8 @@ def groups_after_order(of_solver: KernelGroup) -> tuple[list[KernelGroup], list[
     return [*needed, of_solver], [*weights, *of_some_orders]
 
 
+#: With this many children or more, there are cores for what may not be needed.
+MANY_CHILDREN = 8
 #: A child takes about 110 MB, and others want memory too.
 _FREE_BYTES_A_CHILD = 2**29
 

@@ -45,8 +45,8 @@ from sssp_pipeline.pipeline.graph_store.writing.writer import StoreWriter, parts
 from sssp_pipeline.storage import files
 
 _COLUMN = "value"
-#: How many parts are written at a time.
-_MOST_WRITERS = 8
+#: How many parts are written at a time. A large array has as many parts, but none of fewer rows than the second number.
+_MOST_WRITERS, _LEAST_ROWS = 16, 2**20
 
 
 def offer_stored(graph: CsrGraph, store: str, manifest: Manifest, *, shared: bool) -> None:
@@ -177,7 +177,8 @@ class HierarchyWriter(StoreWriter):
         pool = ThreadPoolExecutor(min(usable_cores(), _MOST_WRITERS), "sssp-write")
         try:
             for name, array in arrays.items():
-                parts = parts_of(pa.table({_COLUMN: array}), self._n_parts)
+                rows = max(_LEAST_ROWS, -(-len(array) // _MOST_WRITERS))
+                parts = parts_of(pa.table({_COLUMN: array}), self._n_parts, rows)
                 self._n_parts += len(parts)
                 writing[name] = [pool.submit(self.write_part, FOLDER, *part) for part in parts]
             return {

@@ -13,6 +13,7 @@ from sssp_pipeline.kernels import SOLVERS, WITH_HIERARCHY
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     LOOK,
+    MANY_CHILDREN,
     SWEEPS,
     groups_after_order,
     n_children,
@@ -22,9 +23,6 @@ from sssp_pipeline.pipeline.results.answers.betweenness import Betweenness
 from sssp_pipeline.pipeline.run.first_run import MANY_SOURCES, has_many_sources
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, kernels_of, why_not_wanted
 from sssp_pipeline.workflow.models import Workflow
-
-#: From this many processes that may compile on, threads of this process may compile too.
-_MANY_CORES = 8
 
 
 def compile_for_run(workflow: Workflow) -> None:
@@ -37,7 +35,7 @@ def compile_for_run(workflow: Workflow) -> None:
 
         before_order = [SEARCHES, LOOK] if is_free(solve) else []
         _compile(workflow, before_order, of_solver, [ORACLE] if workflow.verify == "sample" else [])
-    if n_children() >= _MANY_CORES and (summed := _summed_on_gpu(workflow)) is not None:
+    if n_children() >= MANY_CHILDREN and (summed := _summed_on_gpu(workflow)) is not None:
         _load_sums(workflow, summed)
 
 

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.compile_children import KernelGroup
 from sssp_pipeline.base.csr import CsrGraph, GraphTraits
@@ -26,12 +24,15 @@ from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     COMPLETION,
     CORE,
+    COUNTS,
+    MANY_CHILDREN,
     SWEEPS,
     compiling_ahead,
+    n_children,
     wait_for_weights,
 )
 from sssp_pipeline.kernels.hierarchy.completion import costs
-from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Completion, Counted, fill
+from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Completion, fill
 from sssp_pipeline.kernels.hierarchy.completion.customization import customize
 from sssp_pipeline.kernels.hierarchy.ordering.order import neighbours_of
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter, load_completion
@@ -43,7 +44,14 @@ from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.choice import choose_solver, has_hierarchy, seconds_text
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
-from sssp_pipeline.pipeline.run.hierarchy_steps import LeavesWeights, WhyNot, count_arcs
+from sssp_pipeline.pipeline.run.hierarchy_steps import (
+    CountedAhead,
+    Found,
+    LeavesWeights,
+    WhyNot,
+    ask_why_not,
+    count_arcs,
+)
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
 from sssp_pipeline.workflow.models import Solve
@@ -64,18 +72,23 @@ def _never(traits: GraphTraits) -> bool:
     return False
 
 
+def _nothing() -> None:
+    return None
+
+
 def make_hierarchy(
     stored: StoredGraph,
     why_not: WhyNot,
     progress: Progress,
     leaves_weights: LeavesWeights = _never,
     of_solver: KernelGroup = SWEEPS,
+    ahead: CountedAhead = _nothing,
 ) -> tuple[GraphTraits, str | None]:
     """Make what the store lacks of the hierarchy of a graph, as long as `why_not` agrees.
 
     Where `leaves_weights`, the order and the arcs are enough. If another process writes to the store, this function
     waits. A killed process leaves no hierarchy in the store. Meanwhile children compile what is needed later,
-    `of_solver` too.
+    `of_solver` too. `ahead` is called when the order is wanted. If it returns counted arcs, these are taken.
 
     Returns
     -------
@@ -103,7 +116,7 @@ def make_hierarchy(
         progress.say(f"{holder} is writing to the graph store `{place}`: waiting until it ends", "waiting")
 
     with exclusive(stored.store, report_wait) as check_held:
-        return _Making(stored, why_not, progress, check_held, leaves_weights, of_solver).make()
+        return _Making(stored, why_not, progress, check_held, leaves_weights, of_solver, ahead).make()
 
 
 def _is_completed(traits: GraphTraits) -> bool:
@@ -121,9 +134,11 @@ class _Making:
         check_held: Callable[[], None],
         leaves_weights: LeavesWeights,
         of_solver: KernelGroup = SWEEPS,
+        ahead: CountedAhead = _nothing,
     ) -> None:
         self._stored, self._why_not, self._progress = stored, why_not, progress
         self._check_held, self._leaves_weights, self._of_solver = check_held, leaves_weights, of_solver
+        self._ahead = ahead
         self._record = read_record(stored.store)  # another process may have made it meanwhile
 
     def make(self) -> tuple[GraphTraits, str | None]:
@@ -162,23 +177,27 @@ class _Making:
             assert completion is not None
             shared.share_completion(graph, completion)
             return completion, None
-        compile_children.wait_for(CORE)
-        around = neighbours_of(graph)
-        counted, reason = self._counted(around, key)
-        if counted is None:
+        found, reason = self._counted(graph, key)
+        if found is None:
             return None, reason
         compile_children.wait_for(COMPLETION)
+        around, counted = found
         completion = fill(*around, counted)
         shared.share_completion(graph, completion)
         known = self._record.edges[key]
         self._note_edges(key, known.model_copy(update={"arrays": writer.write_completion(completion)}))
         return completion, None
 
-    def _counted(self, around: tuple[np.ndarray, np.ndarray], key: str) -> tuple[Counted | None, str | None]:
-        """Return the counted arcs of a hierarchy, or why none is to be made; `around` are the neighbours."""
-        known, counted, reason = count_arcs(self._traits, around, self._why_not, self._progress)
+    def _counted(self, graph: CsrGraph, key: str) -> tuple[Found | None, str | None]:
+        """Return the neighbours of a graph and the counted arcs of its hierarchy, or why none is to be made."""
+        self._progress.stage("hierarchy: order")
+        if (found := self._ahead()) is None:
+            compile_children.wait_for(CORE)
+            around = neighbours_of(graph)
+            found = around, count_arcs(around, self._progress)
+        known, reason = ask_why_not(found[1], self._traits, self._why_not)
         self._note_edges(key, OfEdges.counted(known))
-        return counted, reason
+        return found if reason is None else None, reason
 
     def counted_traits(self) -> tuple[GraphTraits, str | None]:
         """Return what `make` does, but count the arcs only, and write nothing."""
@@ -186,7 +205,7 @@ class _Making:
             graph = self._stored.graph()
             key = self._record.edges_of(self._stored.manifest) or edges_id(graph)
             if self._traits.hierarchy is None:
-                _, reason = self._counted(neighbours_of(graph), key)
+                _, reason = self._counted(graph, key)
         return self._traits, reason
 
     @property
@@ -245,7 +264,12 @@ def _content_ids(store: str) -> list[str]:
 
 
 def prepare(
-    stored: StoredGraph, solve: Solve, work: Work, machine: Machine, progress: Progress
+    stored: StoredGraph,
+    solve: Solve,
+    work: Work,
+    machine: Machine,
+    progress: Progress,
+    ahead: CountedAhead = _nothing,
 ) -> tuple[GraphTraits, str | None]:
     """Make the hierarchy of a run if it is to have one.
 
@@ -259,6 +283,8 @@ def prepare(
         Where the run solves. The hierarchy is made by this process.
     progress
         Gets each step.
+    ahead
+        As `order_ahead` gives it.
 
     Returns
     -------
@@ -282,6 +308,11 @@ def prepare(
             progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
             return work.with_hierarchy(known_traits(stored).hierarchy).traits, None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
+
+    def ahead_on_gpu() -> Found | None:
+        _load_for_gpu(solve, work, machine)  # while the order is made
+        return ahead()
+
     try:
         traits, reason = make_hierarchy(
             stored,
@@ -289,6 +320,7 @@ def prepare(
             progress,
             leaves_weights_for(solve, work, machine),
             kernels_of(solve.solver, machine.gpu_free_bytes is not None),
+            ahead_on_gpu,
         )
         return work.with_hierarchy(traits.hierarchy).traits, reason
     except SsspError as error:
@@ -334,6 +366,22 @@ def kernels_of(solver: str, has_gpu: bool) -> KernelGroup:
     from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import chunk_kernels
 
     return chunk_kernels()
+
+
+def _load_for_gpu(solve: Solve, work: Work, machine: Machine) -> None:
+    """Load what a GPU needs after the order, if it will probably solve the run. Threads load the kernels of the GPU."""
+    if machine.gpu_free_bytes is None or n_children() < MANY_CHILDREN:
+        return
+    if not leaves_weights_for(solve, work, machine)(work.traits):
+        return
+    # Not at the top: a run on the CPU does not import the solvers of a GPU.
+    from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import load_for_graph
+
+    load_for_graph(work.traits, work.n_sources, work.options)
+    dtype = work.traits.weight_dtype
+    for group in (COUNTS, COMPLETION, kernels_of(solve.solver, has_gpu=True)):
+        if group.is_compiled(dtype):
+            group.compile_for(dtype)  # which loads them
 
 
 def why_not_wanted(solve: Solve) -> str | None:

@@ -16,6 +16,7 @@ from sssp_pipeline.base.progress import Progress, plural
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.compile_ahead import COUNTS, order_groups
 from sssp_pipeline.kernels.hierarchy.completion.arc_completion import Counted, count, fill
+from sssp_pipeline.kernels.hierarchy.ordering.metis_processes import Metis
 from sssp_pipeline.kernels.hierarchy.ordering.order import core_of, neighbours_of, ordered
 from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 
@@ -23,28 +24,32 @@ from sssp_pipeline.pipeline.planning.choice import has_hierarchy
 WhyNot = Callable[[GraphTraits], str | None]
 #: Returns whether the weights of the arcs are left to a GPU, from what is known of the graph.
 LeavesWeights = Callable[[GraphTraits], bool]
+#: As `order.neighbours_of` returns them.
+Neighbours = tuple[np.ndarray, np.ndarray]
+#: The neighbours of a graph, and the counted arcs of its hierarchy.
+Found = tuple[Neighbours, Counted]
+#: Waits for what another thread has begun to find, and returns it; None if it finds nothing, or there is no thread.
+CountedAhead = Callable[[], Found | None]
 
 
-def count_arcs(
-    traits: GraphTraits, around: tuple[np.ndarray, np.ndarray], why_not: WhyNot, progress: Progress
-) -> tuple[HierarchyTraits, Counted | None, str | None]:
-    """Return what is known of a hierarchy afterwards, and its counted arcs or why none is to be made.
-
-    `around` are the neighbours of the graph with these `traits`.
-    """
+def count_arcs(around: Neighbours, progress: Progress, metis: Metis | None = None) -> Counted:
+    """Return the counted arcs of the hierarchy of a graph with these neighbours; `metis` is as for `ordered`."""
     progress.stage("hierarchy: eliminate low degrees")
     core = core_of(*around)
     progress.stage(f"hierarchy: order {plural(len(core.vertices), 'vertex')}")
     for group in order_groups():
         wait_for(group)
-    order = ordered(core)
+    order = ordered(core, metis)
     progress.stage("hierarchy: count arcs")
     wait_for(COUNTS)
-    counted = count(*around, order)
+    return count(*around, order)
+
+
+def ask_why_not(counted: Counted, traits: GraphTraits, why_not: WhyNot) -> tuple[HierarchyTraits, str | None]:
+    """Return what is known of the hierarchy of a graph with these `traits`, and why it is not to be made or None."""
     known = HierarchyTraits(counted.n_arcs, counted.n_triangles, largest_front=counted.largest_front)
     # An order that is there is free.
-    reason = why_not(replace(traits, hierarchy=replace(known, is_completed=True)))
-    return known, counted if reason is None else None, reason
+    return known, why_not(replace(traits, hierarchy=replace(known, is_completed=True)))
 
 
 def make_in_memory(
@@ -71,9 +76,10 @@ def make_in_memory(
         return traits, None if has_hierarchy(traits) else reason
     if traits.hierarchy is None or not traits.hierarchy.is_completed:
         around = neighbours_of(graph)
-        known, counted, reason = count_arcs(traits, around, why_not, progress)
+        counted = count_arcs(around, progress)
+        known, reason = ask_why_not(counted, traits, why_not)
         shared.note_traits(graph, known)
-        if counted is None:
+        if reason is not None:
             return replace(traits, hierarchy=known), reason
         shared.share_completion(graph, fill(*around, counted))
         traits = replace(traits, hierarchy=shared.known_hierarchy(graph))

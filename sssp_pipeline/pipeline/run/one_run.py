@@ -10,7 +10,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sssp_pipeline.base import compile_children
+from sssp_pipeline.base.csr import GraphTraits
 from sssp_pipeline.base.errors import InputError, UnsolvableError
 from sssp_pipeline.base.progress import Level, Progress, StartUp, plural
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -33,6 +36,7 @@ from sssp_pipeline.pipeline.run.compile_ahead import wait_until_compiled
 from sssp_pipeline.pipeline.run.completed_run import report_facts_of
 from sssp_pipeline.pipeline.run.direction_of_run import identity_of
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
+from sssp_pipeline.pipeline.run.order_ahead import order_ahead
 from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run, reach_of_run
 from sssp_pipeline.pipeline.run.repair import is_whole
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
@@ -142,15 +146,10 @@ class OneRun:
         """Solve and commit the batches that are `missing`. Before, make the hierarchy if they are to use one."""
         self.start_up.end("plan")
         self._write_points()
+        solve, (batches, output) = self.workflow.solve, self._searched
+        traits, no_hierarchy = self._prepared([batches[number] for number in missing])
         source = self.cluster.source()
-        solve, machine, (batches, output) = self.workflow.solve, source.machine, self._searched
-        left = [batches[number] for number in missing]
-        work = work_of(self.stored.manifest.traits, left, solve, output.kept)
-        searches = Searches.of_run(self.stored, solve, left)
-        if (pace := pace_of_run(searches, solve, work, machine)) is not None:
-            work = work.at_pace(pace.pace)
-        work = work.with_reach(reach_of_run(searches, solve, work, machine))
-        traits, no_hierarchy = prepare(self.stored, solve, work, machine, self.progress)
+        machine = source.machine
         if no_hierarchy is not None:
             compile_children.stop()
         plan = make_plan(traits, batches, solve, output, machine, no_hierarchy)
@@ -180,6 +179,18 @@ class OneRun:
         of_solving = self.workflow, missing, plan, self.still_ours, self.start_up
         stage = Solving(*of_stage, *of_solving, least_bytes, self._verify_ahead)
         return stage.solve_on(source)
+
+    def _prepared(self, left: list[np.ndarray]) -> tuple[GraphTraits, str | None]:
+        """Return what `prepare` does for the batches that are `left`."""
+        solve = self.workflow.solve
+        work = work_of(self.stored.manifest.traits, left, solve, self._searched.output.kept)
+        with order_ahead(self.workflow, self.stored, work) as ahead:
+            machine = self.cluster.source().machine
+            searches = Searches.of_run(self.stored, solve, left)
+            if (pace := pace_of_run(searches, solve, work, machine)) is not None:
+                work = work.at_pace(pace.pace)
+            work = work.with_reach(reach_of_run(searches, solve, work, machine))
+            return prepare(self.stored, solve, work, machine, self.progress, ahead)
 
     def _verify_ahead(self) -> None:
         """Begin the searches of `verify`, if it samples sources."""

@@ -134,6 +134,17 @@ def test_what_is_stored_is_what_was_made(tmp_path, monkeypatch, directed):
     assert len(read_record(store).parts) > 20
 
 
+@pytest.mark.parametrize("least_rows", [50, 2000])
+def test_a_large_array_has_a_part_for_each_writer(store, monkeypatch, least_rows):
+    monkeypatch.setattr(hierarchies, "_MOST_WRITERS", 4)
+    monkeypatch.setattr(hierarchies, "_LEAST_ROWS", least_rows)
+    stored = make(store)
+    record = read_record(store)
+    arrays = record.edges[record.edges_of(stored.manifest)].arrays
+    assert arrays["arc_heads"].size[0] > 200
+    assert len(arrays["arc_heads"].parts) == min(4, -(-arrays["arc_heads"].size[0] // least_rows))
+
+
 def test_solvers_take_what_is_stored(store, made):
     make(store)
     make(store)

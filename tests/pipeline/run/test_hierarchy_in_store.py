@@ -201,7 +201,7 @@ def test_several_weights_share_the_order(tmp_path, monkeypatch):
     Path(tmp_path, "roads.csv").write_text("source,target,length,time\n" + "\n".join(lines) + "\n")
     ordered = []
     original = hierarchy_steps.ordered
-    monkeypatch.setattr(hierarchy_steps, "ordered", lambda core: ordered.append(core) or original(core))
+    monkeypatch.setattr(hierarchy_steps, "ordered", lambda core, _: ordered.append(core) or original(core))
     several = {"weights": {"several": [{"name": "length"}, {"name": "time"}]}, "directed": False}
     workflow = made(
         tmp_path, graph={"input": str(tmp_path / "roads.csv"), **several}, solve={"solver": "phast"}

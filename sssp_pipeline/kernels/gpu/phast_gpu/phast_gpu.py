@@ -196,8 +196,7 @@ class PhastGpu(GpuBatchSolver):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, *args: Any) -> Any:
-        cutoff, is_short = options.cutoff is not None, graph.traits.max_weight < INFINITIES[16]
-        load_for_calls(graph.weight_dtype, len(sources), cutoff=cutoff, are_short=is_short)
+        load_for_graph(graph.traits, len(sources), options)
         host_hierarchy(graph)  # takes seconds, without the GPU
         return super()._begin(graph, sources, options, *args)
 
@@ -476,6 +475,12 @@ def _few_lanes(n_sources: int) -> int:
     if n_sources > FEW_SOURCES:
         return 0
     return next((lanes for lanes in FEW_LANES if n_sources <= lanes), FEW_LANES[-1])
+
+
+def load_for_graph(graph: GraphTraits, n_sources: int, options: SolveOptions) -> None:
+    """Do what `load_for_calls` does, for calls of `n_sources` over a graph."""
+    cutoff, is_short = options.cutoff is not None, graph.max_weight < INFINITIES[16]
+    load_for_calls(graph.weight_dtype, n_sources, cutoff=cutoff, are_short=is_short)
 
 
 def load_for_calls(dtype: np.dtype, n_sources: int, *, cutoff: bool, are_short: bool) -> None:

@@ -152,9 +152,12 @@ class Metis:
     The first one starts with the `with` block, while the calling thread makes the graph. All end when the block ends.
     """
 
-    def __enter__(self) -> Metis:
+    def __init__(self) -> None:
         self._stack = ExitStack()
         self._processes: list[MetisProcess] = []
+        self._is_killed = False
+
+    def __enter__(self) -> Metis:
         self._start(1)
         return self
 
@@ -255,6 +258,14 @@ class Metis:
         finally:
             pool.shutdown(cancel_futures=True)
 
+    def kill(self) -> None:
+        """End all processes, now or when they start. A thread that orders a graph with them gets an `SsspError`."""
+        self._is_killed = True
+        for process in self._processes.copy():
+            process.kill()
+
     def _start(self, n_processes: int) -> None:
         while len(self._processes) < n_processes:
-            self._processes.append(self._stack.enter_context(MetisProcess()))
+            self._processes.append(process := self._stack.enter_context(MetisProcess()))
+            if self._is_killed:  # maybe before the list had this process
+                process.kill()

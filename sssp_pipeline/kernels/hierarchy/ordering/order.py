@@ -107,10 +107,13 @@ def core_of(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder:
     return Remainder(core.vertices, core.offsets, core.neighbours, order[:n_eliminated].copy())
 
 
-def ordered(core: Remainder) -> np.ndarray:
-    """Return what `elimination_order` does, for the core of the graph."""
+def ordered(core: Remainder, metis: metis_processes.Metis | None = None) -> np.ndarray:
+    """Return what `elimination_order` does, for the core of the graph.
+
+    Another thread may kill `metis`, which is not started yet. None means a new one.
+    """
     by_metis = len(core.vertices) > FEW and metis_processes.package() is not None
-    with metis_processes.Metis() if by_metis else nullcontext() as metis:
+    with (metis or metis_processes.Metis()) if by_metis else nullcontext() as metis:
         rest = thinned(core.offsets, core.neighbours)
         parts, left = [core.eliminated, core.vertices[rest.eliminated]], core.vertices[rest.vertices]
         is_dense = len(rest.neighbours) >= DENSE * len(left)

@@ -33,7 +33,7 @@ from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 #: The most neighbours of an eliminated vertex, since all pairs of them are looked up.
 MOST_NEIGHBOURS: Any = np.uint64(32)
 #: About how many vertices a thread looks at before it takes the next ones.
-_PART = 2**12
+_PART = 2**10
 #: The most rounds. A long strip of cliques would need one for every two vertices, and become a tree as deep.
 MOST_ROUNDS: Any = np.uint64(8)
 

@@ -26,9 +26,14 @@ from sssp_pipeline.storage import files
 from sssp_pipeline.storage.records import record_bytes
 
 
-def parts_of(table: pa.Table, first_number: int = 0) -> list[tuple[int, pa.Table, int, int]]:
-    """Return what `StoreWriter.write_part` takes for each part of a table: number, rows, first row and end."""
-    size = part_files.PART_ROWS
+def parts_of(
+    table: pa.Table, first_number: int = 0, most_rows: int | None = None
+) -> list[tuple[int, pa.Table, int, int]]:
+    """Return what `StoreWriter.write_part` takes for each part of a table: number, rows, first row and end.
+
+    Parts have `PART_ROWS`, or `most_rows` if these are fewer.
+    """
+    size = min(part_files.PART_ROWS, most_rows or part_files.PART_ROWS)
     return [
         (number, table.slice(start, size), start, min(start + size, table.num_rows))
         for number, start in enumerate(range(0, max(table.num_rows, 1), size), first_number)

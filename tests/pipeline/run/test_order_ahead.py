@@ -1,0 +1,149 @@
+"""A thread orders the graph of a run before the run decides whether it wants a hierarchy."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from sssp_pipeline.base import compile_children
+from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.base.generators import grid
+from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
+from sssp_pipeline.kernels.hierarchy.ordering.metis_processes import Metis
+from sssp_pipeline.kernels.hierarchy.ordering.order import core_of, neighbours_of, ordered
+from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record
+from sssp_pipeline.pipeline.planning import hierarchy
+from sssp_pipeline.pipeline.run import hierarchy_stage, order_ahead
+from sssp_pipeline.pipeline.run.conductor import run
+from sssp_pipeline.pipeline.run.hierarchy_steps import count_arcs
+from sssp_pipeline.workflow.models import Workflow
+
+pytestmark = pytest.mark.skipif(metis_processes.package() is None, reason="`pymetis` is not installed")
+
+
+def graph_of_grid() -> CsrGraph:
+    edges = grid(20, 20)
+    return csr_from_edges(edges.src, edges.dst, edges.weights, edges.n_vertices)
+
+
+def made(tmp_path: Path, **solve: str) -> Workflow:
+    """Return a workflow on a generated grid of 900 vertices."""
+    return Workflow.model_validate(
+        {
+            "graph": {"input": "generated:grid?rows=30&cols=30&seed=3", "store": str(tmp_path / "graph")},
+            "sources": {"random": {"count": 20, "seed": 1}},
+            "solve": solve,
+            "output": {"path": str(tmp_path / "run")},
+            "report": False,
+            "verify": "off",
+        }
+    )
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Have a run find the files of a GPU and cores for an order. Return the threads that count arcs."""
+    monkeypatch.setattr(compile_children.KernelGroup, "is_compiled", lambda *_: True)
+    monkeypatch.setattr(order_ahead, "has_device_files", lambda: True)
+    monkeypatch.setattr(order_ahead, "n_children", lambda: order_ahead.MANY_CHILDREN)
+    threads = []
+
+    def count(*args):
+        threads.append(threading.current_thread().name)
+        return count_arcs(*args)
+
+    for module in (order_ahead, hierarchy_stage):
+        monkeypatch.setattr(module, "count_arcs", count)
+    return threads
+
+
+@pytest.fixture
+def pays(monkeypatch):
+    """Have `auto` find that a hierarchy pays."""
+    monkeypatch.setattr(hierarchy, "why_not", lambda *_: None)
+
+
+def test_a_run_takes_the_order_of_the_thread(tmp_path, counted, pays, monkeypatch):
+    _, record = run(made(tmp_path), Quiet())
+    assert (record["solver"], counted) == ("phast", ["sssp-order_0"])
+    ahead = read_record(str(tmp_path / "graph"))
+    monkeypatch.setattr(order_ahead, "has_device_files", lambda: False)
+    run(made(tmp_path / "without"), Quiet())
+    assert counted == ["sssp-order_0", "MainThread"]
+    assert [part.content_sha256 for part in ahead.parts] == [
+        part.content_sha256 for part in read_record(str(tmp_path / "without" / "graph")).parts
+    ]
+
+
+def test_a_run_that_wants_no_hierarchy_ends_the_thread(tmp_path, counted, monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def why_not(*_):
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(20)
+            return "it does not pay"
+        return None
+
+    def endless(around, progress, metis):
+        begun.set()
+        with pytest.raises(order_ahead._EndedError):
+            while True:
+                progress.stage("order")
+        with pytest.raises(SsspError):
+            ordered(core_of(*around), metis)
+        ended.set()
+
+    monkeypatch.setattr(hierarchy, "why_not", why_not)
+    monkeypatch.setattr(order_ahead, "count_arcs", endless)
+    _, record = run(made(tmp_path), Quiet())
+    assert record["solver"] != "phast"
+    assert ended.wait(20)
+    assert counted == []
+
+
+def test_an_error_of_the_thread_is_met_again_by_the_run(tmp_path, counted, pays, monkeypatch, listener):
+    monkeypatch.setattr(metis_processes.sys, "executable", "/bin/false")
+    progress = listener()
+    run(made(tmp_path), progress)
+    assert counted == ["sssp-order_0", "MainThread"]
+    (line,) = [line for line in progress.lines if line.startswith("without a hierarchy: ")]
+    assert line.startswith("without a hierarchy: METIS does not start")
+
+
+@pytest.mark.parametrize("missing", ["cores", "METIS", "kernels", "children that are done", "a gain"])
+def test_nothing_is_ordered_ahead_without(missing, tmp_path, counted, pays, monkeypatch):
+    if missing == "cores":
+        monkeypatch.setattr(order_ahead, "n_children", lambda: order_ahead.MANY_CHILDREN - 1)
+    elif missing == "METIS":
+        monkeypatch.setattr(order_ahead, "package", lambda: None)
+    elif missing == "kernels":
+        monkeypatch.setattr(compile_children.KernelGroup, "is_compiled", lambda *_: False)
+    elif missing == "children that are done":
+        monkeypatch.setattr(compile_children, "are_running", lambda: True)
+    else:
+        monkeypatch.setattr(hierarchy, "why_not", lambda *_: "it does not pay")
+    run(made(tmp_path), Quiet())
+    assert "sssp-order_0" not in counted
+
+
+def test_a_stored_order_is_not_made_again(tmp_path, counted, pays):
+    run(made(tmp_path), Quiet())
+    again = made(tmp_path).model_dump() | {"output": {"path": str(tmp_path / "again")}}
+    run(Workflow.model_validate(again), Quiet())
+    assert counted == ["sssp-order_0"]
+
+
+def test_another_solver_orders_nothing(tmp_path, counted):
+    run(made(tmp_path, solver="dijkstra"), Quiet())
+    assert counted == []
+
+
+def test_metis_can_be_killed_before_it_starts():
+    metis = Metis()
+    metis.kill()
+    with pytest.raises(SsspError, match="METIS"):
+        ordered(core_of(*neighbours_of(graph_of_grid())), metis)
