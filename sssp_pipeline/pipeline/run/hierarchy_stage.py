@@ -20,6 +20,7 @@ from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress, in_bytes, plural
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.compile_ahead import (
     COMPLETION,
@@ -370,7 +371,8 @@ def kernels_of(solver: str, has_gpu: bool) -> KernelGroup:
 
 def _load_for_gpu(solve: Solve, work: Work, machine: Machine) -> None:
     """Load what a GPU needs after the order, if it will probably solve the run. Threads load the kernels of the GPU."""
-    if machine.gpu_free_bytes is None or n_children() < MANY_CHILDREN:
+    # The GPU may be of another machine.
+    if machine.gpu_free_bytes is None or n_children() < MANY_CHILDREN or gpu_missing() is not None:
         return
     if not leaves_weights_for(solve, work, machine)(work.traits):
         return

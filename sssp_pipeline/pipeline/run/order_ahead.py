@@ -47,7 +47,8 @@ class _EndedError(Exception):
 def order_ahead(workflow: Workflow, stored: StoredGraph, work: Work) -> Iterator[CountedAhead]:
     """Begin to order the graph of a run if a hierarchy may pay. The thread ends with the block.
 
-    The block gets a function that waits for the thread, and returns what it found; None if it found nothing.
+    The block gets a function that waits for the thread, and returns what it found; None if it found nothing. Only the
+    first call gets it, so its memory is free when the caller has used it.
     """
     if not _may_begin(workflow):
         yield lambda: None
@@ -55,7 +56,8 @@ def order_ahead(workflow: Workflow, stored: StoredGraph, work: Work) -> Iterator
     ahead = _Ahead(workflow, stored, work)
     pool = ThreadPoolExecutor(1, "sssp-order")
     try:
-        yield pool.submit(ahead.found).result
+        found = [pool.submit(ahead.found)]
+        yield lambda: found.pop().result() if found else None
     finally:
         ahead.end()
         pool.shutdown(wait=False)
@@ -104,8 +106,11 @@ class _Ahead(Progress):
             or not all(group.is_compiled(np.dtype(np.uint32)) for group in groups)
         ):
             return None
+        # The run asks for the free memory again while this thread has taken some of it.
+        free_bytes = free_memory_bytes() // 2
+        if hierarchy.why_never(traits, self._work.options, free_bytes, for_gpu=True) is not None:
+            return None
         if is_free(self._solve):
-            free_bytes = free_memory_bytes()
             machine = Machine(usable_cores(), gpu_free_bytes=free_bytes)
             if hierarchy.why_not(self._work, machine, free_bytes) is not None:
                 return None

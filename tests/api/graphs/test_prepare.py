@@ -65,7 +65,7 @@ def made(monkeypatch) -> list[str]:
             module, name, lambda *given: (counts(*given) and names.append(name)) or original(*given)
         )
 
-    note(hierarchy_steps, "ordered", lambda _: True)
+    note(hierarchy_steps, "ordered", lambda *_: True)
     for module in (hierarchy_stage, shared):
         note(module, "customize", lambda _, graph: graph.n_edges > 1)  # `phast` compiles itself with one edge
     return names

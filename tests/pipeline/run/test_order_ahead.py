@@ -8,19 +8,25 @@ from pathlib import Path
 import pytest
 
 from sssp_pipeline.base import compile_children
-from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.csr import CsrGraph, GraphTraits, csr_from_edges
 from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.generators import grid
 from sssp_pipeline.base.progress import Quiet
+from sssp_pipeline.kernels.contract.solver import SolveOptions
+from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
+from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
 from sssp_pipeline.kernels.hierarchy.ordering.metis_processes import Metis
 from sssp_pipeline.kernels.hierarchy.ordering.order import core_of, neighbours_of, ordered
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record
+from sssp_pipeline.pipeline.graph_store.store import read_newest
 from sssp_pipeline.pipeline.planning import hierarchy
+from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run import hierarchy_stage, order_ahead
 from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.hierarchy_steps import count_arcs
-from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.models import Solve, Workflow
 
 pytestmark = pytest.mark.skipif(metis_processes.package() is None, reason="`pymetis` is not installed")
 
@@ -147,3 +153,27 @@ def test_metis_can_be_killed_before_it_starts():
     metis.kill()
     with pytest.raises(SsspError, match="METIS"):
         ordered(core_of(*neighbours_of(graph_of_grid())), metis)
+
+
+def test_nothing_is_ordered_ahead_if_the_memory_is_for_one(tmp_path, counted, monkeypatch):
+    needed = costs.build_bytes(made_traits(tmp_path), on_gpu=False)
+    monkeypatch.setattr(order_ahead, "free_memory_bytes", lambda: needed + 1)
+    again = made(tmp_path, hierarchy="build").model_dump() | {"output": {"path": str(tmp_path / "again")}}
+    run(Workflow.model_validate(again), Quiet())
+    assert counted == ["MainThread"]
+
+
+def made_traits(tmp_path: Path) -> GraphTraits:
+    """Return the traits of the stored graph of `made`."""
+    run(made(tmp_path, solver="dijkstra"), Quiet())
+    (graph,) = read_newest(str(tmp_path / "graph")).by_weight.values()
+    return graph.traits
+
+
+def test_a_gpu_of_another_machine_is_not_loaded_here(monkeypatch):
+    monkeypatch.setattr(hierarchy_stage, "n_children", lambda: hierarchy_stage.MANY_CHILDREN)
+    monkeypatch.setattr(hierarchy_stage, "gpu_missing", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(phast_gpu, "load_for_graph", lambda *_: pytest.fail("this machine has no GPU"))
+    graph = graph_of_grid()
+    work = Work(graph.traits, SolveOptions(), n_sources=20, batch=20)
+    hierarchy_stage._load_for_gpu(Solve(solver="phast-gpu"), work, Machine(16, gpu_free_bytes=2**34))
