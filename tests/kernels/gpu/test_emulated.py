@@ -21,9 +21,11 @@ PATH_SUMS = Path(__file__).with_name("test_path_sums_on_device.py")
 PATH_SWEEP = Path(__file__).with_name("test_path_sweep.py")
 ADDS_LANES = Path(__file__).with_name("test_adds_lanes.py")
 LIGHT_EDGES = Path(__file__).with_name("test_light_edges.py")
-BETWEENNESS = Path(__file__).parents[2] / "api" / "test_betweenness_on_gpu.py"
+BETWEENNESS = Path(__file__).parents[2] / "api" / "answers" / "test_betweenness_on_gpu.py"
 PATHS_OF_PARTS = Path(__file__).with_name("test_paths_of_parts.py")
-BETWEENNESS_OF_RUNS = Path(__file__).parents[2] / "pipeline" / "results" / "test_betweenness_of_runs.py"
+BETWEENNESS_OF_RUNS = (
+    Path(__file__).parents[2] / "pipeline" / "results" / "answers" / "test_betweenness_of_runs.py"
+)
 LAB = Path(__file__).parents[3] / "benchmarks" / "lab.py"
 
 #: What was compiled, by digests: most tests change one file.
