@@ -148,6 +148,7 @@ def test_children_that_do_not_answer_are_killed(group, tmp_path, wait_until, mon
     compile_children.wait_for(groups[1], U32)
     wait_until(lambda: not any(map(is_running, pids)))
     compile_children.wait_for(groups[0], U32)
+    assert [children.left for children in compile_children._running] == [[]]
 
 
 @pytest.mark.medium

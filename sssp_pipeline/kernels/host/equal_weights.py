@@ -101,7 +101,7 @@ def metrics_of_depths(
 
 
 def joined_metrics(solver: str, parts: list[dict[str, np.ndarray]], order: np.ndarray) -> MetricsColumns:
-    """Return the metrics of S sources from those of groups of them; `order` (S,) has the sources of all groups."""
+    """Join the metrics of groups of sources. `order` (S,) has the places of the sources, group by group."""
     places = np.argsort(order)
     columns = {name: np.concatenate([part[name] for part in parts])[places] for name in parts[0]}
     same = {"solver": solver, "delta_first": None, "delta_last": None, "delta_changes": 0}

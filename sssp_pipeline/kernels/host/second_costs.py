@@ -57,7 +57,7 @@ def cost_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def call_bytes(traits: GraphTraits, kept: KeptOfRow, n_costs: int, n_rows: int, n_threads: int = 1) -> int:
-    """Return the memory that a call of a solver takes for second costs, in addition to what is kept of its rows."""
+    """Return the memory of second costs in a call of a solver. Its results are not counted."""
     row_bytes = traits.n_vertices * (traits.weight_dtype.itemsize + 8 * n_costs)
     rows_bytes = 0 if kept.is_whole_row else min(n_rows, _n_rows(traits)) * row_bytes
     thread_bytes = 12 * traits.n_vertices + scan_bytes(traits, n_rows)

@@ -213,7 +213,7 @@ def test_amounts_are_summed_over_a_hierarchy_too(solver, endpoints, listener, mo
 
 @pytest.mark.medium
 def test_rows_verify_small_amounts_over_a_hierarchy_beside_large_ones():
-    at = np.arange(72).reshape(2, 6, 6)  # two lattices: the amounts of one are 10^12 times those of the other
+    at = np.arange(72).reshape(2, 6, 6)  # two lattices; one has amounts 10^12 times as large
     ends = np.concatenate(
         [[at[..., :-1].ravel(), at[..., 1:].ravel()], [at[:, :-1].ravel(), at[:, 1:].ravel()]], axis=1
     )
@@ -224,7 +224,7 @@ def test_rows_verify_small_amounts_over_a_hierarchy_beside_large_ones():
     amounts = "{file: people.csv, names: [people]}"
     paths = f"{PATHS}={{source_amounts: {amounts}, target_amounts: {amounts}}}"
     options = "graph.directed=false", "solve.solver=phast", "solve.batch=72"
-    solved(paths, *options)
+    assert solved(paths, *options).record["verify"]["refuted"] is None
 
 
 @pytest.mark.gpu

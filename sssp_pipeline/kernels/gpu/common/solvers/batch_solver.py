@@ -163,7 +163,7 @@ class GpuBatchSolver(GpuSolver):
     def _all_needs(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> tuple[BatchNeeds, int]:
-        """Return `needs` with two buffers for what is kept of the rows, and the bytes of a row."""
+        """Return the memory `needs` with two buffers for results, and the bytes of a row."""
         needs, kept = self.needs(graph, on_device, options, n_sources), options.kept
         kept_bytes = kept.device_bytes(graph.n_vertices, graph.weight_dtype)
         kept_bytes += facts_bytes(kept.n_columns(graph.n_vertices))
