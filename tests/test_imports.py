@@ -268,7 +268,7 @@ def loaded_by(folder: Path, *words: str, names: tuple[str, ...] = SLOW) -> tuple
         "def end(code):\n"
         f"    open('loaded', 'w').write(' '.join(m for m in {names!r} if m in sys.modules))\n"
         "    raise SystemExit(code)\n"
-        "cli.sys = type('S', (), {**vars(sys), 'exit': staticmethod(end)})\n"
+        "cli.end_process = end\n"
         "cli.main()\n"
     )
     command = [sys.executable, "-c", program, *words]
@@ -336,7 +336,7 @@ class Alone(WholeCalls):
         facts |= {"max_distance": 0, "mean_distance": 0.0}
         return [SourceMetrics(source=s, solver=self.name, solve_s=1e-6, **facts) for s in call.sources.tolist()]
 SOLVERS["alone"] = Alone()
-cli.sys = type("S", (), {**vars(sys), "exit": staticmethod(print)})
+cli.end_process = print
 sys.argv[1:] = ["run", "w.yaml", "-q"]
 cli.main()
 """

@@ -144,3 +144,17 @@ def test_a_value_that_makes_no_sense_is_unusable_input(at, value):
     if done.exit_code:
         assert done.stderr.startswith("error: ")
         assert [path.name for path in at.iterdir()] == ["edges.txt"]
+
+
+def test_a_command_that_fails_does_not_wait_for_threads(at):
+    program = (
+        "import sys, threading, time\n"
+        "from sssp_pipeline.cli import main\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "sys.argv[1:] = ['inspect', 'nowhere']\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")

@@ -184,6 +184,7 @@ class _Making:
         compile_children.wait_for(COMPLETION)
         around, counted = found
         completion = fill(*around, counted)
+        del found, around, counted  # they are as large as the graph
         shared.share_completion(graph, completion)
         known = self._record.edges[key]
         self._note_edges(key, known.model_copy(update={"arrays": writer.write_completion(completion)}))

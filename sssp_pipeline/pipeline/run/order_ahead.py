@@ -17,7 +17,6 @@ from contextlib import contextmanager
 import numpy as np
 
 from sssp_pipeline.base import compile_children
-from sssp_pipeline.base.errors import SsspError
 from sssp_pipeline.base.host_memory import free_memory_bytes
 from sssp_pipeline.base.progress import Progress
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import has_device_files
@@ -90,10 +89,10 @@ class _Ahead(Progress):
             raise _EndedError
 
     def found(self) -> Found | None:
-        """Return the counted arcs; None if the order is not to be made, or an error: the run meets it again."""
+        """Return the counted arcs; None if the order is not to be made, or after an error: the run meets it again."""
         try:
             return self._found()
-        except (_EndedError, SsspError):
+        except Exception:  # for example too little memory while the run loads the graph
             return None
 
     def _found(self) -> Found | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
 from sssp_pipeline.kernels.hierarchy.ordering.metis_processes import Metis
 from sssp_pipeline.kernels.hierarchy.ordering.order import core_of, neighbours_of, ordered
+from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record
 from sssp_pipeline.pipeline.graph_store.store import read_newest
 from sssp_pipeline.pipeline.planning import hierarchy
@@ -118,6 +120,36 @@ def test_an_error_of_the_thread_is_met_again_by_the_run(tmp_path, counted, pays,
     assert counted == ["sssp-order_0", "MainThread"]
     (line,) = [line for line in progress.lines if line.startswith("without a hierarchy: ")]
     assert line.startswith("without a hierarchy: METIS does not start")
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("no process"), MemoryError(), RuntimeError("can't start new thread")]
+)
+def test_no_error_of_the_thread_ends_the_run(error, tmp_path, counted, pays, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(order_ahead, "count_arcs", fail)
+    _, record = run(made(tmp_path), Quiet())
+    assert (record["solver"], counted) == ("phast", ["MainThread"])
+
+
+def test_the_neighbours_are_freed_when_arcs_are_made_of_them(tmp_path, counted, pays, monkeypatch):
+    offsets, write = [], HierarchyWriter.write_completion
+
+    def listed(graph):
+        around = neighbours_of(graph)
+        offsets.append(weakref.ref(around[0]))
+        return around
+
+    def written(writer, completion):
+        assert [ref() is None for ref in offsets] == [True]
+        return write(writer, completion)
+
+    monkeypatch.setattr(order_ahead, "neighbours_of", listed)
+    monkeypatch.setattr(HierarchyWriter, "write_completion", written)
+    _, record = run(made(tmp_path), Quiet())
+    assert (record["solver"], counted) == ("phast", ["sssp-order_0"])
 
 
 @pytest.mark.parametrize("missing", ["cores", "METIS", "kernels", "children that are done", "a gain"])
