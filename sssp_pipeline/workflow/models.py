@@ -70,7 +70,7 @@ class Solve(Section):
 
     deadline_s: Positive | Annotated[float, Field(gt=0)] = 86_400
     """Seconds that a search may take. A search has one source, or the sources that share a GPU kernel. A longer search
-    fails: on a GPU at once, on a CPU at the end of the source."""
+    fails: on a GPU at once, on a CPU at the end of the source. A GPU may take as long to prepare the graph."""
 
     retries: Annotated[int, Field(ge=0)] = 2
     """How many times a failed batch is tried again."""

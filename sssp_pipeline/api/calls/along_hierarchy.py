@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -20,12 +21,9 @@ from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.forecast import CORES_EXPONENT
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
-from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import (
-    ArcsOnDevice,
-    PartOfSweep,
-    PathSweepOnDevice,
-)
-from sssp_pipeline.kernels.hierarchy.arc_sums import ArcSums, shared_counts, too_many_paths
+from sssp_pipeline.kernels.gpu.path_sweep.arc_sums_on_device import part_words, passing_of_parts
+from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepOnDevice
+from sssp_pipeline.kernels.hierarchy.arc_sums import ArcSums, shared_counts
 from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.hierarchy.sweeps.path_counts import PathCounts
 from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import GROUP, Passing, PathSweep, n_bytes_of, spread
@@ -80,16 +78,16 @@ def sums_on_hierarchy(
     counts = shared_counts(graph)
     if isinstance(counts, str):
         return None  # rows may be counted, and a solver may find no distance that is too long
-    limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, options.cutoff))
     of_group = replace(asked, on_hierarchy=True)
     parts: Iterator[np.ndarray]
     if device == "gpu" and PathSweepOnDevice.fits(counts):
-        parts = _on_device(graph, counts, groups, of_group, limit)
+        parts = _on_device(graph, groups, of_group, options)
     else:
         n_threads = min(usable_cores(), int(_MEMORY_SHARE * free_memory_bytes() / n_bytes_of(counts)))
         if not n_threads:
             return None
         if not asked.squares:
+            limit = counts.hierarchy.up.weights.dtype.type(search_limit(graph, options.cutoff))
             passing = _passing_on_cores(counts, sources, asked, limit, n_threads)
             return None if passing is None else Summed(spread(graph, counts, passing, asked), len(sources))
         parts = _on_cores(graph, groups, of_group, options.cutoff, n_threads)
@@ -190,26 +188,16 @@ def _sums_of_groups(
 
 
 def _on_device(
-    graph: CsrGraph,
-    counts: PathCounts,
-    groups: list[np.ndarray],
-    asked: PathSumsAsked,
-    limit: np.generic,
+    graph: CsrGraph, groups: list[np.ndarray], asked: PathSumsAsked, options: SolveOptions
 ) -> Iterator[np.ndarray]:
     """Yield the words (P, 2) of each group. It raises `UnsolvableError` if paths cannot be counted."""
-    sweep = PathSweepOnDevice(ArcsOnDevice(counts), asked)
     n_at_once = max(1, 2 * SWEPT_AT_ONCE // len(groups[0]))
-
-    def words_of(part: PartOfSweep) -> np.ndarray:
-        return np.concatenate(spread(graph, counts, part.passing(), asked))
-
     with ThreadPoolExecutor(min(usable_cores(), n_at_once), "sssp-unpack") as pool:
         for first in range(0, len(groups), n_at_once):
             some = groups[first : first + n_at_once]
-            parts = sweep.run(np.concatenate(some), np.cumsum([len(group) for group in some]).tolist(), limit)
-            if parts is None:
-                raise too_many_paths()
-            yield from pool.map(words_of, parts)
+            ends = np.cumsum([len(group) for group in some]).tolist()
+            parts = passing_of_parts(graph, np.concatenate(some), ends, asked, options)
+            yield from pool.map(partial(part_words, graph, asked), parts)
 
 
 def _on_cores(

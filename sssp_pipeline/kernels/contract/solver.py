@@ -56,6 +56,8 @@ class SolveOptions:
     #: Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives up a
     #: search at the deadline. A CPU raises the error when the source is done.
     deadline_s: float = DEADLINE_S
+    #: Seconds that a GPU may take to prepare a graph. A trial limits searches only.
+    preparation_s: float = DEADLINE_S
     #: Whether a GPU finds facts about rows of distances (`Solution.facts`), so that a writer need not read the rows. If
     #: no predecessors are wanted, the GPU also packs the rows, as `RowFacts` says.
     row_facts: bool = False

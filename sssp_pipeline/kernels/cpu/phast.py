@@ -44,6 +44,7 @@ from sssp_pipeline.kernels.hierarchy.compile_ahead import SWEEPS
 from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.hierarchy.completion.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy, why_not_solved
+from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import GROUP
 from sssp_pipeline.kernels.hierarchy.sweeps.region import Region, no_distance_above
 from sssp_pipeline.kernels.hierarchy.sweeps.sweep import Sweep, Swept, most_lanes, n_lanes_for
 from sssp_pipeline.kernels.hierarchy.sweeps.tiles import TILE
@@ -163,8 +164,14 @@ class Phast(WholeCalls):
         if not isinstance(call.path_sums, ArcSums):
             return self._swept(call)
         metrics = self._swept(replace(call, path_sums=None))
-        totals = call.path_sums.add(call.distances, call.sources)
-        call.distances[:, call.distances.shape[1] - totals.shape[1] :] = totals.view(np.uint64)
+        for first in range(0, len(call.sources), GROUP):
+            rows, sources = call.distances[first : first + GROUP], call.sources[first : first + GROUP]
+            began = time.perf_counter()
+            totals = call.path_sums.add(rows, sources)
+            if time.perf_counter() - began > call.options.deadline_s:
+                what = f"sums over {len(sources)} sources"
+                raise DeadlineError(self.name, what, call.options.deadline_s)
+            rows[:, rows.shape[1] - totals.shape[1] :] = totals.view(np.uint64)
         return metrics
 
     def _swept(self, call: WholeCall) -> list[SourceMetrics]:

@@ -81,7 +81,8 @@ def solve_options(
     """
     delta = None if spec.delta == "auto" else float(spec.delta) * (scale or 1)
     cutoff = scaled_limit(spec.cutoff, scale)
-    return SolveOptions(delta, cutoff, spec.predecessors, spec.trace_every_us, kept, float(spec.deadline_s))
+    limit_s = float(spec.deadline_s)
+    return SolveOptions(delta, cutoff, spec.predecessors, spec.trace_every_us, kept, limit_s, limit_s)
 
 
 def batch_size(

@@ -14,6 +14,7 @@ from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels.answers.path_sums import PathSums
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepOnDevice
 from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.hierarchy.sweeps.path_sweep import PathSweep
@@ -97,6 +98,21 @@ def test_auto_sums_over_a_hierarchy_where_that_is_expected_to_be_faster(faster, 
     assert taken == {faster}
     expected = sp.betweenness(matrix, solver="dijkstra", **counted)["betweenness"]
     np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_no_other_thread_uses_the_gpu_while_a_call_sums(monkeypatch):
+    has_lock, run = [], PathSweepOnDevice.run
+
+    def run_locked(*args):
+        has_lock.append(GPU_LOCK.locked())
+        return run(*args)
+
+    monkeypatch.setattr(PathSweepOnDevice, "run", run_locked)
+    monkeypatch.setattr(Reductions, "sum_s", lambda *_: 1.0)
+    road = road_like(vertices=200, seed=3).graph("uint32")
+    matrix = ss.csr_array((road.weights.astype(int), road.col_indices, road.row_offsets), shape=(200, 200))
+    sp.betweenness(sp.prepare(matrix, hierarchy=True), solver="phast-gpu")
+    assert has_lock == [True]
 
 
 @pytest.mark.medium

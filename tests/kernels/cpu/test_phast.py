@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,17 +12,19 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
-from sssp_pipeline.base.errors import InputError, PathTooLongError
+from sssp_pipeline.base.errors import DeadlineError, InputError, PathTooLongError
 from sssp_pipeline.base.generators import grid, path, rmat, road_like
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.contract.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.bits import Bits
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.hierarchy import shared
+from sssp_pipeline.kernels.hierarchy.arc_sums import ArcSums
 from sssp_pipeline.kernels.hierarchy.sweeps import sweep
 
 ANY = SolveOptions()
@@ -199,6 +202,17 @@ def test_scratch_memory_is_used_again_after_larger_and_smaller_calls():
     for n_sources in (3, 64, 17, 40, 1):
         assert_as_delta_stepping(graph, np.arange(n_sources))
     assert len(phast.prepared(graph).idle) == 1
+
+
+def test_sums_past_the_deadline_are_an_error(monkeypatch):
+    graph, sources = grid(5, 5).graph(), np.arange(3, dtype=np.uint32)
+    kept = Reductions(paths=PathSumsAsked(on_hierarchy=True))
+    Phast().solve(graph, sources, SolveOptions(kept=kept))
+    add = ArcSums.add
+    monkeypatch.setattr(ArcSums, "add", lambda *args: time.sleep(0.3) or add(*args))
+    told = "^`phast` took longer for sums over 3 sources than `solve.deadline_s` allows, 0.2 s$"
+    with pytest.raises(DeadlineError, match=told):
+        Phast().solve(graph, sources, SolveOptions(kept=kept, deadline_s=0.2))
 
 
 def test_large_graphs_have_fewer_lanes():

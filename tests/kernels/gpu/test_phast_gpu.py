@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import NO_VERTEX, csr_from_edges
+from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.base.generators import grid, path, road_like, star
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow
@@ -472,3 +473,16 @@ def test_twenty_repeats_give_the_same_metrics():
         assert [[getattr(m, name) for m in other] for name in TOLD] == [
             [getattr(m, name) for m in first] for name in TOLD
         ]
+
+
+@pytest.mark.gpu
+def test_a_preparation_past_the_deadline_is_an_error_and_leaves_the_gpu():
+    graph, late = grid(40, 40).graph(), SolveOptions(preparation_s=1e-9)
+    told = (
+        "^`phast-gpu` took longer for the preparation of the graph than `solve.deadline_s` allows, 1e-09 s$"
+    )
+    for _ in range(2):
+        with pytest.raises(DeadlineError, match=told):
+            SOLVERS["phast-gpu"].solve(graph, np.array([3]), late)
+    assert_as_on_a_cpu(graph, np.array([3]))
+    SOLVERS["phast-gpu"].solve(graph, np.array([3]), late)  # the graph is prepared

@@ -59,7 +59,8 @@ def test_a_deadline_fits_the_kernels_64_bits(deadline_s, ns):
 
 
 def test_the_workflows_deadline_reaches_the_solver():
-    assert solve_options(Solve(deadline_s=2.5), EveryVertex()).deadline_s == 2.5
+    options = solve_options(Solve(deadline_s=2.5), EveryVertex())
+    assert (options.deadline_s, options.preparation_s) == (2.5, 2.5)
     assert solve_options(Solve(), EveryVertex()).deadline_s == ANY.deadline_s == 86_400
 
 

@@ -7,6 +7,8 @@ Order, completion and chunks are made on the host, once for a graph. The device 
 from __future__ import annotations
 
 import itertools
+import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.base.errors import DeadlineError
+from sssp_pipeline.kernels.contract.solver import DEADLINE_S
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaunches
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
@@ -39,6 +43,8 @@ _ARCS_A_BLOCK = 8
 #: The most rounds of a search for a bound of all distances, and the rounds between two looks whether it is over. Where
 #: more are needed, distances are mostly too long for words of 16 bits.
 _MOST_ROUNDS, _ROUNDS = 512, 8
+#: The steps of the making that the device may be behind the host, and the launches of a step that close the top.
+_STEPS_BEHIND, _LAUNCHES = 4, 64
 _MATRICES, _LONGEST = (
     struct_type(Path(__file__).with_name("fronts.cu"), name) for name in ("Matrices", "Longest")
 )
@@ -150,25 +156,37 @@ class DeviceHierarchy:
 
 
 @kept_with_graph
-def device_hierarchy(on_device: DeviceGraph, host: HostHierarchy) -> DeviceHierarchy:
-    """Return the hierarchy of a graph with the weights on the device; it is made by the first call."""
+def device_hierarchy(
+    on_device: DeviceGraph, host: HostHierarchy, limit_s: float = DEADLINE_S
+) -> DeviceHierarchy:
+    """Return the hierarchy of a graph with the weights on the device; it is made by the first call.
+
+    It raises `DeadlineError` if the device takes longer than `limit_s` seconds.
+    """
     dtype = on_device.dtype
     # The largest distance of int32 fits a word of 32 bits. Distances of other types of 32 bits may not.
     if dtype.itemsize == 4 and LEAST_BITS <= 32:
-        made = _make(on_device, host, 32, is_sure=dtype.kind == "i")
+        made = _make(on_device, host, 32, is_sure=dtype.kind == "i", limit_s=limit_s)
         if made is not None:
             return made
-    made = _make(on_device, host, 64, is_sure=True)
+    made = _make(on_device, host, 64, is_sure=True, limit_s=limit_s)
     assert made is not None
     return made
 
 
-def _make(on_device: DeviceGraph, host: HostHierarchy, bits: int, *, is_sure: bool) -> DeviceHierarchy | None:
+def _make(
+    on_device: DeviceGraph,
+    host: HostHierarchy,
+    bits: int,
+    *,
+    is_sure: bool,
+    limit_s: float = DEADLINE_S,
+) -> DeviceHierarchy | None:
     """Return the hierarchy, made in words of `bits`; None if a distance may not fit, unless it `is_sure`.
 
-    If all distances fit 16 bits, its matrices are narrowed in the end.
+    If all distances fit 16 bits, its matrices are narrowed in the end. It raises `DeadlineError` after `limit_s`.
     """
-    making = _Making(on_device, host, bits)
+    making = _Making(on_device, host, bits, limit_s)
     bound = making.weigh_arcs()
     if not is_sure and (bound is None or bound >= INFINITIES[bits]):
         return None
@@ -181,8 +199,11 @@ def _make(on_device: DeviceGraph, host: HostHierarchy, bits: int, *, is_sure: bo
 class _Making:
     """A hierarchy on a device while it is made."""
 
-    def __init__(self, on_device: DeviceGraph, host: HostHierarchy, bits: int) -> None:
+    def __init__(self, on_device: DeviceGraph, host: HostHierarchy, bits: int, limit_s: float) -> None:
         cupy = cupy_module()
+        self._limit_s, self._ends_s = limit_s, time.monotonic() + limit_s
+        #: The events of the steps that may not be over.
+        self._steps: deque[Any] = deque()
         completion, chunks = host.completion, host.chunks
         #: The bits of a word of its matrices, and of the words in which it is made.
         self._bits = self._bits_made = bits
@@ -229,6 +250,16 @@ class _Making:
         if not self._flags.get()[1]:  # as long in both directions
             self._down = self._up
 
+    def _end_step(self) -> None:
+        """Wait until the device is at most `_STEPS_BEHIND` steps behind. It raises `DeadlineError`."""
+        stream = cupy_module().cuda.get_current_stream()
+        self._steps.append(stream.record())
+        if len(self._steps) > _STEPS_BEHIND:
+            self._steps.popleft().synchronize()
+        if time.monotonic() > self._ends_s:
+            stream.synchronize()  # before memory is freed that the device still writes
+            raise DeadlineError("phast-gpu", "the preparation of the graph", self._limit_s)
+
     def weigh_arcs(self) -> int | None:
         """Weigh all arcs, and return a bound of all distances; None if one may not fit a word."""
         cupy = cupy_module()
@@ -237,6 +268,7 @@ class _Making:
         for vertices, n_blocks, block in self._low_by_height():
             args = (vertices, np.uint32(n_blocks), *self._arcs, longest_up, longest_down, self._flags)
             self._kernels["lower_triangles_kernel"](len(vertices) * n_blocks, block, args)
+            self._end_step()
         of_all = cupy.zeros(1, np.uint64)
         self._eliminate_chunks(_pointers(_LONGEST, longest_up, longest_down, of_all))
         args = (longest_up, longest_down, np.uint32(self._n_vertices), of_all)
@@ -265,6 +297,7 @@ class _Making:
             has_changed.fill(0)
             for _ in range(_ROUNDS):
                 self._kernels["relax_kernel"](*_grid(32 * self._n_vertices), args)
+            self._end_step()
             if not has_changed.get()[0]:
                 break
         else:
@@ -304,6 +337,8 @@ class _Making:
                 for middle in range(n):
                     args = (self._from_own, np.uint32(n), np.uint32(middle), self._flags)
                     kernels["shorten_kernel"](*_grid(n**2), args)
+                    if middle % _LAUNCHES == 0:
+                        self._end_step()
             else:
                 kernels["close_kernel"](
                     n_chunks,
@@ -322,6 +357,7 @@ class _Making:
                 args = (self._shapes, first_chunk, np.uint32(n_squares), boundary_ranks, matrices)
                 args += (*self._arcs, largest, self._flags)
                 kernels["update_kernel"](n_chunks * n_squares**2, _BLOCK, args)
+            self._end_step()
 
     def fill_low_matrices(self) -> None:
         """Make the matrices of the chunks of whole subtrees."""

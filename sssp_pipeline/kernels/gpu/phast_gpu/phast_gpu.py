@@ -221,7 +221,7 @@ class PhastGpu(GpuBatchSolver):
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
     ) -> tuple[DeviceHierarchy, Work]:
         host = host_hierarchy(graph)
-        hierarchy = device_hierarchy(on_device, host)
+        hierarchy = device_hierarchy(on_device, host, options.preparation_s)
         of_options, work = _last_work.get(graph, (None, None))
         if work is None or of_options is not options:
             work = Work.of(graph.traits, host, hierarchy, options)
