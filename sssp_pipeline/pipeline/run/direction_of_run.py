@@ -24,7 +24,14 @@ from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.selection import Searched, Selected
 from sssp_pipeline.pipeline.planning.work import WRITE_S_PER_BYTE, cut, solve_options, work_of
 from sssp_pipeline.pipeline.results.folder import commits
-from sssp_pipeline.pipeline.results.folder.run_files import BACKWARD, DIRECTION, FORWARD, RUN_FILE
+from sssp_pipeline.pipeline.results.folder.run_files import (
+    BACKWARD,
+    DIRECTION,
+    FORWARD,
+    RUN_FILE,
+    WRITER,
+    WRITER_OF_PATHS,
+)
 from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.results.outputs.distance_outputs import TargetDistances
 from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
@@ -43,6 +50,9 @@ _SAME = ("graph", "sources", "targets")
 def identity_of(workflow: Workflow, stored: StoredGraph, selected: Selected) -> dict[str, Any]:
     """Return everything that the bytes of the distances depend on, and the direction. It tells a run from others."""
     batches, output, digest = selected.batches, selected.output, selected.snapper.digest
+    writer = output.layout.writer
+    if output.paths is not None:
+        writer = f"{writer}, {WRITER_OF_PATHS}"
     turned = {}
     if selected.turned is not None:
         turned = {DIRECTION: BACKWARD, "searched": len(selected.turned.batches[0])}
@@ -53,6 +63,7 @@ def identity_of(workflow: Workflow, stored: StoredGraph, selected: Selected) -> 
         "batch": len(batches[0]) if batches else 0,
         "cutoff": workflow.solve.cutoff,
         **output.layout.identity(),
+        WRITER: writer,
         **({} if digest is None else {"snapped": digest}),
         **turned,
     }

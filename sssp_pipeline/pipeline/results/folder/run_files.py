@@ -33,6 +33,9 @@ AGAIN = "`sssp-pipeline run WORKFLOW` solves what is damaged again"
 REPAIR = "`sssp-pipeline verify RUN` finds all damage, then `sssp-pipeline run WORKFLOW` solves it again"
 #: The key of an identity that says how files are written (`DistanceLayout.writer`).
 WRITER = "writer"
+#: What the writer of a run with sums along paths has in addition. Other bytes in the files of `paths_part` need another
+#: value.
+WRITER_OF_PATHS = "paths-2"
 #: The key of the identity and of run.json that says from which end was searched. Identities of runs forward lack it.
 DIRECTION, FORWARD, BACKWARD = "direction", "forward", "backward"
 RUN_FILE = "run.json"

@@ -19,6 +19,7 @@ from sssp_pipeline.pipeline.run.conductor import run
 from sssp_pipeline.pipeline.run.inspect import describe
 from sssp_pipeline.pipeline.run.plan_facts import describe_plan
 from sssp_pipeline.pipeline.solving import solve_task as worker_side
+from sssp_pipeline.storage.records import record_bytes
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 HEADER = """\
@@ -164,6 +165,25 @@ def test_an_interrupted_run_goes_on(output, run_interrupted):
     Path("again/distances/batch-00002.parquet").unlink()
     Path("again/distances/batch-00003.parquet").write_bytes(b"")
     assert table_of(output, again) == whole
+
+
+def test_an_unfinished_run_with_other_parts_stays_as_it_is(run_interrupted):
+    workflow = workflow_of(
+        "output: {path: run, distances: reduced, reduce: {per_edge: {values: [betweenness]}}}"
+    )
+    run_interrupted(workflow)
+    identity = RunFolder("run").stored_identity()
+    assert identity["writer"] == "pages-3, paths-2"
+    # As releases wrote it whose parts had the words of all edges.
+    Path("run/_run/identity.json").write_bytes(record_bytes(identity | {"writer": "pages-3"}))
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    with pytest.raises(InputError) as caught:
+        run(workflow, Quiet())
+    assert (
+        caught.value.message == "`run` holds an unfinished run of another release, which writes other bytes"
+    )
+    assert caught.value.hint == "finish it with that release, or replace it with `--overwrite`"
+    assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.medium
