@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def start(tmp_path, monkeypatch):
     monkeypatch.setenv("FAILS", "")
     # A shell cannot trap a signal that was ignored when it began.
     command = ["env", "--default-signal", "bash", str(copy)]
-    return lambda: subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    return partial(subprocess.Popen, command, stdout=subprocess.DEVNULL, start_new_session=True)
 
 
 @pytest.mark.parametrize("fails", ["", "lint", "test-lowest", "test-most", "test-slow"])
@@ -56,6 +57,18 @@ def test_the_exit_code_is_that_of_the_part_that_fails(start, tmp_path, monkeypat
     if fails != "lint":
         assert {"test-lowest", "test-most", "test-slow"} < set(begun)
     assert not list((tmp_path / "logs").iterdir())
+
+
+def test_without_the_oldest_python_nothing_passes(start, tmp_path, monkeypatch):
+    (tmp_path / "python3.11").write_text("#!/bin/bash\nexit 127\n")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    process = start(stderr=subprocess.PIPE, text=True)
+    assert process.communicate(timeout=60)[1] == (
+        "error: there is no Python 3.11 to test the lowest versions with\n\n"
+        "hint: install it, for example with pyenv\n"
+    )
+    assert process.returncode == 1
+    assert not (tmp_path / "begun").exists()
 
 
 @pytest.mark.parametrize("waits", ["lint", "test-lowest", "test-slow"])
