@@ -54,6 +54,8 @@ _DIRECT_S = 0.002
 _TURNED_S = 0.05
 #: The expected seconds of a part on a CPU. After Ctrl-C, parts under way go on for about this long.
 _PART_S = 0.25
+#: A part with twice the sources takes as long if it takes up to this multiple. A sweep has 16 lanes or more.
+_AS_LONG = 1.1
 #: Parts of a core if a part may have many sources.
 _PARTS_A_CORE = 16
 #: Seconds between two looks for Ctrl-C. Polars, for one, lets a system call that a signal interrupts begin again.
@@ -108,8 +110,11 @@ def solve_sources(
     searched = kept_reversed(graph, is_symmetric=_is_symmetric(stored)) if is_backward else graph
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
+    is_short = len(sources) * forecast.source_s < _DIRECT_S
     if chosen.device == "cpu":
         at_once = max(forecast.at_once, min(batch, int(_PART_S / max(forecast.wall_s(machine.cores), 1e-9))))
+        if on_all_cores and not is_short:
+            at_once = _for_each_core(chosen, work, at_once, len(sources), machine.cores)
         size = at_once
         if chosen.yields_reached(graph.traits, options):
             # To start the searches of a part takes long beside a search that reaches little.
@@ -136,7 +141,7 @@ def solve_sources(
         return joined_metrics(metrics)
 
     firsts = range(0, len(sources), size)
-    if len(firsts) <= 1 and len(sources) * forecast.source_s < _DIRECT_S:
+    if len(firsts) <= 1 and is_short:
         return solve_part(0) if len(sources) else []
     pool = ThreadPoolExecutor(machine.cores if on_all_cores else 1, "sssp-call")
     try:
@@ -144,6 +149,21 @@ def solve_sources(
     finally:
         is_stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _for_each_core(solver: Solver, work: Work, at_once: int, n_sources: int, n_cores: int) -> int:
+    """Return how many sources a part has: up to `at_once`, fewer if cores would get no part.
+
+    The parts of a solver that takes many sources together need more processor time then, but end sooner.
+    """
+
+    def part_s(n: int) -> float:
+        return n * solver.forecast(work.traits, n).source_s
+
+    size = -(-n_sources // n_cores)
+    while size < at_once and part_s(2 * size) < _AS_LONG * part_s(size):
+        size *= 2
+    return min(size, at_once)
 
 
 def solver_of_call(

@@ -26,6 +26,8 @@ from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu import bits
+from sssp_pipeline.kernels.cpu.phast import Phast
+from sssp_pipeline.pipeline.planning.machine import Machine
 
 MATRIX = ss.csr_array([[0, 1, 2, 0], [0, 0, 0, 1], [0, 0, 0, 3], [0, 0, 0, 0]])
 ROADS = pd.DataFrame({"from": ["a", "b", "c"], "to": ["b", "c", "d"], "km": [0.5, 1.5, 2.0]})
@@ -164,6 +166,28 @@ def test_auto_takes_bits_where_weights_are_equal(random_graph, several_parts, mo
         assert set(found.metrics["solver"].to_pylist()) == {solver}
         true = sp.solve(matrix, range(64), weight=weight, solver="dijkstra")
         np.testing.assert_array_equal(found.numpy(), np.tile(true.numpy(), (9, 1)))
+
+
+@pytest.mark.parametrize(
+    ("n_sources", "sizes"),
+    [(300, [75] * 4), (100, [25] * 4), (40, [10] * 4), (12, [12]), (3, [3])],
+)
+def test_a_call_of_a_solver_of_many_sources_has_a_part_for_each_core(n_sources, sizes, monkeypatch):
+    monkeypatch.setattr(calls, "machine_of_call", lambda: Machine(4, None))
+    monkeypatch.setattr(calls, "_DIRECT_S", 0)
+    found, solve_parts = [], Phast.solve_parts
+
+    def noted(self, graph, sources, *arguments):
+        found.append(len(sources))
+        return solve_parts(self, graph, sources, *arguments)
+
+    monkeypatch.setattr(Phast, "solve_parts", noted)
+    graph, sources = grid(9, 9).graph(), np.arange(n_sources) % 81
+    matrix = ss.csr_array((graph.weights, graph.col_indices, graph.row_offsets))
+    solved = sp.solve(matrix, sources, solver="phast")
+    assert sorted(found, reverse=True) == sizes
+    true = SOLVERS["dijkstra"].solve(graph, sources, SolveOptions())
+    np.testing.assert_array_equal(solved.numpy(), true.distances)
 
 
 def test_a_cutoff_includes_its_value(store):
