@@ -74,6 +74,17 @@ def fitted(solver, graph):
 
 @lru_cache(maxsize=1024)
 def oracle(graph, source, cutoff=None):
+    """The distances from `source`; those beyond the cutoff are unreached."""
+    distances = np.full(graph.n_vertices, unreached_distance(graph.weight_dtype), graph.weight_dtype)
+    for v, d in lengths(graph, source).items():
+        if cutoff is None or d <= cutoff:
+            distances[v] = d
+    distances.flags.writeable = False
+    return distances
+
+
+@lru_cache(maxsize=1024)
+def lengths(graph, source):
     """Rounds over all edges; sums of integers are exact, sums of floats are numpy's in the weights' type."""
     dtype = graph.weight_dtype
     number = dtype.type if dtype.kind == "f" else int
@@ -82,24 +93,17 @@ def oracle(graph, source, cutoff=None):
     src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets)).tolist()
     edges = list(zip(src, graph.col_indices.tolist(), map(number, graph.weights), strict=True))
     was_lowered = True
-    for _ in range(graph.n_vertices + 1):
-        if not was_lowered:
-            break
-        was_lowered = False
-        for u, v, weight in edges:
-            if u in best:
-                with np.errstate(over="ignore"):
-                    candidate = best[u] + weight
-                if candidate < best.get(v, unreached):
+    with np.errstate(over="ignore"):
+        for _ in range(graph.n_vertices + 1):
+            if not was_lowered:
+                break
+            was_lowered = False
+            for u, v, weight in edges:
+                if u in best and (candidate := best[u] + weight) < best.get(v, unreached):
                     best[v] = candidate
                     was_lowered = True
     assert not was_lowered
-    distances = np.full(graph.n_vertices, unreached, dtype)
-    for v, d in best.items():
-        if cutoff is None or d <= cutoff:
-            distances[v] = d
-    distances.flags.writeable = False
-    return distances
+    return best
 
 
 def assert_predecessors(graph, source, distances, predecessors):
@@ -144,12 +148,11 @@ def right_predecessors(graph, source, distances):
 
 def mean_of(finite):
     """The mean; magnitudes of floats are rounded down to multiples of 2^-62 of the power of two below the largest."""
-    numbers = [Fraction(d) for d in finite.tolist()]
-    if finite.dtype.kind == "f":
-        power = max(math.frexp(np.abs(finite).max())[1] - 1, int(np.finfo(finite.dtype).minexp))
-        unit = Fraction(2) ** (power - 62)
-        numbers = [(abs(d) // unit) * unit * (1 if d >= 0 else -1) for d in numbers]
-    return float(sum(numbers) / len(numbers))
+    if finite.dtype.kind != "f":
+        return float(Fraction(sum(finite.tolist()), len(finite)))
+    power = max(math.frexp(np.abs(finite).max())[1] - 1, int(np.finfo(finite.dtype).minexp))
+    units = sum(int(math.ldexp(d, 62 - power)) for d in finite.tolist())
+    return float(units * Fraction(2) ** (power - 62) / len(finite))
 
 
 def assert_solves(solver, graph, sources, options):
