@@ -26,6 +26,7 @@ from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, add_wor
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 
@@ -119,8 +120,9 @@ def _sums_on_gpu(
             some = sources[first : first + n_rows]
             into = replace(options, into=rows[: len(some)])
             solve(some, into, solver, lambda *_: None, n_expected=len(sources))
-            added = on_device.add(rows, some)
-            left = added.wait().left()
+            with GPU_LOCK:
+                added = on_device.add(rows, some).wait()
+            left = added.left()
             if len(left):
                 on_host.add(added.rows_of(left), some[left])
         total = on_host.total()

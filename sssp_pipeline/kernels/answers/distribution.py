@@ -14,9 +14,6 @@ import numpy as np
 from sssp_pipeline.base.csr import distance_limit, largest_distance
 from sssp_pipeline.base.numba_cache import njit
 
-#: The most buckets of a histogram, and the most quantiles.
-MOST_BUCKETS = 1024
-MOST_SHARES = 32
 #: A share is an integer over this.
 UNIT = 10**18
 

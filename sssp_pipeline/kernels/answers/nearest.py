@@ -59,9 +59,9 @@ class NearestOfRow(KeptOfRow):
 
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         targets = np.empty(0, np.uint32) if self.targets is None else self.targets
-        unreached = unreached_distance(row.dtype)
-        nearest, vertices = np.full(self.k, unreached), np.full(self.k, NO_VERTEX, np.uint32)
-        _collect(row, targets, self.targets is None, unreached, nearest, vertices)
+        nearest = np.full(self.k, unreached_distance(row.dtype))
+        vertices = np.full(self.k, NO_VERTEX, np.uint32)
+        _collect(row, targets, self.targets is None, nearest, vertices)
         into[: self.k] = nearest.view(f"u{row.itemsize}")
         into[self.k :] = vertices
 
@@ -168,7 +168,6 @@ def _collect(
     row: np.ndarray,
     targets: np.ndarray,
     every: bool,
-    unreached: Any,
     nearest: np.ndarray,
     vertices: np.ndarray,
 ) -> None:

@@ -14,6 +14,7 @@ from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.kernels.answers.path_sums import PathSums
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
+from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PathSweepOnDevice
 from sssp_pipeline.kernels.hierarchy.completion import costs
@@ -100,19 +101,23 @@ def test_auto_sums_over_a_hierarchy_where_that_is_expected_to_be_faster(faster, 
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
-def test_no_other_thread_uses_the_gpu_while_a_call_sums(monkeypatch):
-    has_lock, run = [], PathSweepOnDevice.run
+@pytest.mark.parametrize(
+    ("solver", "sums", "method"),
+    [("near-far", PathSumsOnDevice, "add"), ("phast-gpu", PathSweepOnDevice, "run")],
+)
+def test_no_other_thread_uses_the_gpu_while_a_call_sums(solver, sums, method, monkeypatch):
+    has_lock, real = [], getattr(sums, method)
 
-    def run_locked(*args):
+    def locked(*args):
         has_lock.append(GPU_LOCK.locked())
-        return run(*args)
+        return real(*args)
 
-    monkeypatch.setattr(PathSweepOnDevice, "run", run_locked)
+    monkeypatch.setattr(sums, method, locked)
     monkeypatch.setattr(Reductions, "sum_s", lambda *_: 1.0)
     road = road_like(vertices=200, seed=3).graph("uint32")
     matrix = ss.csr_array((road.weights.astype(int), road.col_indices, road.row_offsets), shape=(200, 200))
-    sp.betweenness(sp.prepare(matrix, hierarchy=True), solver="phast-gpu")
-    assert has_lock == [True]
+    sp.betweenness(sp.prepare(matrix, hierarchy=solver == "phast-gpu"), solver=solver)
+    assert set(has_lock) == {True}
 
 
 @pytest.mark.medium
