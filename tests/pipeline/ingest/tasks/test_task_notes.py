@@ -198,7 +198,7 @@ KINDS = {
     ),
 }
 #: How often each kind is killed.
-KILLS = [6, pytest.param(10, marks=pytest.mark.slow)]
+KILLS = [4, pytest.param(10, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
