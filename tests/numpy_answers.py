@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from fractions import Fraction
 from itertools import pairwise
@@ -40,12 +41,9 @@ def sum_of(row: np.ndarray) -> Fraction:
     finite = row[row != unreached_distance(row.dtype)]
     if row.dtype.kind != "f":
         return Fraction(sum(finite.tolist()))
-    numbers = [Fraction(d) for d in finite.tolist()]
     info = np.finfo(row.dtype)
     power = max(int(np.frexp(np.abs(finite).max())[1]) - 1, int(info.minexp))
-    unit = Fraction(2) ** (power - 62)
-    whole = [abs(d) // unit * (1 if d >= 0 else -1) for d in numbers]
-    return sum(whole) * unit
+    return sum(int(math.ldexp(d, 62 - power)) for d in finite.tolist()) * Fraction(2) ** (power - 62)
 
 
 def rounded(dtype: np.dtype, length: float) -> np.generic:
@@ -182,7 +180,8 @@ def assert_over_sources(over, words: np.ndarray, rows: np.ndarray, sources, trai
     if over.sums:
         limbs = words[over.first_sum() : over.first_within(dtype)]
         totals, power = over_sources_kept.total_of(limbs, traits)
-        assert [int(total) * Fraction(2) ** power for total in totals] == true.sums
+        step = Fraction(2) ** power
+        assert [int(total) * step for total in totals] == true.sums
     assert words[over.first_within(dtype) :].tolist() == true.within
 
 

@@ -8,7 +8,7 @@ root, and the smallest limit counts. `sys.maxsize` stands for no limit.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from functools import lru_cache
 from math import ceil
 from pathlib import Path
 
@@ -19,6 +19,8 @@ OWN = Path("/proc/self/cgroup")
 
 #: Folders of the controllers below `ROOT` in version 1. Version 2 has all controllers in `ROOT` itself.
 _VERSION_1 = {"memory": ("memory",), "cpu": ("cpu", "cpu,cpuacct", "cpuacct,cpu")}
+#: Version 1 writes a number near 2^63 where there is no limit.
+_NO_LIMIT = 2**62
 _MEMORY_LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes")
 #: These are not limits. But Dask treats the values of the root group as limits, and applies them to its workers.
 _SOFT_LIMITS = ("memory.low", "memory.soft_limit_in_bytes")
@@ -35,7 +37,9 @@ def memory_limit() -> int:
 
 def memory_left() -> int:
     """Return how many more bytes of memory the groups of this process allow now."""
-    return min((max(0, _limit(group) - _used(group)) for group in _groups("memory")), default=sys.maxsize)
+    limits = [(group, _limit(group)) for group in _groups("memory")]
+    left = (max(0, limit - _used(group)) for group, limit in limits if limit < _NO_LIMIT)
+    return min(left, default=sys.maxsize)
 
 
 def core_limit() -> int:
@@ -45,29 +49,36 @@ def core_limit() -> int:
     )
 
 
-def _groups(controller: str) -> Iterator[Path]:
-    """Yield the folders of the groups of this process that may limit what `controller` controls."""
+def _groups(controller: str) -> tuple[Path, ...]:
+    """Return the folders of the groups of this process that may limit what `controller` controls."""
     try:
-        lines = OWN.read_text().splitlines()
+        return _folders(controller, OWN.read_text(), ROOT)
     except OSError:  # not Linux
-        return
-    for line in lines:
+        return ()
+
+
+@lru_cache(maxsize=8)
+def _folders(controller: str, own_groups: str, all_groups: Path) -> tuple[Path, ...]:
+    """Return the folders below `all_groups`, where `OWN` has the text `own_groups`. Each call of the API asks."""
+    found: list[Path] = []
+    for line in own_groups.splitlines():
         _, controllers, own = line.split(":", 2)
         if not controllers:
-            roots = [ROOT]
+            roots = [all_groups]
         elif controller in controllers.split(","):
-            roots = [ROOT / folder for folder in _VERSION_1[controller]]
+            roots = [all_groups / folder for folder in _VERSION_1[controller]]
         else:
             continue
         for root in roots:
             # In a container the path may be the one on the host, which does not exist here. The root then counts.
             group = root / own.lstrip("/")
-            yield from (place for place in (group, *group.parents) if place.is_relative_to(root))
+            found += [place for place in (group, *group.parents) if place.is_relative_to(root)]
+    return tuple(place for place in found if place.is_dir())
 
 
 def _limit(group: Path) -> int:
     names = _MEMORY_LIMITS + _SOFT_LIMITS * (group in (ROOT, ROOT / "memory"))
-    return min((n for name in names if (n := _number(group / name)) > 0), default=sys.maxsize)
+    return min((n for name in names if (n := _number(group, name)) > 0), default=sys.maxsize)
 
 
 def _used(group: Path) -> int:
@@ -76,7 +87,7 @@ def _used(group: Path) -> int:
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):
         stat = {}
-    used = max(_number(group / name) for name in _MEMORY_USED)
+    used = max(_number(group, name) for name in _MEMORY_USED)
     return used - max(sum(int(stat.get(name, 0)) for name in names) for names in _DROPPABLE)
 
 
@@ -86,12 +97,12 @@ def _cores(group: Path) -> float:
         quota, period = (group / "cpu.max").read_text().split()
         return int(quota) / int(period)
     except (OSError, ValueError):  # version 1, or no limit
-        return _number(group / "cpu.cfs_quota_us") / max(_number(group / "cpu.cfs_period_us"), 1)
+        return _number(group, "cpu.cfs_quota_us") / max(_number(group, "cpu.cfs_period_us"), 1)
 
 
-def _number(file: Path) -> int:
-    """Return the number in `file`; 0 if the file is missing or has no number."""
+def _number(group: Path, name: str) -> int:
+    """Return the number in a file of a group; 0 if the file is missing or has no number."""
     try:
-        return int(file.read_text())
+        return int((group / name).read_text())
     except (OSError, ValueError):
         return 0

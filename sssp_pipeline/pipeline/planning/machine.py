@@ -94,6 +94,7 @@ def hardware() -> dict[str, Any]:
     return {"cpu": cpu_name(), "cores": usable_cores(), "memory_bytes": memory_bytes(), "gpu": gpu_name()}
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the releases of Python and of the installed packages that may influence a result."""
     found = {"python": platform.python_version(), "sssp-pipeline": __version__}

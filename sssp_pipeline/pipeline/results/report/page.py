@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -20,6 +21,9 @@ from sssp_pipeline.pipeline.results.outputs.outputs import recorded_output
 from sssp_pipeline.pipeline.results.overall import overall_facts
 from sssp_pipeline.pipeline.results.report import figures
 from sssp_pipeline.pipeline.results.report.sample import SampledDistances
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 #: The most files of distances that have a link.
 _MOST_LINKS = 20
@@ -78,16 +82,9 @@ def report_facts(
     }
 
 
-def render_report(run: dict[str, Any], facts: Mapping[str, Any]) -> str:
-    """Return the report as HTML.
-
-    Parameters
-    ----------
-    run
-        The content of `run.json`.
-    facts
-        As `report_facts` returned them.
-    """
+@cache
+def _template() -> Template:
+    """Return the compiled template of the page."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     templates = Environment(
@@ -98,10 +95,23 @@ def render_report(run: dict[str, Any], facts: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     templates.filters["with_commas"] = lambda value: f"{value:,}" if isinstance(value, int) else str(value)
+    return templates.get_template("page.html.j2")
+
+
+def render_report(run: dict[str, Any], facts: Mapping[str, Any]) -> str:
+    """Return the report as HTML.
+
+    Parameters
+    ----------
+    run
+        The content of `run.json`.
+    facts
+        As `report_facts` returned them.
+    """
     output = recorded_output(run)
     stored = [(name, size) for name, size in run.get("files", {}).items() if name != METRICS_FILE]
     machine = {key: value for key, value in run["hardware"].items() if value is not None}
-    return templates.get_template("page.html.j2").render(
+    return _template().render(
         facts,
         run=run,
         judged=output.judged,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -33,20 +35,26 @@ def test_a_group_adds_its_sum_and_its_square():
     np.testing.assert_array_equal(squares_of(words), [1.5**2 / 4 + 2.5**2 / 2, 9 / 2, 2.0**66 * 3 / 4])
 
 
+GRAPHS = {
+    "grid": nx.grid_2d_graph(10, 12),
+    "scale-free": nx.barabasi_albert_graph(120, 2, seed=1),
+    "geometric": nx.random_geometric_graph(120, 0.13, seed=2),
+}
+
+
+@cache
+def sums_of_each_source(name):
+    """Return what each source adds to each vertex of a graph: (sources, vertices)."""
+    graph = GRAPHS[name]
+    return np.array([sp.betweenness(graph, [source])["betweenness"] for source in graph])
+
+
 @pytest.mark.medium
 @pytest.mark.parametrize("sizes", [[1] * 40, [4] * 16, [5] * 15 + [2]], ids=["sources", "groups", "uneven"])
-@pytest.mark.parametrize(
-    "graph",
-    [
-        nx.grid_2d_graph(10, 12),
-        nx.barabasi_albert_graph(120, 2, seed=1),
-        nx.random_geometric_graph(120, 0.13, seed=2),
-    ],
-    ids=["grid", "scale-free", "geometric"],
-)
-def test_the_error_has_the_right_size(graph, sizes):
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_error_has_the_right_size(name, sizes):
     n, n_samples, n_drawn = 120, 400, sum(sizes)
-    each = np.array([sp.betweenness(graph, [source])["betweenness"] for source in graph])
+    each = sums_of_each_source(name)
     true = n * np.sqrt(each.var(axis=0, ddof=1) / n_drawn * (1 - n_drawn / n))
     rng, squares = np.random.default_rng(3), np.zeros(n)
     for _ in range(n_samples):
