@@ -19,6 +19,7 @@ EMULATION = Path(__file__).with_name("emulation")
 FUZZ = Path(__file__).parents[1] / "hierarchy" / "fuzz.py"
 PATH_SUMS = Path(__file__).with_name("test_path_sums_on_device.py")
 PATH_SWEEP = Path(__file__).with_name("test_path_sweep.py")
+PHAST_GPU = Path(__file__).with_name("test_phast_gpu.py")
 ADDS_LANES = Path(__file__).with_name("test_adds_lanes.py")
 LIGHT_EDGES = Path(__file__).with_name("test_light_edges.py")
 BETWEENNESS = Path(__file__).parents[2] / "api" / "answers" / "test_betweenness_on_gpu.py"
@@ -77,6 +78,12 @@ def test_random_graphs_are_solved_as_by_dijkstra(solver, n):
 
 
 @pytest.mark.slow
+def test_tiles_leave_out_only_what_they_do_not_need():
+    done = run_on_cpu(str(PHAST_GPU), "-k", "leaves_out")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
 @planted(
     ("file", "line", "fault"),
     [
@@ -111,6 +118,8 @@ def test_random_graphs_are_solved_as_by_dijkstra(solver, n):
             "return is_below(limit);",
         ),
         ("phast_gpu/matrices.cu", "min(words[i], sweep_word{kShortInfinity})", "words[i]"),
+        ("phast_gpu/matrices.cu", "is_first = arc > 0 || b < a;", "is_first = true;"),
+        ("phast_gpu/matrices.cu", "from == low ? arcs.up[arc] : arcs.down[arc]", "arcs.up[arc]"),
         (
             "phast_gpu/few.cu",
             "apart = kTile; apart < kTile * n_parts;",
@@ -138,6 +147,8 @@ def test_random_graphs_are_solved_as_by_dijkstra(solver, n):
         "the second lane of a pair is not compared with the cutoff",
         "seeds of fronts near the source count as far",
         "infinity is not narrowed",
+        "two boundary vertices are left out, each for the other",
+        "a boundary vertex is left out for a way in the other direction",
         "ways over half of a boundary are lost where sources are few",
         "ways of the second warp of a tile are lost",
         "seeds that sources find together are lost where sources are few",

@@ -99,13 +99,18 @@ def climbs(bits: int) -> Mirrored:
         {
             "Call": phast_gpu._CALL,
             "Chunk": host_hierarchy._CHUNK,
-            "Tile": host_hierarchy._TILE,
+            "Tile": host_hierarchy.TILE_TYPE,
             "Climbed": phast_gpu._CLIMBED,
             "Summary": device_rows._SUMMARY,
         },
-        {"sizeof(Segment)": phast_gpu._SEGMENT_BYTES, "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN)}
+        {
+            "sizeof(Segment)": phast_gpu._SEGMENT_BYTES,
+            "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN),
+            "kMostThreads": phast_gpu._BLOCKS_OF_FEW[0],
+            "kSeedBlock": phast_gpu._BLOCKS_OF_FEW[1],
+        }
         | same_names(chunks, "kTile kMostLow kMostOwn")
-        | same_names(phast_gpu, "kTopBlocks kSeedBlock"),
+        | same_names(phast_gpu, "kTopBlocks"),
     )
 
 

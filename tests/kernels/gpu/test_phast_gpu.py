@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.base.csr import NO_VERTEX, csr_from_edges
+from sssp_pipeline.base.csr import NO_VERTEX, csr_from_edges, unreached_distance
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.base.generators import grid, path, road_like, star
 from sssp_pipeline.kernels import SOLVERS
@@ -19,9 +19,10 @@ from sssp_pipeline.kernels.contract.over_sources import OverSources
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy as of_device
+from sssp_pipeline.kernels.gpu.phast_gpu import host_hierarchy as of_host
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import INFINITIES, device_hierarchy, lanes_for
-from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, host_hierarchy
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import TILE_TYPE, HostHierarchy, host_hierarchy
 from sssp_pipeline.kernels.gpu.phast_gpu.needed_tiles import needed_tiles
 from sssp_pipeline.kernels.hierarchy.completion.arc_completion import completion_of
 from sssp_pipeline.kernels.hierarchy.completion.chunks import TILE, cut
@@ -98,7 +99,7 @@ def with_small_chunks(monkeypatch, least_share, least_front=6):
 def test_bands_have_every_chunk_between_the_top_and_the_last_band_once(made, least_front, monkeypatch):
     with_small_chunks(monkeypatch, 2, least_front)
     host = HostHierarchy(completion := completion_of(made.graph()), chunks := cut(completion))
-    swept, done = host.swept, chunks.chunk_of == 0
+    swept, done = host.swept_above(host.tiles), chunks.chunk_of == 0
     for band in swept.bands:
         fronts = swept.fronts[band.first_front : band.end_front]
         sizes = host.shapes["n_boundary"][fronts]
@@ -153,7 +154,7 @@ def test_tiles_for_targets_are_those_that_their_rows_follow_from(made, n, least_
     host = HostHierarchy(completion := completion_of(made.graph()), cut(completion))
     tiles, chunks, n_vertices = host.tiles, host.chunks, completion.n_vertices
     places = np.random.default_rng(n).integers(0, n_vertices, min(n, n_vertices)).astype(np.uint32)
-    found = needed_tiles(host, places)
+    found = needed_tiles(host, host.tiles, places)
     swept = found.swept
 
     first_place, needed, waiting = tiles["first_place"], set(), set(host.tiles_of_places[places].tolist())
@@ -185,6 +186,42 @@ def test_tiles_for_targets_are_those_that_their_rows_follow_from(made, n, least_
             memory[int(first_place[tile]) + i] = int(kept["first_place"]) + i
     assert sorted(memory.values()) == list(range(found.n_rows))
     assert found.places.tolist() == [memory[place] for place in places.tolist()]
+
+
+@pytest.mark.parametrize("made", [road_like(5000), grid(60, 80), star(200), path(1)])
+@pytest.mark.parametrize(("most_compared", "most_places"), [(5, 2**32), (512, 2**32), (512, 1500)])
+def test_tiles_have_room_for_the_boundaries_of_their_chunks(made, most_compared, most_places, monkeypatch):
+    with_small_chunks(monkeypatch, 2)
+    monkeypatch.setattr(of_host, "MOST_COMPARED", most_compared)
+    monkeypatch.setattr(of_host, "MOST_PLACES", most_places)
+    host = HostHierarchy(completion := completion_of(made.graph()), cut(completion))
+    tiles, n_own = host.own_boundaries
+    moved, end = ["first_boundary", "matrix"], 0
+    for tile, of_chunk in zip(tiles, host.tiles, strict=True):
+        after = len(host.chunks.boundary) + end + int(of_chunk["n_boundary"])
+        if of_chunk["n_boundary"] <= most_compared and after <= most_places:
+            assert tile["first_boundary"] == len(host.chunks.boundary) + end
+            assert tile["matrix"] == int(host.words_before[0][-1]) + int(TILE) * end
+            end += int(tile["n_boundary"])
+        else:
+            assert tile[moved] == of_chunk[moved]
+    assert n_own == end
+    others = [name for name in TILE_TYPE.names if name not in moved]
+    assert_array_equal(tiles[others], host.tiles[others])
+
+
+def test_chunks_whose_tiles_need_little_are_no_fronts(monkeypatch):
+    with_small_chunks(monkeypatch, 2)
+    host = HostHierarchy(completion := completion_of(grid(60, 80).graph()), cut(completion))
+    tiles = host.tiles.copy()
+    top, *fronts = np.flatnonzero(host.fronts_of(tiles))
+    some, others = fronts[::2], fronts[1::2]
+    tiles["n_boundary"][np.isin(tiles["chunk"], some)] = 1
+    tiles["n_boundary"][np.isin(tiles["chunk"], others)] -= 1
+    assert top == 0
+    assert len(some) > 1
+    assert_array_equal(np.flatnonzero(host.fronts_of(tiles)), [top, *others])
+    assert_array_equal(host.swept_above(tiles).fronts, others)
 
 
 def test_floats_are_refused_with_the_solvers_that_take_them():
@@ -283,6 +320,44 @@ def test_fronts_of_targets_that_change_from_call_to_call(n, monkeypatch):
             SOLVERS[name].solve(graph, np.array([0, 300]), options) for name in ("phast-gpu", "dijkstra")
         )
         assert_array_equal(found.distances, expected.distances)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("is_directed", [False, True])
+@pytest.mark.parametrize("weights", ["as made", "some are 0"])
+def test_a_tile_leaves_out_what_a_way_over_the_rest_of_its_boundary_replaces(
+    is_directed, weights, monkeypatch
+):
+    with_small_chunks(monkeypatch, 2, 10**6)
+    monkeypatch.setattr(of_device, "LEAST_BITS", 32)
+    made = road_like(400)
+    keep = np.random.default_rng(1).random(len(made.src)) < (0.9 if is_directed else 1)
+    lengths = made.weights[keep] if weights == "as made" else made.weights[keep] % 3 // 2
+    graph = csr_from_edges(made.src[keep], made.dst[keep], lengths, made.n_vertices)
+    host = host_hierarchy(graph)
+    on_device = device_hierarchy(device_graph(graph), host)
+    distances = SOLVERS["dijkstra"].solve(graph, np.arange(400), SolveOptions()).distances.astype(np.int64)
+    distances[distances == unreached_distance(graph.weight_dtype)] = INFINITIES[32]
+    by_place = np.empty_like(distances)
+    by_place[np.ix_(on_device.host_places, on_device.host_places)] = distances
+    words, boundary = on_device.from_boundary.get().astype(np.int64), on_device.boundary.get()
+    n_left_out = 0
+    for tile in on_device.host_tiles:
+        whole = host.tiles[host.tiles_of_places[tile["first_place"]]]
+        (ways, places), (of_chunk, all_places) = (
+            (
+                words[int(t["matrix"]) :][: 8 * t["n_boundary"]].reshape(-1, 8),
+                boundary[t["first_boundary"] :][: t["n_boundary"]],
+            )
+            for t in (tile, whole)
+        )
+        listed = [all_places.tolist().index(place) for place in places]
+        assert listed == sorted(listed)
+        assert_array_equal(ways, of_chunk[listed])
+        over_others = by_place[np.ix_(all_places, places)][:, :, None] + ways
+        assert np.all(over_others.min(axis=1, initial=INFINITIES[32]) <= of_chunk)
+        n_left_out += len(all_places) - len(places)
+    assert n_left_out > 0
 
 
 @pytest.mark.gpu

@@ -189,10 +189,10 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
     }
 }
 
-// Threads of a block: kSeedParts for each of kAcross own vertices, which share the entries.
+// Own vertices that a block takes at a time, with a thread each, or several that share the entries.
 constexpr word32 kAcross = 128;
-constexpr word32 kSeedParts = 4;
-constexpr word32 kSeedBlock = kAcross * kSeedParts;
+// The most threads of a block.
+constexpr word32 kSeedBlock = 4 * kAcross;
 // Blocks that make the seeds of the top.
 constexpr word32 kTopBlocks = 4;
 
@@ -225,11 +225,12 @@ extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call 
     const stored_word* from_own = call.from_own + chunk.own_words;
     const word64 from = static_cast<word64>(lane) * call.n_depths + segment.first;
     const word32 n = segment.end - segment.first;
-    for (word32 i = threadIdx.x; i < n; i += kSeedBlock) {
+    for (word32 i = threadIdx.x; i < n; i += blockDim.x) {
         places[i] = call.entry_places[from + i];
         distances[i] = call.entry_distances[from + i];
     }
     const word32 x = threadIdx.x % kAcross;
+    const word32 n_parts = blockDim.x / kAcross;
     for (word32 begin = is_top ? (part - (n_segments - 1)) * kAcross : 0; begin < chunk.n_own;
          begin += is_top ? kTopBlocks * kAcross : kAcross) {
         if (threadIdx.x < kAcross) {
@@ -240,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call 
         if (own < chunk.n_own) {
             sweep_word least = kInfinity;
 #pragma unroll 8
-            for (word32 i = threadIdx.x / kAcross; i < n; i += kSeedParts) {
+            for (word32 i = threadIdx.x / kAcross; i < n; i += n_parts) {
                 least = lower(least, distances[i], from_own[places[i] * chunk.n_own + own]);
             }
             atomicMin(&seeds[x], least);

@@ -23,7 +23,13 @@ from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaun
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
-from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import HostHierarchy, SharedFronts, Swept
+from sssp_pipeline.kernels.gpu.phast_gpu.host_hierarchy import (
+    TILE_TYPE,
+    HostHierarchy,
+    SharedFronts,
+    Swept,
+)
+from sssp_pipeline.kernels.hierarchy.completion.chunks import TILE
 from sssp_pipeline.kernels.hierarchy.completion.costs import ROAD_EDGES
 from sssp_pipeline.kernels.host.kept_with_graph import kept_with_graph
 
@@ -63,8 +69,9 @@ def fronts_unit(bits: int) -> Unit:
 
 
 def matrices_unit(bits: int) -> Unit:
-    """Return the unit of the kernels that compute the matrices of the chunks of whole subtrees, and narrow matrices."""
-    return Unit("matrices", ("matrices_kernel", "narrow_kernel"), words_of(bits))
+    """Return the unit of the kernels that make the matrices of whole subtrees and of tiles, and narrow matrices."""
+    names = "matrices", "tile_boundaries", "narrow"
+    return Unit("matrices", tuple(f"{name}_kernel" for name in names), words_of(bits))
 
 
 def words_of(bits: int) -> tuple[tuple[str, int], ...]:
@@ -93,16 +100,18 @@ class DeviceHierarchy:
 
     #: Of a word of a matrix or of a row: 16, 32 or 64.
     bits: int
-    #: (C,) of `Chunk`, and the matrices of the chunks (`matrices.cu`).
+    #: (C,) of `Chunk`, and the matrices of the chunks (`matrices.cu`). Behind those from boundaries are those of tiles.
     shapes: Any
     from_boundary: Any
     to_boundary: Any
     from_own: Any
-    #: (N,) uint32 and (2N,) uint32: the places of boundary vertices; their depths and chunks, alternating.
+    #: (N,) uint32 and (2N,) uint32: the places of boundary vertices; their depths and chunks, alternating. Behind the
+    #: places are those of tiles.
     boundary: Any
     marks: Any
-    #: (T,) of `Tile`: all, and those of `swept`.
+    #: (T,) of `Tile`: all, on the device and in host memory, and those of `swept`.
     tiles: Any
+    host_tiles: np.ndarray
     upper_tiles: Any
     #: (F,) uint32: the fronts of `swept` and of `shared`; and (C,) uint32: which are of `shared`, None without some.
     fronts: Any
@@ -191,6 +200,7 @@ def _make(
     if not is_sure and (bound is None or bound >= INFINITIES[bits]):
         return None
     making.fill_low_matrices()
+    making.fill_tile_boundaries()
     if bound is not None and bound < INFINITIES[16] and may_be_short():
         making.narrow()
     return making.made(bound)
@@ -227,7 +237,11 @@ class _Making:
         self._local_heads, self._shapes = _sent(chunks.local_heads), _sent(host.shapes.view(np.uint8))
         self._next_chunks = _sent(host.next_chunks[at_places])
         n_from_boundary, n_from_own = (int(words[-1]) for words in host.words_before)
-        self._from_boundary = cupy.empty(n_from_boundary, self._word)
+        tiles, n_of_tiles = host.own_boundaries
+        self._from_boundary = cupy.empty(n_from_boundary + int(TILE) * n_of_tiles, self._word)
+        self._from_boundary[n_from_boundary:].fill(infinity)
+        self._boundary = _sent(np.append(host.boundary_places, np.zeros(n_of_tiles, np.uint32)))
+        self._tiles = _sent(tiles.view(np.uint8))
         self._from_own = cupy.empty(n_from_own, self._word)
         is_symmetric = self._up is self._down
         self._to_boundary = self._from_boundary if is_symmetric else cupy.empty(n_from_boundary, self._word)
@@ -375,6 +389,13 @@ class _Making:
             args += (self._from_boundary, self._to_boundary, self._from_own)
             kernel(n_chunks - first_low, _TRIANGLES_BLOCK, args)
 
+    def fill_tile_boundaries(self) -> None:
+        """Make the boundaries of the tiles that have their own, and their matrices."""
+        kernel = load_kernels(matrices_unit(self._bits), self._graph.dtype)["tile_boundaries_kernel"]
+        n_tiles = len(self._host.tiles)
+        args = (self._tiles, np.uint32(n_tiles), self._shapes, self._ranks_at, *self._arcs)
+        kernel(*_grid(32 * n_tiles), (*args, self._boundary, self._from_boundary))
+
     def narrow(self) -> None:
         """Give the matrices words of 16 bits."""
         is_symmetric = self._to_boundary is self._from_boundary
@@ -392,8 +413,9 @@ class _Making:
     def made(self, bound: int | None) -> DeviceHierarchy:
         """Return the hierarchy, in which no distance is longer than `bound`."""
         host, chunks, n_vertices = self._host, self._host.chunks, self._n_vertices
+        tiles, first_low_tile = self._tiles.get().view(TILE_TYPE), int(host.first_tiles[chunks.first_low])
+        swept, low = host.swept_above(tiles), tiles[first_low_tile:]
         places_of_vertices = chunks.places[host.completion.ranks]
-        n_own, n_boundary = (host.shapes[name].astype(np.int64) for name in ("n_own", "n_boundary"))
         degrees = np.empty(n_vertices, np.int64)
         degrees[places_of_vertices] = np.diff(self._graph.row_offsets.get().astype(np.int64))
         marks = np.stack((chunks.depths[chunks.boundary], chunks.chunk_of[chunks.boundary]), 1)
@@ -403,11 +425,12 @@ class _Making:
             from_boundary=self._from_boundary,
             to_boundary=self._to_boundary,
             from_own=self._from_own,
-            boundary=_sent(host.boundary_places),
+            boundary=self._boundary,
             marks=_sent(marks.ravel()),
-            tiles=_sent(host.tiles.view(np.uint8)),
-            upper_tiles=_sent(host.swept.tiles.view(np.uint8)),
-            fronts=_sent(host.swept.fronts),
+            tiles=self._tiles,
+            host_tiles=tiles,
+            upper_tiles=_sent(swept.tiles.view(np.uint8)),
+            fronts=_sent(swept.fronts),
             shared_fronts=_sent(host.shared.fronts),
             climbs_together=_sent(host.is_shared.astype(np.uint32)) if host.shared.bands else None,
             chunks_of_places=self._chunks_of_places,
@@ -415,18 +438,18 @@ class _Making:
             places=_sent(places_of_vertices),
             host_places=places_of_vertices,
             edges_before=_sent(np.append(np.uint64(0), np.cumsum(degrees, dtype=np.uint64))),
-            swept=host.swept,
+            swept=swept,
             shared=host.shared,
             n_bands=len(chunks.bands) - 1,
-            n_tiles=len(host.tiles),
-            first_low_tile=int(host.first_tiles[chunks.first_low]),
+            n_tiles=len(tiles),
+            first_low_tile=first_low_tile,
             n_vertices=n_vertices,
             n_chunks=chunks.n_chunks,
             first_low=chunks.first_low,
             n_upper=int(chunks.first_places[chunks.first_low]),
             longest=bound,
             n_depths=host.n_depths,
-            n_products=int(np.sum(n_own * n_boundary)),
+            n_products=swept.n_products + int(np.dot(low["n_rows"].astype(np.int64), low["n_boundary"])),
         )
 
 

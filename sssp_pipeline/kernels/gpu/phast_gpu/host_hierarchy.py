@@ -24,9 +24,13 @@ from sssp_pipeline.kernels.host.numba_tools import ONE
 
 #: As `Chunk` and `Tile` of the kernels.
 _CHUNK = struct_type(Path(__file__).with_name("sweep_words.cuh"), "Chunk")
-_TILE = struct_type(Path(__file__).with_name("call.cuh"), "Tile")
-#: Chunks with so many boundary vertices are fronts.
-LEAST_FRONT = 96
+TILE_TYPE = struct_type(Path(__file__).with_name("call.cuh"), "Tile")
+#: Chunks with so many boundary vertices are fronts, but not if their tiles need fewer, and at most one in `SPARSE`.
+LEAST_FRONT, SPARSE = 96, 3
+#: Tiles get boundaries of their own if that of their chunk has at most so many vertices. All pairs are compared.
+MOST_COMPARED = 256
+#: Places of boundary vertices have numbers of 32 bits.
+MOST_PLACES = 2**32
 #: All sources climb together over chunks that so many of the vertices are below, if a source would read so many words
 #: there. A product is about as fast for 8 sources as a way up that reads its words for one.
 LEAST_SHARE, LEAST_WORDS = 1 / 8, 2**20
@@ -157,7 +161,7 @@ class HostHierarchy:
         shapes, first_tiles = self.shapes, self.first_tiles
         of = np.repeat(np.arange(len(shapes)), self.n_tiles)
         inside = np.arange(len(of)) - first_tiles[of]
-        tiles = np.zeros(len(of), _TILE)
+        tiles = np.zeros(len(of), TILE_TYPE)
         inside_words = inside * int(TILE) * shapes["n_boundary"][of].astype(np.int64)
         tiles["matrix"] = shapes["boundary_words"][of] + inside_words.astype(np.uint64)
         tiles["first_boundary"], tiles["n_boundary"] = shapes["first_boundary"][of], shapes["n_boundary"][of]
@@ -203,18 +207,48 @@ class HostHierarchy:
         return SharedFronts(fronts.astype(np.uint32), bands, end_place, n_products)
 
     @cached_property
-    def swept(self) -> Swept:
-        """All chunks between the top and the last band."""
-        first, end = self.first_tiles[[1, self.chunks.first_low]]
-        return self.swept_of(np.arange(first, end))
+    def own_boundaries(self) -> tuple[np.ndarray, int]:
+        """The tiles of all chunks, many with places for a boundary of their own, and how many vertices that takes.
 
-    def swept_of(self, tiles: np.ndarray) -> Swept:
-        """Return what a sweep takes to compute `tiles` (N,) int64, which rise and are not of the top."""
-        chunks, shapes, first_low = self.chunks, self.shapes, self.chunks.first_low
-        is_front = (shapes["n_boundary"] >= LEAST_FRONT) | self.is_shared
-        is_front[first_low:] = False
-        of_fronts = is_front[self.tiles["chunk"][tiles]]
-        taken = self.tiles[tiles]
+        These tiles have their places and their matrices behind those of all chunks, with room for the whole boundary of
+        the chunk. `tile_boundaries_kernel` finds what they need of it.
+        """
+        tiles, n_before, n_words = self.tiles.copy(), len(self.chunks.boundary), self.words_before[0][-1]
+        is_short = tiles["n_boundary"] <= MOST_COMPARED
+        ends = np.cumsum(np.where(is_short, tiles["n_boundary"], 0), dtype=np.int64)
+        is_short &= n_before + ends <= MOST_PLACES
+        begins = (ends - tiles["n_boundary"])[is_short]
+        tiles["first_boundary"][is_short] = n_before + begins
+        tiles["matrix"][is_short] = n_words + TILE * begins.astype(np.uint64)
+        return tiles, int(np.sum(tiles["n_boundary"][is_short], dtype=np.int64))
+
+    def fronts_of(self, tiles: np.ndarray) -> np.ndarray:
+        """Return which chunks are fronts: (C,) bool.
+
+        `tiles` are those of all chunks, with as many boundary vertices as they need.
+        """
+        n_boundary = self.shapes["n_boundary"]
+        n_needed = np.bincount(tiles["chunk"], tiles["n_boundary"], len(n_boundary)) / np.maximum(
+            self.n_tiles, 1
+        )
+        is_sparse = (n_needed < LEAST_FRONT) & (SPARSE * n_needed <= n_boundary)
+        is_front = (n_boundary >= LEAST_FRONT) & ~is_sparse | self.is_shared
+        is_front[self.chunks.first_low :] = False
+        return is_front
+
+    def swept_above(self, tiles: np.ndarray) -> Swept:
+        """Return what a sweep takes between the top and the last band; `tiles` as for `fronts_of`."""
+        first, end = self.first_tiles[[1, self.chunks.first_low]]
+        return self.swept_of(np.arange(first, end), tiles)
+
+    def swept_of(self, wanted: np.ndarray, tiles: np.ndarray) -> Swept:
+        """Return what a sweep takes to compute the tiles `wanted` (N,) int64, which rise and are not of the top.
+
+        `tiles` are as for `fronts_of`.
+        """
+        chunks, shapes = self.chunks, self.shapes
+        taken = tiles[wanted]
+        of_fronts = self.fronts_of(tiles)[taken["chunk"]]
         fronts, others = np.unique(taken["chunk"][of_fronts]), taken[~of_fronts]
         groups = 2 * np.searchsorted(chunks.bands[1:], taken["chunk"], side="right") + of_fronts
         order = np.argsort(groups, kind="stable")

@@ -28,16 +28,16 @@ class NeededTiles:
     places: np.ndarray
 
 
-def needed_tiles(host: HostHierarchy, places: np.ndarray) -> NeededTiles:
-    """Return the tiles that the rows at `places` (N,) follow from."""
-    chunks, all_tiles = host.chunks, host.tiles
+def needed_tiles(host: HostHierarchy, all_tiles: np.ndarray, places: np.ndarray) -> NeededTiles:
+    """Return the tiles that the rows at `places` (N,) follow from. `all_tiles` are as for `HostHierarchy.fronts_of`."""
+    chunks = host.chunks
     is_needed = np.zeros(len(all_tiles), np.bool_)
     tile_of = host.tiles_of_places
     is_needed[tile_of[places]] = True
     _mark(is_needed, host.first_tiles, chunks.boundary_offsets, host.boundary_places, tile_of)
     is_needed[: host.first_tiles[1]] = False
     needed = np.flatnonzero(is_needed)
-    swept = host.swept_of(needed)
+    swept = host.swept_of(needed, all_tiles)
     first_low = int(np.searchsorted(swept.tiles["chunk"], chunks.first_low))
     n_upper = int(chunks.first_places[chunks.first_low])
     low, needed_low = swept.tiles[first_low:], needed[needed >= host.first_tiles[chunks.first_low]]

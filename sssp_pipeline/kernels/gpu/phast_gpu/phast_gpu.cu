@@ -175,7 +175,8 @@ struct Ahead {
         const word32 first_word = lane / (32 * n_words) * n_words;
         bool found = bits != 0;
         for (word32 i = threadIdx.x % 32; i < tile.n_boundary; i += 32) {
-            const word32* words = call.near + call.marks[tile.first_boundary + i].y * (call.n_lanes / 32) + first_word;
+            const word32 chunk = call.chunks_of_places[call.boundary[tile.first_boundary + i]];
+            const word32* words = call.near + chunk * (call.n_lanes / 32) + first_word;
 #pragma unroll
             for (int p = 0; p < n_words; ++p) {
                 found |= words[p] != 0;

@@ -50,13 +50,14 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 #: Sources of a full device batch.
 _FULL = 1024
-#: Threads of a block of the sweep and of the rows, and of the seeds; as in the `.cu` files.
-_BLOCK, _SEED_BLOCK = 256, 512
+#: Threads of a block of the sweep and of the rows; as in the `.cu` files.
+_BLOCK = 256
 #: By the bits of a word: how many packed words of lanes a thread may have, the most first.
 LANES_EACH = {16: (4, 2, 1), 32: (4, 2, 1), 64: (2, 1)}
 _WARPS = _BLOCK // 32
-#: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
-_FEW = 256
+#: Threads of a block of the way up, and of one of the seeds. Calls of at most `_FEW` sources have more of them for each
+#: source. In larger calls the other sources fill the GPU.
+_FEW, _BLOCKS_OF_FEW, _BLOCKS_OF_MANY = 256, (1024, 512), (256, 256)
 #: As `LANES_EACH` for the rows of fronts, how many threads are side by side there, and the rows of a block; as in
 #: `front_rows.cu`.
 _FRONT_LANES, _FRONT_ACROSS, _FRONT_ROWS = {16: (8, 4, 2), 32: (8, 2), 64: (4, 2)}, 16, 128
@@ -379,13 +380,12 @@ class _Sweep(BatchSearch):
         hierarchy = self._hierarchy
         if n_cleared := int(self._call["n_cleared"][0]):
             self._kernels["clear_kernel"](max(1, min(n_cleared // _BLOCK, 2**12)), _BLOCK, (self._bytes,))
-        self._kernels["climb_kernel"](
-            n_sources, 1024 if n_sources <= _FEW else 256, (self._bytes,), shared_bytes=self._shared_bytes
-        )
+        climb_block, seed_block = _BLOCKS_OF_FEW if n_sources <= _FEW else _BLOCKS_OF_MANY
+        self._kernels["climb_kernel"](n_sources, climb_block, (self._bytes,), shared_bytes=self._shared_bytes)
         few = self._few_lanes
         n_groups = -(-n_sources // few) if few else 0
         n_blocks = (n_groups * few or n_lanes) * (hierarchy.n_bands - 1 + _TOP_BLOCKS)
-        self._kernels["seed_kernel"](n_blocks, _SEED_BLOCK, (self._bytes,))
+        self._kernels["seed_kernel"](n_blocks, seed_block, (self._bytes,))
         self._climb_together(n_lanes)
         if few:
             self._sweep_few(n_groups, n_columns)

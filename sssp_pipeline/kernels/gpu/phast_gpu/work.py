@@ -49,6 +49,6 @@ class Work:
                 work = cls(n_all, kept.read_vertices, writes_kept=isinstance(kept, Targets))
                 if options.metrics or work.targets is None:
                     return work
-                needed = needed_tiles(host, hierarchy.host_places[work.targets])
+                needed = needed_tiles(host, hierarchy.host_tiles, hierarchy.host_places[work.targets])
                 return replace(work, n_rows=needed.n_rows, needed=needed)
         return cls(n_all)
