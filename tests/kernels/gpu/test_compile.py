@@ -5,7 +5,8 @@ with one type for each other one. The sources of the kernels decide which half, 
 The types rotate, and their widths alternate: of two neighbours one gets 32 bits, the other 64. Of a file with many
 units, each unit is compiled with a third of the types, and a third of the units for each other architecture.
 `SSSP_EVERY_KERNEL=1` compiles all of these too.
-`make test` compiles one type for the usual, the oldest and the newest architecture. `make test-slow` compiles the rest.
+`make test` compiles at most one type for the usual, the oldest and the newest architecture. `make test-slow` compiles
+the rest.
 """
 
 from __future__ import annotations

@@ -441,7 +441,7 @@ def fuzz(monkeypatch):
 
 @pytest.mark.medium
 def test_random_graphs_equal_dijkstra(fuzz, capsys):
-    assert fuzz.run(7, range(500), "phast") == 0, capsys.readouterr().out
+    assert fuzz.run(7, range(250), "phast") == 0, capsys.readouterr().out
 
 
 @pytest.mark.medium
