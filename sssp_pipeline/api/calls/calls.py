@@ -160,7 +160,7 @@ def _for_each_core(solver: Solver, work: Work, at_once: int, n_sources: int, n_c
     def part_s(n: int) -> float:
         return n * solver.forecast(work.traits, n).source_s
 
-    size = -(-n_sources // n_cores)
+    size = max(1, -(-n_sources // n_cores))
     while size < at_once and part_s(2 * size) < _AS_LONG * part_s(size):
         size *= 2
     return min(size, at_once)
