@@ -180,8 +180,8 @@ def solver_of_call(
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
     machine = machine_of_call()
-    n_sources, n_costs = max(len(sources), n_expected, 1), len(options.along)
-    work = Work(traits_for(machine, graph), options, n_sources, batch, n_costs=n_costs)
+    n_sources, costs = max(len(sources), n_expected, 1), tuple(each.dtype for each in options.along)
+    work = Work(traits_for(machine, graph), options, n_sources, batch, cost_dtypes=costs)
     return *_choose(graph, stored, sources, solver, work, machine), machine
 
 

@@ -34,6 +34,7 @@ import numpy as np
 from sssp_pipeline.base.csr import NO_VERTEX, CsrGraph, GraphTraits, largest_distance, unreached_distance
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.base.numba_cache import njit
+from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, joined_metrics
 from sssp_pipeline.kernels.host.incoming import Incoming
@@ -43,6 +44,8 @@ from sssp_pipeline.kernels.host.row_memory import RowMemory
 from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.host.tight_edges import LANES, EdgesByEnd, TightEdges, scan_bytes
 
+#: If all vertices are wanted, a GPU begins a walk at one of so many; and the memory of a walk (`second_costs.cu`).
+GPU_SPACING, GPU_WALK_BYTES = 4, 24
 #: How many distances are told apart in the order of the sums.
 _BUCKETS: Any = np.uint64(2**12)
 #: How many vertices ahead the sums prefetch.
@@ -72,6 +75,44 @@ def process_bytes(traits: GraphTraits, n_costs: int) -> int:
 def row_s(traits: GraphTraits, n_costs: int) -> float:
     """Return the seconds of a core to sum up the second costs of a row (benchmarks/second_costs.py)."""
     return 1e-9 * traits.n_edges + (2e-9 + 5e-9 * n_costs) * traits.n_vertices
+
+
+def gpu_graph_bytes(traits: GraphTraits, dtypes: Sequence[np.dtype]) -> int:
+    """Return the device memory of the edges into each vertex, with second costs of these types."""
+    if not (dtypes and are_for_gpus(traits, dtypes)):
+        return 0
+    return graph_device_bytes(traits) + 8 * len(dtypes) * traits.n_edges
+
+
+def gpu_source_bytes(traits: GraphTraits, kept: KeptOfRow, dtypes: Sequence[np.dtype]) -> int:
+    """Return the device memory for each source: the second costs in two buffers, and what their sums need."""
+    if not (dtypes and are_for_gpus(traits, dtypes)):
+        return 0
+    n_columns = kept.n_costs(traits.n_vertices)
+    return (
+        2 * 8 * len(dtypes) * n_columns
+        + 12 * traits.n_vertices
+        + GPU_WALK_BYTES * n_walks(traits.n_vertices, kept)
+    )
+
+
+def gpu_row_s(traits: GraphTraits, kept: KeptOfRow) -> float:
+    """Return the seconds of a GPU to sum up a second cost of a row (one H200, New York and the north-east)."""
+    walked = 5.5e-12 * traits.n_vertices + 5e-9 * kept.n_costs(traits.n_vertices)
+    return min(walked, 3e-10 * traits.n_vertices)
+
+
+def n_walks(n_vertices: int, kept: KeptOfRow) -> int:
+    """Return how many walks a GPU has for a row (`second_costs.cu`)."""
+    return -(-n_vertices // GPU_SPACING) if kept.is_whole_row else kept.n_costs(n_vertices)
+
+
+def are_for_gpus(traits: GraphTraits, dtypes: Sequence[np.dtype]) -> bool:
+    """Return whether a GPU sums second costs of these types: integers, which may be added in any order.
+
+    An edge of length zero may close a circle of tight edges, which `predecessors_of` resolves.
+    """
+    return traits.min_weight > 0 and all(np.dtype(dtype).kind in "iu" for dtype in dtypes)
 
 
 def check_sums(
@@ -109,7 +150,7 @@ class _Scratch:
 
 
 @dataclass(frozen=True, eq=False)
-class _Shared:
+class SharedCosts:
     """What all calls for a graph and its second costs share."""
 
     #: The second costs of the edges, (E,) each.
@@ -127,7 +168,7 @@ class _Shared:
 
 
 #: What `_shared` has made for each graph.
-_kept: weakref.WeakKeyDictionary[CsrGraph, _Shared] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[CsrGraph, SharedCosts] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -149,7 +190,9 @@ class SecondCosts:
 
     def __init__(self, graph: CsrGraph, weights: Sequence[np.ndarray]) -> None:
         self.dtypes = tuple(cost_dtype(of_edges.dtype) for of_edges in weights)
-        self._graph, self._shared = graph, _shared(graph, tuple(weights))
+        self._graph = graph
+        #: The edges into each vertex and their second costs, which a GPU copies.
+        self.shared = _shared(graph, tuple(weights))
 
     def of_rows(
         self, sources: np.ndarray, rows: np.ndarray, n_threads: int = 1, wanted: np.ndarray | None = None
@@ -165,7 +208,7 @@ class SecondCosts:
         wanted
             (n,) integers: only the costs of these vertices are right. None for all vertices.
         """
-        shared, together = self._shared, int(LANES)
+        shared, together = self.shared, int(LANES)
         made = tuple(shared.rows.empty(rows.shape, dtype) for dtype in self.dtypes)
 
         def fill(first: int) -> None:
@@ -194,7 +237,7 @@ class SecondCosts:
         made: Sequence[np.ndarray],
     ) -> None:
         """Fill the second costs `made` of at most `LANES` rows."""
-        shared = self._shared
+        shared = self.shared
         searched = as_searched(self._graph, rows)
         limit = searched.dtype.type(unreached_distance(rows.dtype))
         has_negative = self._graph.traits.min_weight < 0
@@ -268,7 +311,7 @@ def _groups(ends: Sequence[int], most: int) -> list[list[int]]:
     return groups
 
 
-def _shared(graph: CsrGraph, weights: tuple[np.ndarray, ...]) -> _Shared:
+def _shared(graph: CsrGraph, weights: tuple[np.ndarray, ...]) -> SharedCosts:
     """Return what all calls share. It is kept as long as the graph, or until the graph has other second costs."""
     with _lock:
         found = _kept.get(graph)
@@ -277,7 +320,7 @@ def _shared(graph: CsrGraph, weights: tuple[np.ndarray, ...]) -> _Shared:
                 _check(of_edges, graph)
             incoming = Incoming.of(graph, weights)
             costs = tuple(of_edges[incoming.edges] for of_edges in weights)
-            found = _kept[graph] = _Shared(weights, EdgesByEnd.of(incoming), costs)
+            found = _kept[graph] = SharedCosts(weights, EdgesByEnd.of(incoming), costs)
         return found
 
 

@@ -23,7 +23,7 @@ from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
-from sssp_pipeline.kernels.host.second_costs import solved_along
+from sssp_pipeline.kernels.host.second_costs import are_for_gpus, solved_along
 
 #: The hint when a solver refuses a graph or options.
 ANOTHER_SOLVER = Text(
@@ -55,6 +55,8 @@ class Solver(ABC):
     weighs_arcs = False
     #: Whether it can sum along the paths of its rows.
     sums_rows = True
+    #: Whether `_solved` sums second costs itself where `sums_costs_of` is true. Others leave them to the host.
+    sums_costs = False
     #: Whether it can sum along paths over the arcs of the hierarchy.
     sums_on_arcs = False
     #: Whether it takes only graphs whose weights are all equal.
@@ -115,6 +117,10 @@ class Solver(ABC):
         """Return whether `solve_parts` makes no rows and gives `Solution.reached`, each part when it is yielded."""
         return False
 
+    def sums_costs_of(self, graph: GraphTraits, dtypes: Sequence[np.dtype]) -> bool:
+        """Return whether it sums second costs of these types on such a graph itself."""
+        return self.sums_costs and are_for_gpus(graph, dtypes)
+
     @abstractmethod
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
@@ -156,8 +162,10 @@ class Solver(ABC):
         sources = checked_vertices(sources, graph.n_vertices, "source")
         options = replace(options, kept=options.kept.checked(graph.n_vertices))
         if options.along:
-            yield from solved_along(self.solve_parts, graph, sources, options, ends, self._row_threads)
-            return
+            if not self.sums_costs_of(graph.traits, [weights.dtype for weights in options.along]):
+                yield from solved_along(self.solve_parts, graph, sources, options, ends, self._row_threads)
+                return
+            options = replace(options, row_facts=False, reached_only=False)
         if graph.traits.min_weight < 0 and not self.takes_negative:
             accumulates = options.kept.over_sources is not None
             for first, end in pairwise((0, *ends)) if accumulates else [(0, len(sources))]:

@@ -102,7 +102,7 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     if is_reweighted(solver, work.traits):
         start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)
         source_s += TURN_BACK_S_PER_VERTEX * work.traits.n_vertices
-    wall_s = work.source_wall_s(solver.device, source_s, machine, of_a_call.is_shared)
+    wall_s = work.source_wall_s(solver, source_s, machine, of_a_call.is_shared)
     return start_s + work.n_sources * wall_s
 
 

@@ -90,7 +90,7 @@ def make_plan(
     `no_hierarchy` is the field of `Work`. Raises the errors of `choose_solver`.
     """
     n_sources, kept = sum(map(len, batches)), output.kept
-    work = replace(work_of(traits, batches, solve, kept), no_hierarchy=no_hierarchy)
+    work = replace(work_of(traits, batches, solve, output), no_hierarchy=no_hierarchy)
     solver, reason, others, n_compared = choose_solver(solve.solver, work, machine)
     graph_bytes = 8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize)
     if is_reweighted(solver, traits):
@@ -106,10 +106,13 @@ def make_plan(
     stored_bytes += output.id_bytes(traits.n_vertices, n_sources, len(batches))
     along_bytes = 0
     if along := output.form.along:
+        # On a GPU, only rows of floats may be left to the host.
+        is_on_gpu = solver.sums_costs_of(traits, work.cost_dtypes) and traits.weight_dtype.kind != "f"
         graph_bytes += second_costs.process_bytes(traits, len(along))
         n_threads = machine.cores if solver.device == "gpu" else 1
         n_rows = work.batch * work.batches_per_call(solver.name)
-        along_bytes = second_costs.call_bytes(traits, kept, len(along), n_rows, n_threads)
+        if not is_on_gpu:
+            along_bytes = second_costs.call_bytes(traits, kept, len(along), n_rows, n_threads)
     return RunPlan(
         work=work,
         machine=machine,

@@ -17,9 +17,11 @@ from sssp_pipeline.kernels.contract.forecast import COPY_S_PER_BYTE, CORES_EXPON
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.hierarchy.completion import costs
-from sssp_pipeline.kernels.host.second_costs import row_s
+from sssp_pipeline.kernels.host import second_costs
+from sssp_pipeline.kernels.host.solver import Solver
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.planning.machine import Machine
+from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 from sssp_pipeline.workflow.models import Solve
 
 #: The most bytes of distances in a batch, so that each thread can hold them. Batches of half the size are written at
@@ -56,8 +58,8 @@ WIDE_BATCHES, SUMMED_BATCHES = 32, 32
 CALL_BYTES = 2**33
 #: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
-#: With second costs, a call takes several batches only if they have about this many sources together. The thread of the
-#: call sums the costs on one core. A sweep of 16 sources takes about as long as one of 2.
+#: If the host sums second costs, a call takes several batches only if they have about this many sources together. The
+#: thread of the call sums the costs on one core. A sweep of 16 sources takes about as long as one of 2.
 ALONG_SOURCES = 16
 #: If whole rows are not copied, a call on a single GPU has this multiple of the sources that a solver takes together.
 #: The GPU waits for the last sources of each call, so fewer calls are faster.
@@ -156,10 +158,15 @@ class Work:
     batch: int
     #: Why no hierarchy will be made for the run; None if one will be.
     no_hierarchy: str | None = "no hierarchy of the graph is stored"
-    #: How many second costs are summed along each path.
-    n_costs: int = 0
+    #: The types of the second costs that are summed along each path.
+    cost_dtypes: tuple[np.dtype, ...] = ()
     #: What is done without a hierarchy, if it is other work: sums along paths are then made of rows.
     instead: Work | None = None
+
+    @property
+    def n_costs(self) -> int:
+        """How many second costs are summed along each path."""
+        return len(self.cost_dtypes)
 
     @property
     def source_bytes(self) -> int:
@@ -168,11 +175,12 @@ class Work:
 
     @property
     def kept_device_bytes(self) -> int:
-        """Device memory that two buffers of `options.kept` take for each source, with sums along its path."""
+        """Device memory that two buffers of `options.kept` take for each source, with sums along paths."""
         kept, (n_vertices, n_edges) = self.options.kept, (self.traits.n_vertices, self.traits.n_edges)
         along_rows = None if self.sums_on_hierarchy else kept.paths
         of_paths = 0 if along_rows is None else along_rows.slot_device_bytes(n_vertices, n_edges)
-        return 2 * (kept.device_bytes(n_vertices, self.traits.weight_dtype) + of_paths)
+        of_costs = second_costs.gpu_source_bytes(self.traits, kept, self.cost_dtypes)
+        return 2 * (kept.device_bytes(n_vertices, self.traits.weight_dtype) + of_paths) + of_costs
 
     @property
     def kept_fixed_bytes(self) -> int:
@@ -181,7 +189,8 @@ class Work:
         if self.sums_on_hierarchy:
             return 2 * kept.fixed_device_bytes(n_vertices) + costs.gpu_pass_bytes(self.traits)
         of_paths = 0 if kept.paths is None else kept.paths.fixed_device_bytes(n_vertices, n_edges)
-        return 2 * (kept.fixed_device_bytes(n_vertices) + of_paths)
+        of_costs = second_costs.gpu_graph_bytes(self.traits, self.cost_dtypes)
+        return 2 * (kept.fixed_device_bytes(n_vertices) + of_paths) + of_costs
 
     @property
     def batch_bytes(self) -> int:
@@ -202,12 +211,12 @@ class Work:
         """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
 
         With predecessors it is one. The thread of a call makes them on one core, which takes far longer than solving.
-        Small calls let all cores work. With second costs, `ALONG_SOURCES` bounds a call.
+        Small calls let all cores work. `ALONG_SOURCES` bounds a call whose second costs the host sums.
         """
         if self.options.predecessors:
             return 1
         together = SOLVERS[solver].forecast(self.traits, self.n_sources).at_once
-        if self.n_costs:
+        if self.n_costs and not SOLVERS[solver].sums_costs_of(self.traits, self.cost_dtypes):
             together = min(together, ALONG_SOURCES)
         if self.sums_on_hierarchy and SOLVERS.device_of(solver) == "gpu":
             together = max(together, SWEPT_AT_ONCE)
@@ -220,13 +229,15 @@ class Work:
             return batches_per_call
         return max(batches_per_call, min(ROUNDS * batches_per_call, self.n_batches // CALLS))
 
-    def source_wall_s(self, device: str, source_s: float, machine: Machine, is_shared: bool = False) -> float:
+    def source_wall_s(
+        self, solver: Solver, source_s: float, machine: Machine, is_shared: bool = False
+    ) -> float:
         """Return the seconds by which a source lengthens the work.
 
         Parameters
         ----------
-        device
-            "cpu" or "gpu".
+        solver
+            What solves it.
         source_s
             Seconds to solve it: of the GPU, of one core, or of all cores if `is_shared`.
         machine
@@ -236,15 +247,18 @@ class Work:
         """
         kept = self.options.kept
         write_s = WRITE_S_PER_BYTE * (self.source_bytes + kept.stored_part_bytes(self.traits) / self.batch)
-        if self.n_costs:
-            write_s += row_s(self.traits, self.n_costs)
+        costs_on_gpu = solver.sums_costs_of(self.traits, self.cost_dtypes)
+        if self.n_costs and not costs_on_gpu:
+            write_s += second_costs.row_s(self.traits, self.n_costs)
         cores = max(1, min(self.n_batches, machine.cores)) ** CORES_EXPONENT
-        if device == "gpu":
+        if solver.device == "gpu":
             gpus = max(1, min(self.n_batches, machine.n_gpus))
             if self.sums_on_hierarchy:
                 source_s += costs.gpu_pass_s(self.traits)
                 write_s += costs.unpack_s(self.traits) / self.batch
             gpu_s = source_s + kept.sum_s(self.traits, "gpu") + COPY_S_PER_BYTE * self.source_bytes
+            if costs_on_gpu:
+                gpu_s += self.n_costs * second_costs.gpu_row_s(self.traits, kept)
             return max(gpu_s / gpus, write_s / cores)
         reduce_s = kept.reduce_s * self.traits.n_vertices + kept.sum_s(self.traits, "cpu")
         if self.sums_on_hierarchy:
@@ -276,7 +290,8 @@ class Work:
         return SOLVERS[solver].forecast(self.traits, n_sources)
 
 
-def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, kept: KeptOfRow) -> Work:
-    """Return the work of `batches`, as `cut` returns them."""
+def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, output: RowOutput) -> Work:
+    """Return the work of `batches`, as `cut` returns them, for `output`."""
     n_sources, batch = sum(map(len, batches)), len(batches[0]) if batches else 1
-    return Work(traits, solve_options(solve, kept), n_sources, batch, n_costs=len(solve.along))
+    costs_of = tuple(np.dtype(cost.dtype) for cost in output.form.along)
+    return Work(traits, solve_options(solve, output.kept), n_sources, batch, cost_dtypes=costs_of)

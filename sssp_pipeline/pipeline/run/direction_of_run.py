@@ -160,7 +160,7 @@ def _pays(
     solve, scale = workflow.solve, stored.manifest.weights.scale
     traits = stored.manifest.traits if why_not_wanted(solve) is not None else known_traits(stored)
     one, other = (
-        work_of(traits, batches, solve, output.kept)
+        work_of(traits, batches, solve, output)
         for batches, output in ((selected.batches, selected.output), backward.searched)
     )
     if LEAST_GAIN * other.n_sources > one.n_sources:

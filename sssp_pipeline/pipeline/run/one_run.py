@@ -183,7 +183,7 @@ class OneRun:
     def _prepared(self, left: list[np.ndarray]) -> tuple[GraphTraits, str | None]:
         """Return what `prepare` does for the batches that are `left`."""
         solve = self.workflow.solve
-        work = work_of(self.stored.manifest.traits, left, solve, self._searched.output.kept)
+        work = work_of(self.stored.manifest.traits, left, solve, self._searched.output)
         with order_ahead(self.workflow, self.stored, work) as ahead:
             machine = self.cluster.source().machine
             searches = Searches.of_run(self.stored, solve, left)

@@ -76,7 +76,7 @@ def _facts(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progre
     way = with_way_of_sums(workflow, stored, selected, folder, lambda: machine, progress, is_plan=True)
     selected = way.selected
     (batches, output), solve = selected.searched, workflow.solve
-    work = work_of(stored.manifest.traits, batches, solve, output.kept)
+    work = work_of(stored.manifest.traits, batches, solve, output)
     pace = _pace(stored, solve, work, machine, batches, probe)
     work = work if pace is None else work.at_pace(pace.pace)
     work = work.with_reach(reach_of_run(Searches.of_run(stored, solve, batches), solve, work, machine))

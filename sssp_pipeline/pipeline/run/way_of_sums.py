@@ -138,7 +138,7 @@ def _fastest(
 ) -> tuple[str, GraphTraits, str | None]:
     """Return the fastest way over a hierarchy, what is known of the graph, and why rows are taken or None."""
     traits = stored.manifest.traits
-    works = {line: work_of(traits, way.batches, solve, way.output.kept) for line, way in ways.items()}
+    works = {line: work_of(traits, way.batches, solve, way.output) for line, way in ways.items()}
     along_rows = works.pop(_ALONG_ROWS)
     searches = Searches.of_run(stored, solve, ways[_ALONG_ROWS].batches)
     if (pace := pace_of_run(searches, solve, along_rows, machine)) is not None:

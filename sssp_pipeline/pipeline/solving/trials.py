@@ -235,4 +235,4 @@ class Trials:
         """Return the seconds that a source adds to the run if it takes `source_s` to solve."""
         solver = SOLVERS[self.solver]
         is_shared = self._plan.work.of_a_call(solver.name).is_shared
-        return self._plan.work.source_wall_s(solver.device, source_s, self._plan.machine, is_shared)
+        return self._plan.work.source_wall_s(solver, source_s, self._plan.machine, is_shared)

@@ -46,6 +46,7 @@ from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import over_sources_unit
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import path_sums_unit
 from sssp_pipeline.kernels.gpu.common.rows.reduce import harmonic_unit, reduce_unit
+from sssp_pipeline.kernels.gpu.common.rows.second_costs_on_device import SECOND_COSTS
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PATH_SWEEP
 from sssp_pipeline.kernels.host.solver import tuned
@@ -84,7 +85,7 @@ PATH_SUMS = [
     path_sums_unit(PathSumsAsked(squares=squares, is_weighted=weighted))
     for squares, weighted in product((False, True), repeat=2)
 ]
-COMMON = [PATH_SWEEP, *PATH_SUMS, UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST]
+COMMON = [PATH_SWEEP, *PATH_SUMS, SECOND_COSTS, UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST]
 COMMON += [*DISTRIBUTION, *REDUCE, *OVER_SOURCES]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))

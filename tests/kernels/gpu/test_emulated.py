@@ -18,6 +18,7 @@ from sssp_pipeline.workflow.graph import Graph
 EMULATION = Path(__file__).with_name("emulation")
 FUZZ = Path(__file__).parents[1] / "hierarchy" / "fuzz.py"
 PATH_SUMS = Path(__file__).with_name("test_path_sums_on_device.py")
+SECOND_COSTS = Path(__file__).with_name("test_second_costs_on_device.py")
 PATH_SWEEP = Path(__file__).with_name("test_path_sweep.py")
 PHAST_GPU = Path(__file__).with_name("test_phast_gpu.py")
 ADDS_LANES = Path(__file__).with_name("test_adds_lanes.py")
@@ -316,6 +317,48 @@ def test_sums_along_paths_are_those_of_the_cpu(files):
 def test_a_fault_in_sums_along_paths_is_found(tmp_path, monkeypatch, line, fault):
     plant(tmp_path, monkeypatch, "common/rows/path_sums.cu", line, fault)
     done = run_on_cpu("-x", str(PATH_SUMS))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+
+
+@pytest.mark.slow
+def test_second_costs_are_those_of_the_cpu():
+    # Blocks of `adds-lanes` wait for each other.
+    done = run_on_cpu(str(SECOND_COSTS), "-k", "not adds-lanes")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@planted(
+    ("line", "fault"),
+    [
+        ("from < to && sum_of(from, weight) == to;", "sum_of(from, weight) == to;"),
+        ("for (word32 i = kTogether; i-- > 0;) {", "for (word32 i = 0; i < kTogether; ++i) {"),
+        ("__ffs(tight) - 1", "31 - __clz(tight)"),
+        ("totals[i] -= passed[v];  // I2", ""),
+        ("links[call.n_walks + i] = 0;", "links[call.n_walks + i] = kNone;"),
+        ("links[to + i] = links[from + other];", "links[to + i] = kNone;"),
+        ("sum - passed[v] + (owner", "sum + (owner"),
+        ("                    shared.is_left = 1;\n", ""),
+        ("            call.left[shared.row] = 1;\n", ""),
+        ("* 2 * call.n_columns + i", "* call.n_columns + i"),
+    ],
+    ids=[
+        "a weight that a float loses is tight",
+        "the last tight edge of a vertex",
+        "the last tight edge of a hub",
+        "a walk counts what the other one passed before they met",
+        "sums that are not there yet",
+        "a walk needs no more than the one that it met",
+        "a vertex counts what its walk passed before",
+        "a walk that cannot go on has a sum",
+        "rows are not marked as left",
+        "the nearest vertices of another row",
+    ],
+)
+def test_a_fault_in_second_costs_is_found(tmp_path, monkeypatch, line, fault):
+    plant(tmp_path, monkeypatch, "common/rows/second_costs.cu", line, fault)
+    done = run_on_cpu("-x", str(SECOND_COSTS), "-k", "not adds-lanes")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed" in done.stdout
 

@@ -35,6 +35,7 @@ from sssp_pipeline.kernels.gpu.common.rows import (
     over_sources_on_device,
     path_sums_on_device,
     reduce,
+    second_costs_on_device,
 )
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
@@ -224,6 +225,11 @@ MIRRORED = {
             "kWords": OVER.n_words(np.dtype("float64")),
             "kNoVertex": NO_VERTEX,
         },
+    ),
+    "second-costs": Mirrored(
+        second_costs_on_device.SECOND_COSTS,
+        {"Call": second_costs_on_device._CALL},
+        {"kMostThreads": max(second_costs_on_device._THREADS), "kNone": NO_VERTEX},
     ),
     "path-sums": Mirrored(
         path_sums_on_device.path_sums_unit(SQUARES),

@@ -240,6 +240,24 @@ def test_nearest(walked, monkeypatch, of):
         verify_run("out/minutes", None, "sample", Quiet())
 
 
+@pytest.mark.gpu
+def test_a_gpu_sums_integers_to_the_same_tables():
+    pa.csv.write_csv(pa.table({"from": ["v03", "v33", "v03"], "to": ["v41", "v07", "v03"]}), "pairs.csv")
+    pairs = {"distances": "pairs", "pairs": "pairs.csv"}
+    nearest = {"distances": "nearest", "nearest": {"k": 3}}
+    for output in ({}, {"targets": {"ids": ["v33", "v07"]}}, {"layout": "wide"}, nearest, pairs):
+        tables = []
+        for solver in ("adds-slots", "dijkstra"):
+            sources = {"sources": None} if output is pairs else {}
+            found = run(("km",), output=output, solve={"solver": solver, "batch": 11}, **sources)
+            assert found.record["solver"] == solver
+            assert found.record["verify"]["refuted"] is None
+            tables.append(found.answers() if "distances" in output else found.distances())
+            shutil.rmtree("out")
+        assert "km" in tables[0].column_names
+        assert tables[0].equals(tables[1])
+
+
 @pytest.mark.medium
 def test_an_exported_table_has_the_costs():
     folder = RunFolder(run().url)

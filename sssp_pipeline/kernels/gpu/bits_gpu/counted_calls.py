@@ -29,10 +29,14 @@ from sssp_pipeline.kernels.host.equal_weights import (
 
 
 def is_counted(options: SolveOptions) -> bool:
-    """Return whether a call is solved here. What stays on the device or is kept over sources is made of rows."""
+    """Return whether a call is solved here.
+
+    What stays on the device, second costs, and what is kept over sources are made of rows.
+    """
     kept = options.kept
     without_rows = kept.takes_counts or isinstance(kept, Targets)
-    return without_rows and options.into is None and kept.over_sources is None
+    needs_rows = options.into is not None or options.along or kept.over_sources is not None
+    return without_rows and not needs_rows
 
 
 class LongPathError(Exception):

@@ -24,6 +24,7 @@ from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import DeviceReduction, reduction_on_device
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import AddedRows
+from sssp_pipeline.kernels.gpu.common.rows.second_costs_on_device import SummedRows
 from sssp_pipeline.kernels.gpu.common.rows.transfers import (
     copy_columns_to_host,
     copy_rows,
@@ -31,6 +32,7 @@ from sssp_pipeline.kernels.gpu.common.rows.transfers import (
     pinned_array,
 )
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchSearch
+from sssp_pipeline.kernels.gpu.common.solvers.costs_of_rows import CostsOfRows
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK
 from sssp_pipeline.kernels.gpu.common.solvers.paths_of_parts import PathsOfParts
 
@@ -80,7 +82,7 @@ def solve_batches(
                 while n_taken < len(batch):
                     if part is None:
                         end = next(waiting)
-                        part = _CallPart(end, rows_of(n_done, end))
+                        part = _CallPart(end, rows_of(n_done, end), buffer.pinned_costs(end - n_done))
                     n_rows = min(part.end - n_done, len(batch) - n_taken)
                     part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
                     n_taken, n_done = n_taken + n_rows, n_done + n_rows
@@ -111,11 +113,13 @@ class Buffer:
         n_rows: int,
         words: WordsOfParts | None,
         paths: PathsOfParts | None,
+        costs: CostsOfRows | None,
     ) -> None:
         cupy = cupy_module()
         dtype, kept = graph.weight_dtype, options.kept
         n_columns = kept.n_columns(graph.n_vertices)
         self.n_rows, self._words, self._paths = n_rows, words, paths
+        self._costs, self._sums = costs, [] if costs is None else costs.on_device.empty_sums(n_rows)
         row_size = graph.n_vertices if search.n_columns is None else search.n_columns
         self._rows = cupy.empty((n_rows, row_size), bits_type(dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
@@ -134,6 +138,7 @@ class Buffer:
         self._counts: Callable[[], SearchCounts]
         self._facts: Callable[[], RowFacts] | None = None
         self._added: list[AddedRows] = []
+        self._summed: SummedRows
         #: Around the search.
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         #: The first: counts and facts are on the host. The second: the rows are, too.
@@ -168,6 +173,8 @@ class Buffer:
                 self._words.add(found)
             if self._paths is not None:
                 self._added = self._paths.add(found)
+            if self._costs is not None:
+                self._summed = self._costs.on_device.add(rows, sources, self._wanted, self._sums)
             self._facts = self._finder.launch(self._wanted) if self._finder else None
             self._ready.record()
 
@@ -180,6 +187,8 @@ class Buffer:
         summaries = self._summariser.finish(self._row, sources)
         if self._paths is not None:
             self.totals = self._paths.finish(self._added)
+        if self._costs is not None:
+            self._costs.complete(self._summed, self._rows, sources, self._sums)
         share_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / len(sources)
         self.metrics = self._summariser.metrics(sources, counts, summaries, share_s)
         self.bits = None
@@ -193,6 +202,15 @@ class Buffer:
             None if self._words is None else self._words.ended.popleft(),
             None if self._paths is None else self._paths.words_of_part(),
         )
+
+    def pinned_costs(self, n_rows: int) -> tuple[np.ndarray, ...]:
+        """Return host memory for the second costs of `n_rows`, (n_rows, columns) each."""
+        return () if self._costs is None else self._costs.pinned(n_rows)
+
+    def copy_costs(self, rows: slice, into: Sequence[np.ndarray], stream: Any) -> None:
+        """Enqueue on `stream` the copies of the second costs of `rows`; `copy` comes after it."""
+        for sums, host in zip(self._sums, into, strict=True):
+            copy_to_host(sums[rows], host, stream)
 
     def copy(self, rows: slice, into: Any, bits_into: np.ndarray | None, stream: Any) -> None:
         """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns).
@@ -249,6 +267,8 @@ class _CallPart:
     end: int
     #: Host memory, or a part of `SolveOptions.into`.
     rows: Any
+    #: Host memory for the second costs of these rows.
+    along: tuple[np.ndarray, ...]
     n_filled: int = 0
     metrics: list[MetricsColumns] = field(default_factory=list)
     facts: list[RowFacts] = field(default_factory=list)
@@ -264,6 +284,7 @@ class _CallPart:
         self.n_filled = places.stop
         if buffer.bits is not None and self.bits is None:
             self.bits = pinned_array((len(self.rows), buffer.bits.shape[1]), np.dtype(np.uint32))
+        buffer.copy_costs(rows, [costs[places] for costs in self.along], stream)
         buffer.copy(rows, self.rows[places], None if self.bits is None else self.bits[places], stream)
         self.metrics.append(buffer.metrics[rows])
         if buffer.facts is not None:
@@ -277,4 +298,5 @@ class _CallPart:
             totals = np.concatenate(self.totals)
             self.rows[:, self.rows.shape[1] - totals.shape[1] :] = totals.view(np.uint64)
         metrics = MetricsColumns.joined(self.metrics)
-        return Solution(self.rows, None, metrics, facts, self.over_sources, self.path_words)
+        words = self.over_sources, self.path_words
+        return Solution(self.rows, None, metrics, facts, *words, along=self.along)

@@ -17,6 +17,7 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import SsspError
+from sssp_pipeline.kernels.contract.kept import EveryVertex
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked, RowSums
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import load_ahead
@@ -24,10 +25,13 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, dr
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import facts_bytes
 from sssp_pipeline.kernels.gpu.common.rows.kept_on_device import over_sources_on_device
 from sssp_pipeline.kernels.gpu.common.rows.path_sums_on_device import PathSumsOnDevice, path_sums_unit
+from sssp_pipeline.kernels.gpu.common.rows.second_costs_on_device import SECOND_COSTS, SecondCostsOnDevice
 from sssp_pipeline.kernels.gpu.common.solvers.batch_pipeline import Buffer, WordsOfParts, solve_batches
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
+from sssp_pipeline.kernels.gpu.common.solvers.costs_of_rows import CostsOfRows
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK, GpuSolver, Holding, graph_on_device
 from sssp_pipeline.kernels.gpu.common.solvers.paths_of_parts import PathsOfParts
+from sssp_pipeline.kernels.host.second_costs import SecondCosts
 from sssp_pipeline.kernels.host.solver import accumulator_of
 
 #: A call takes at most 1 / `_SHARE` of the free memory, since another thread may call too. A call that does not fit
@@ -46,6 +50,7 @@ class GpuBatchSolver(GpuSolver):
     accumulates_parts = True
     leaves_rows = True
     sums_rows = True
+    sums_costs = True
 
     @abstractmethod
     def needs(
@@ -72,15 +77,20 @@ class GpuBatchSolver(GpuSolver):
                 return options.into[first:end]
             return self.empty_rows((end - first, n_columns), dtype)
 
+        costs = SecondCosts(graph, options.along) if options.along else None
         if not len(sources):
             accumulator, sums = accumulator_of(graph, options), options.kept.path_sums(graph)
             words = None if accumulator is None else accumulator.words
             path_words = None if sums is None else sums.part_words
-            yield Solution(rows_of(0, 0), None, over_sources=words, path_words=path_words)
+            n_costs, along = options.kept.n_costs(graph.n_vertices), costs.dtypes if costs is not None else ()
+            none_along = tuple(np.empty((0, n_costs), dtype) for dtype in along)
+            yield Solution(rows_of(0, 0), None, over_sources=words, path_words=path_words, along=none_along)
             return
+        if costs is not None:
+            load_ahead([SECOND_COSTS], graph.weight_dtype)
         if (asked := _asked_of_rows(options)) is not None:
             load_ahead([path_sums_unit(asked)], graph.weight_dtype)
-        search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends))
+        search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends, costs))
         try:
             rest = yield from solve_batches(search, buffers, sources, ends, rows_of)
         except BaseException as error:
@@ -95,7 +105,12 @@ class GpuBatchSolver(GpuSolver):
         yield from rest
 
     def _begin(
-        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+        self,
+        graph: CsrGraph,
+        sources: np.ndarray,
+        options: SolveOptions,
+        ends: Sequence[int],
+        costs: SecondCosts | None,
     ) -> tuple[BatchSearch, list[Buffer]]:
         """Return a search and its buffers, after waiting for calls that hold the memory it needs."""
         with GPU_LOCK:  # no other call takes the memory that was found free
@@ -103,14 +118,15 @@ class GpuBatchSolver(GpuSolver):
                 Holding.given_back.wait()
             on_device = graph_on_device(graph)
             paths = self._paths(graph, on_device, sources, options, ends)
+            along = None if costs is None else self._costs(graph, on_device, costs, options, len(sources))
             size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources))
-            search = self.start_batch(graph, on_device, options, size)
+            search = self.start_batch(graph, on_device, _of_search(options), size)
             over = options.kept.over_sources
             words = None
             if over is not None:
                 on_words = over_sources_on_device(over, graph.traits, sources, search.lane_bits)
                 words = WordsOfParts(on_words, ends)
-            of_buffer = self.name, search, graph, options, size, words, paths
+            of_buffer = self.name, search, graph, options, size, words, paths, along
             buffers = [Buffer(*of_buffer) for _ in range(n_buffers)]
             Holding.n_calls += 1
             return search, buffers
@@ -141,6 +157,26 @@ class GpuBatchSolver(GpuSolver):
 
         return PathsOfParts(sums, sources, ends, on_host)
 
+    def _costs(
+        self,
+        graph: CsrGraph,
+        on_device: DeviceGraph,
+        costs: SecondCosts,
+        options: SolveOptions,
+        n_sources: int,
+    ) -> CostsOfRows:
+        """Return what sums second costs. It waits and raises as `_wait_for_room`."""
+        while (sums := SecondCostsOnDevice(on_device, costs, options.kept, n_sources)).size is None:
+            if drop_others(graph):
+                continue
+            if not Holding.n_calls:
+                needs, row_bytes = self._all_needs(graph, on_device, options, n_sources)
+                raise self._does_not_fit(
+                    needs.fixed_bytes + needs.bytes_a_source + row_bytes + sums.slot_bytes
+                )
+            Holding.given_back.wait()
+        return CostsOfRows(graph, options.kept, costs, sums)
+
     def _wait_for_room(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> tuple[int, int]:
@@ -164,9 +200,10 @@ class GpuBatchSolver(GpuSolver):
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> tuple[BatchNeeds, int]:
         """Return the memory `needs` with two buffers for results, and the bytes of a row."""
-        needs, kept = self.needs(graph, on_device, options, n_sources), options.kept
+        needs, kept = self.needs(graph, on_device, _of_search(options), n_sources), options.kept
         kept_bytes = kept.device_bytes(graph.n_vertices, graph.weight_dtype)
         kept_bytes += facts_bytes(kept.n_columns(graph.n_vertices))
+        kept_bytes += 8 * len(options.along) * kept.n_costs(graph.n_vertices)
         needs = replace(
             needs,
             fixed_bytes=needs.fixed_bytes + 2 * kept.fixed_device_bytes(graph.n_vertices),
@@ -180,6 +217,11 @@ class GpuBatchSolver(GpuSolver):
             f"{needed / 2**20:,.0f} MiB and {free_bytes() / 2**20:,.0f} are free",
             hint="`near-far` and `adds` take less; `delta-stepping` needs no GPU",
         )
+
+
+def _of_search(options: SolveOptions) -> SolveOptions:
+    """Return the options of a search. Second costs need whole rows: paths lead through other vertices."""
+    return replace(options, kept=EveryVertex(), along=()) if options.along else options
 
 
 def _asked_of_rows(options: SolveOptions) -> PathSumsAsked | None:
