@@ -13,6 +13,7 @@ The specification of Apache Parquet: encodings, `parquet.thrift`.
 from __future__ import annotations
 
 import io
+import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -300,8 +301,10 @@ def _plain_limits(least: Any, largest: Any) -> tuple[bytes, bytes]:
     return least.tobytes(), largest.tobytes()
 
 
-def _plain_value(value: int | str) -> bytes:
-    """Return an id in PLAIN encoding, without the length that stands before a text in a page."""
+def _plain_value(value: float | str) -> bytes:
+    """Return an id or a float64 in PLAIN encoding, without the length that stands before a text in a page."""
+    if isinstance(value, float):
+        return struct.pack("<d", value)
     return value.encode() if isinstance(value, str) else value.to_bytes(8, "little", signed=True)
 
 

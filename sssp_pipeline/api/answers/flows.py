@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.host.incoming import Incoming
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.answers.betweenness import check_weights
-from sssp_pipeline.pipeline.results.answers.path_parts import ends_of_edges
+from sssp_pipeline.pipeline.results.answers.edge_table import ends_of_edges
 
 
 def flows(

@@ -426,16 +426,46 @@ def add_wide(words: np.ndarray, place: Any, first: Any, value: Any) -> None:
 def add_words(words: np.ndarray, more: np.ndarray) -> None:
     """Add the integers `more` (n, W) to the first of `words` (n, W or more)."""
     for place in range(len(words)):
-        for first in range(0, more.shape[1], 2):
-            total = words[place, first] + more[place, first]
-            words[place, first + 1] += more[place, first + 1] + np.uint64(total < more[place, first])
-            words[place, first] = total
+        _add_place(words, place, more, place)
 
 
 @njit(nogil=True)
 def add_group(words: np.ndarray, group: np.ndarray, n_sources: Any) -> None:
     """Add the sums of a `group` (n, 2) to `words` (n, 4), and the square of each, divided by its `n_sources`."""
-    add_words(words, group)
     for place in range(len(words)):
-        value = np.float64(group[place, 1]) + np.float64(group[place, 0]) / _FRACTION
-        add_wide(words, place, _SQUARES, value * value / (n_sources * _SQUARE_UNIT))
+        _add_place(words, place, group, place)
+        _add_square(words, place, group, place, n_sources)
+
+
+@njit(nogil=True)
+def add_packed(words: np.ndarray, bits: np.ndarray, part: np.ndarray, n_sources: Any) -> None:
+    """Add a `part` of `PackedWords` to `words` (P, W).
+
+    Each of `bits` (ceil(P / 8),) that is set has a row of `part`. Rows without squares are those of a group, as for
+    `add_group`, if `words` have squares.
+    """
+    row = 0
+    for byte in range(len(bits)):
+        left, place = bits[byte], 8 * byte
+        while left:
+            if left & 1:
+                _add_place(words, place, part, row)
+                if part.shape[1] < words.shape[1]:
+                    _add_square(words, place, part, row, n_sources)
+                row += 1
+            left >>= 1
+            place += 1
+
+
+@njit(nogil=True, inline="always")
+def _add_place(words: np.ndarray, place: Any, more: np.ndarray, row: Any) -> None:
+    for first in range(0, more.shape[1], 2):
+        total = words[place, first] + more[row, first]
+        words[place, first + 1] += more[row, first + 1] + np.uint64(total < more[row, first])
+        words[place, first] = total
+
+
+@njit(nogil=True, inline="always")
+def _add_square(words: np.ndarray, place: Any, group: np.ndarray, row: Any, n_sources: Any) -> None:
+    value = np.float64(group[row, 1]) + np.float64(group[row, 0]) / _FRACTION
+    add_wide(words, place, _SQUARES, value * value / (n_sources * _SQUARE_UNIT))

@@ -20,6 +20,8 @@ from sssp_pipeline.base.vertex_amounts import VertexAmounts
 _SOURCES_A_PART = 32
 #: The same if the sums are made over a hierarchy. On New York, to unpack a part takes as long as 200 sources.
 _SOURCES_A_SWEEP = 1024
+#: Places whose words a GPU packs at a time.
+PLACES_PACKED = 2**20
 #: With amounts, what passes a vertex or an edge from one source is below 2 to the power of this. Without, it is at most
 #: the number of vertices, which has as many bits.
 _ROW_BITS = 32
@@ -103,8 +105,9 @@ class PathSumsAsked:
         return self.place_bytes * self.n_places(traits.n_vertices, traits.n_edges)
 
     def fixed_device_bytes(self, n_vertices: int, n_edges: int) -> int:
-        """Return the device memory of the sums, of where each edge begins, and of the amounts."""
-        of_sums = self.place_bytes * self.n_places(n_vertices, n_edges)
+        """Return the device memory of the sums, of what packs them, of where each edge begins, and of the amounts."""
+        n_places = self.n_places(n_vertices, n_edges)
+        of_sums = self.place_bytes * (n_places + min(n_places, PLACES_PACKED)) + n_places // 8
         return of_sums + 4 * n_edges + 8 * n_vertices * self.is_weighted
 
     @staticmethod

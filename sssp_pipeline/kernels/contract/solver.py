@@ -12,6 +12,7 @@ import numpy as np
 
 from sssp_pipeline.base.errors import InputError
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow
+from sssp_pipeline.kernels.contract.packed_words import PackedWords
 from sssp_pipeline.kernels.contract.reached import Reached
 from sssp_pipeline.kernels.contract.row_facts import RowFacts
 
@@ -247,7 +248,8 @@ class Solution:
     #: What `SolveOptions.kept` keeps of each vertex over these sources, (W, V) uint64 (`over_sources.py`); or None.
     over_sources: np.ndarray | None = None
     #: What `SolveOptions.kept` sums along the paths from these sources, (P, W) uint64 (`path_sums_asked.py`); or None.
-    path_words: np.ndarray | None = None
+    #: A GPU packs it.
+    path_words: np.ndarray | PackedWords | None = None
     #: What the sources reach, if it takes the place of the rows: then `distances` has no columns. Else None.
     reached: Reached | None = None
     #: For each of `SolveOptions.along`, what `kept` keeps of its sums (S, columns) in the type `cost_dtype`, with

@@ -38,11 +38,11 @@ class Incoming:
         starts, edges = np.empty(graph.n_edges, np.uint32), np.empty(graph.n_edges, np.int64)
         _sort_by_end(searched.row_offsets, searched.col_indices, offsets, starts, edges)
         if costs:
-            ends = graph.col_indices[edges]
             is_again = np.zeros(graph.n_edges + 1, np.bool_)
-            is_again[1:-1] = (starts[1:] == starts[:-1]) & (ends[1:] == ends[:-1])
+            is_again[1:-1] = starts[1:] == starts[:-1]
+            is_again[offsets] = False  # the first edge into a vertex
             parallel = np.flatnonzero(is_again[1:] | is_again[:-1])
-            groups = np.cumsum(~is_again[:-1])[parallel]
+            groups = np.cumsum(~is_again[parallel])
             values = [of_edges[edges[parallel]] for of_edges in reversed(costs)]
             edges[parallel] = edges[parallel[np.lexsort([*values, groups])]]
         return cls(offsets, starts, searched.weights[edges], edges)

@@ -50,14 +50,15 @@ BATCH_SOURCES = 4096
 SMALL_BATCHES = 2000
 #: The number of batches to aim at, so that many workers share the work and little is lost with one batch.
 BATCHES = 64
-#: The same for batches whose sources are columns, and for batches that sum along rows. A GPU adds all rows of a batch
-#: together: 4,096 sources in 32 batches are 128 rows each, which fill it.
+#: The same for batches whose sources are columns, and for batches that sum along rows: each has a part with many words.
 WIDE_BATCHES, SUMMED_BATCHES = 32, 32
 #: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
 #: They lie on the GPU, and come to the host one by one.
 CALL_BYTES = 2**33
 #: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
+#: The same on one GPU that sums along paths: it copies no rows, and waits longest for the last sources of a call.
+SUMMED_CALLS = 2
 #: If the host sums second costs, a call takes several batches only if they have about this many sources together. The
 #: thread of the call sums the costs on one core. A sweep of 16 sources takes about as long as one of 2.
 ALONG_SOURCES = 16
@@ -227,7 +228,8 @@ class Work:
         """Return how many batches a call has if there is only one GPU."""
         if self.options.kept.is_whole_row:
             return batches_per_call
-        return max(batches_per_call, min(ROUNDS * batches_per_call, self.n_batches // CALLS))
+        calls = CALLS if self.options.kept.paths is None or self.sums_on_hierarchy else SUMMED_CALLS
+        return max(batches_per_call, min(ROUNDS * batches_per_call, self.n_batches // calls))
 
     def source_wall_s(
         self, solver: Solver, source_s: float, machine: Machine, is_shared: bool = False

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice, pairwise
 from typing import Any
@@ -80,7 +80,7 @@ class Verifying(TaskStage):
     def ahead(self) -> AbstractContextManager[None]:
         """Solve the sources of the sample on a quarter of the cores during the block; `mode` is "sample".
 
-        This does nothing if the memory is too small, or if a row needs an input or more than a search.
+        This does nothing if the memory is too small, or if a row needs an input or second costs.
         """
         output, n_threads = self.output, usable_cores() // 4
         chosen = _places_to_check(self.batches, self.mode)
@@ -88,14 +88,15 @@ class Verifying(TaskStage):
             batch[place] for batch, places in zip(self.batches, chosen, strict=True) for place in places
         ]
         n_bytes = n_threads * self.task_bytes + len(sources) * self._row_bytes
-        is_search = output.digest is None and output.paths is None and not output.form.along
-        if not n_threads or not is_search or n_bytes > free_memory_bytes() // 4:
+        is_plain = output.digest is None and not output.form.along
+        if not n_threads or not is_plain or n_bytes > free_memory_bytes() // 4:
             return nullcontext()
         of_rows = output.for_verifying([], self.stored.ids, partial(self.folder.read_input, stays=True))
 
         def solve(source: int) -> tuple[CsrGraph, Solution]:
             graph = searched_graph(self.stored.proven(), self.stored, output)
-            return graph, true_row(graph, source, self._cutoff, of_rows)
+            # Only the totals of the row are compared.
+            return graph, replace(true_row(graph, source, self._cutoff, of_rows), path_words=None)
 
         return solving_ahead(self.name, n_threads, map(int, sources), solve)
 

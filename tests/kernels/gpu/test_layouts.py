@@ -234,7 +234,11 @@ MIRRORED = {
     "path-sums": Mirrored(
         path_sums_on_device.path_sums_unit(SQUARES),
         {"Call": path_sums_on_device._CALL},
-        {"kMostThreads": max(path_sums_on_device._THREADS), "kWords": SQUARES.n_words},
+        {
+            "kMostThreads": max(path_sums_on_device._THREADS),
+            "kWords": SQUARES.n_words,
+            "kPlacesABlock": path_sums_on_device._PLACES_A_BLOCK,
+        },
     ),
     "path-sums-without-squares": Mirrored(
         path_sums_on_device.path_sums_unit(NO_SQUARES), numbers={"kWords": NO_SQUARES.n_words}

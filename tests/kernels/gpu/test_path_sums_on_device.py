@@ -13,6 +13,7 @@ from passed_paths import random_amounts
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.base.generators import grid, rmat, road_like
 from sssp_pipeline.kernels.answers.path_sums import PathSums
+from sssp_pipeline.kernels.contract.packed_words import PackedWords
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
@@ -65,8 +66,13 @@ def assert_same(graph: CsrGraph, sources, asked: PathSumsAsked = EVERYTHING, cut
 
 def add(on_device: PathSumsOnDevice, memory, rows: np.ndarray, sources: np.ndarray) -> AddedRows:
     """Copy `rows` to the front of `memory` on the device, add them, and wait."""
+    return on_device.add(copied(memory, rows), sources).wait()
+
+
+def copied(memory, rows: np.ndarray):
+    """Copy `rows` to the front of `memory` on the device, and return it."""
     memory[: len(rows)].set(rows)
-    return on_device.add(memory[: len(rows)], sources).wait()
+    return memory[: len(rows)]
 
 
 @pytest.fixture(autouse=True)
@@ -225,6 +231,26 @@ def test_several_batches_in_few_slots(monkeypatch):
     monkeypatch.setattr(path_sums_on_device, "_ROWS_OF_SLOT", 2)
     graph = rmat(scale=6).graph("int64")
     assert_same(graph, np.arange(64))
+
+
+@pytest.mark.gpu
+def test_sums_are_packed_some_places_at_a_time(monkeypatch):
+    monkeypatch.setattr(path_sums_on_device, "PLACES_PACKED", 2048)
+    graph = rmat(scale=8).graph("uint32")
+    sources = np.arange(0, 256, 40).astype(np.uint32)
+    rows = solved(graph, sources)
+    sums = PathSumsOnDevice(graph, EVERYTHING, len(sources), n_parts=2)
+    assert sums.n_sets == 2
+    sums.add(copied(sums.empty_rows(), rows), sources, (sources >= 120).astype(np.uint32)).wait()
+    for number, of_set in enumerate((sources < 120, sources >= 120)):
+        expected = PathSums(graph, EVERYTHING)
+        expected.add(rows[of_set], sources[of_set])
+        wanted = PackedWords.of(expected.part_words)
+        assert 0 < len(wanted.words) < 2048 < len(expected.part_words) / 2
+        found = sums.take(number)
+        assert_array_equal(found.bits, wanted.bits)
+        assert_array_equal(found.words, wanted.words)
+        assert not sums.take(number).words.size
 
 
 @pytest.mark.gpu

@@ -20,6 +20,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.reductions import Reductions
 from sssp_pipeline.kernels.answers.trip_sums import TripSumsAsked
 from sssp_pipeline.kernels.contract.over_sources import OverSources
+from sssp_pipeline.kernels.contract.packed_words import PackedWords, packed
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.common.rows import path_sums_on_device
@@ -39,11 +40,13 @@ def test_each_row_is_in_the_sums_of_its_part(n_sources, size, data):
     is_left = np.array(data.draw(st.lists(st.booleans(), min_size=n_sources, max_size=n_sources)))
 
     class OnDevice:
-        words = np.zeros((1, 2), np.uint64)
+        n_sets = data.draw(st.integers(1, 5))
+        size = None
+        words = np.zeros((n_sets, 1, 2), np.uint64)
 
-        def add(self, rows, sources):
+        def add(self, rows, sources, sets):
             left = is_left[sources]
-            self.words[0, 1] += np.sum(rows[~left], dtype=np.uint64)
+            np.add.at(self.words[:, 0, 1], sets[~left], rows[~left, 0].astype(np.uint64))
             return SimpleNamespace(
                 sources=sources,
                 left=lambda: np.flatnonzero(left),
@@ -51,9 +54,12 @@ def test_each_row_is_in_the_sums_of_its_part(n_sources, size, data):
                 totals=lambda: np.where(left[:, np.newaxis], 0.0, rows),
             )
 
-        def take(self):
-            words, self.words = self.words, np.zeros((1, 2), np.uint64)
-            return words
+        def wait(self):
+            pass
+
+        def take(self, number):
+            words, self.words[number] = self.words[number].copy(), 0
+            return PackedWords.of(words)
 
     class OnHost:
         def __init__(self):
@@ -75,7 +81,7 @@ def test_each_row_is_in_the_sums_of_its_part(n_sources, size, data):
     totals += map(paths.finish, launched)
     assert_array_equal(np.concatenate(totals), rows)
     for first, end in zip([0, *ends], ends, strict=False):
-        assert paths.words_of_part().tolist() == [[0, rows[first:end].sum()]]
+        assert paths.words_of_part().unpacked(1).tolist() == [[0, rows[first:end].sum()]]
 
 
 @pytest.mark.parametrize("name", [name for name in SOLVERS if SOLVERS.device_of(name) == "gpu"])
@@ -99,7 +105,8 @@ def assert_as_by_dijkstra(name: str, graph: CsrGraph, sources, ends, cutoff=None
     options = SolveOptions(cutoff=cutoff, kept=Reductions((300,), over_sources=over, paths=asked))
     found, wanted = (SOLVERS[s].solve_parts(graph, sources, options, ends) for s in (name, "dijkstra"))
     for part, expected in zip(found, wanted, strict=True):
-        assert_array_equal(part.path_words, expected.path_words)
+        for array, wanted_array in zip(packed(part.path_words), packed(expected.path_words), strict=True):
+            assert_array_equal(array, wanted_array)
         assert_array_equal(part.over_sources, expected.over_sources)
         assert_array_equal(part.distances, expected.distances)
 

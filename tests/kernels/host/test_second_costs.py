@@ -1,5 +1,7 @@
 """Second costs equal those of walking each path in plain Python."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -74,6 +76,21 @@ def test_rows_of_a_graph_may_be_in_any_order():
     (costs,) = SecondCosts(graph, [along]).of_rows(source, distances)
     assert (costs != unreached_distance(costs.dtype)).sum() > 20
     assert_array_equal(SecondCosts(other, [along[turned]]).of_rows(source, distances)[0], costs)
+
+
+def test_to_put_edges_in_order_takes_little_memory():
+    rng = np.random.default_rng(4)
+    n, m = 2000, 200_000
+    graph = csr_from_edges(*rng.integers(0, n, (2, m)), rng.integers(1, 9, m).astype("uint32"), n)
+    along = (rng.integers(0, 9, m).astype("int64"),)
+    SecondCosts(graph, [along[0].copy()])  # loads the kernels
+    tracemalloc.start()
+    try:
+        SecondCosts(graph, along)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 * m  # 20 of them stay
 
 
 def test_negative_weights():

@@ -534,7 +534,14 @@ def test_a_gpu_sums_along_the_paths_of_many_sources(size, n_sources, batch, aske
     assert without_gpu.device == "cpu"
 
 
-def test_sums_along_rows_have_fewer_batches_so_that_a_gpu_adds_many_rows_together():
+def test_one_gpu_sums_half_of_the_rows_in_a_call():
+    summed = of_paths(RMAT_20, 4096, 128, edges=True)
+    assert summed.n_batches == 32
+    assert (per_call := summed.batches_per_call("adds-lanes")) == 8
+    assert summed.batches_of_one_gpu(per_call) == 16
+
+
+def test_sums_along_rows_have_fewer_parts():
     def size(n_sources, **asked):
         kept = Reductions(paths=PathSumsAsked(**asked), facts=False)
         return batch_size(work(RMAT_20).traits, n_sources, Solve(), kept)
@@ -546,8 +553,10 @@ def test_sums_along_rows_have_fewer_batches_so_that_a_gpu_adds_many_rows_togethe
 def test_sums_along_paths_take_memory_of_the_gpu():
     summed = of_paths(NY, 4096, 4096, edges=True)
     n_vertices, n_edges = summed.traits.n_vertices, summed.traits.n_edges
-    words = 16 * (n_vertices + n_edges)
-    assert summed.kept_fixed_bytes == 2 * (words + 4 * n_edges)
+    n_places = n_vertices + n_edges
+    words = 16 * n_places
+    packing = 16 * min(2**20, n_places) + n_places // 8
+    assert summed.kept_fixed_bytes == 2 * (words + packing + 4 * n_edges)
     assert summed.kept_device_bytes == 2 * (8 * 8 + 24 * n_vertices + 4 * -(-n_edges // 32))
     one = SOLVERS["adds-slots"].forecast(summed.traits, 1)
     just = graph_device_bytes(summed.traits) + one.fixed_bytes + one.source_bytes + 2 * words

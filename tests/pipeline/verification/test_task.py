@@ -15,6 +15,8 @@ from sssp_pipeline.base.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.answers.betweenness import Betweenness
+from sssp_pipeline.pipeline.results.answers.reduced import Reduced
 from sssp_pipeline.pipeline.results.folder.batch_metrics import Place
 from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.folder.run_files import batch_file
@@ -264,13 +266,19 @@ def search_begun(monkeypatch):
 
 def test_spare_cores_solve_the_sources_of_the_sample(tmp_path, monkeypatch, search_begun):
     folder = committed(tmp_path, LONG)
-    for output in (AllDistances(LONG), MetricsAlone(LONG)):
+    passed = Betweenness(True, True, False, False, False, False, "none")
+    for output in (
+        AllDistances(LONG),
+        MetricsAlone(LONG),
+        Reduced(LONG, weights="uint32", values=("reached",), betweenness=passed),
+    ):
         of_run = verifying(folder, LONG, output=output)
         search_begun.clear()
         with of_run.ahead():
             assert search_begun.wait(10)
             found = row_ahead(of_run.name, GRAPH, 0)
         assert (found.distances.shape[1], found.metrics[0].source) == (output.kept.n_columns(132), 0)
+        assert found.path_words is None
     search_begun.clear()
     for cores, room in ((3, 2**40), (8, 1000)):
         monkeypatch.setattr(stage, "usable_cores", lambda cores=cores: cores)

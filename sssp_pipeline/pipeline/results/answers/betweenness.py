@@ -22,9 +22,8 @@ from sssp_pipeline.kernels.answers.path_sums import squares_of, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.results.answers.counted_paths import CountedPaths
+from sssp_pipeline.pipeline.results.answers.edge_table import ROWS_A_GROUP, write_edges
 from sssp_pipeline.pipeline.results.answers.path_parts import (
-    ROWS_A_GROUP,
-    ends_of_edges,
     merged_words,
     sum_fault,
 )
@@ -173,11 +172,10 @@ class Betweenness:
         n_sources = sum(map(len, batches))
         n_groups = len(batches) if asked.squares_groups else n_sources
         if self.edges:
-            columns = estimates(
-                of_edges, *self._scale(EDGES_FILE, traits.n_vertices, n_sources, unit), n_groups
+            scale = self._scale(EDGES_FILE, traits.n_vertices, n_sources, unit)
+            write_edges(
+                folder, stored, self.compression, lambda some: estimates(of_edges[some], *scale, n_groups)
             )
-            table = pa.table(ends_of_edges(stored.graph(), stored.ids) | columns)
-            folder.write_table(EDGES_FILE, table, row_group_size=ROWS_A_GROUP, compression=self.compression)
         if not self.vertices:
             return {}
         return estimates(

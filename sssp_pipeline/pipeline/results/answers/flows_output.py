@@ -22,9 +22,8 @@ from sssp_pipeline.kernels.answers.path_sums import sums_of
 from sssp_pipeline.kernels.answers.trip_sums import TOTALS, Trips, TripsOfRow, TripSumsAsked
 from sssp_pipeline.kernels.host.incoming import Incoming
 from sssp_pipeline.pipeline.results.answers.betweenness import check_weights
+from sssp_pipeline.pipeline.results.answers.edge_table import write_edges
 from sssp_pipeline.pipeline.results.answers.path_parts import (
-    ROWS_A_GROUP,
-    ends_of_edges,
     merged_words,
     sum_fault,
 )
@@ -138,10 +137,9 @@ class EdgeFlows(TableOutput):
     ) -> None:
         progress.stage("merge")
         words = merged_words(folder, batches, self.paths, stored.manifest.traits, progress)
-        flow = {FLOW: pa.array(sums_of(words))}
-        table = pa.table(ends_of_edges(stored.graph(), stored.ids) | flow)
-        options = {"row_group_size": ROWS_A_GROUP, "compression": self.form.compression}
-        folder.write_table(EDGES_FILE, table, **options)
+        write_edges(
+            folder, stored, self.form.compression, lambda some: {FLOW: pa.array(sums_of(words[some]))}
+        )
         of_run = len(batches), stored.manifest.n_vertices, self.n_sources
         if (fault := self.fault_of_sums(folder, *of_run)) is not None:
             raise InputError(f"`{files.redacted(folder.url)}`: {fault}", hint=AGAIN)

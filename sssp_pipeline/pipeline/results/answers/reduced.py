@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.results.answers.betweenness import (
 )
 from sssp_pipeline.pipeline.results.answers.counted_paths import ROWS as COUNTED_ROWS
 from sssp_pipeline.pipeline.results.answers.counted_paths import CountedPaths
-from sssp_pipeline.pipeline.results.answers.path_parts import ROWS_A_GROUP
+from sssp_pipeline.pipeline.results.answers.edge_table import ROWS_A_GROUP
 from sssp_pipeline.pipeline.results.folder.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.folder.run_files import AGAIN, VERTICES_FILE
 from sssp_pipeline.pipeline.results.layouts.layout import Files

@@ -6,7 +6,7 @@ from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sssp_pipeline.base.errors import InputError
@@ -35,12 +35,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sssp_pipeline.base.vertex_ids import VertexIds
+    from sssp_pipeline.kernels.contract import packed_words
+    from sssp_pipeline.kernels.contract.packed_words import PackedWords
     from sssp_pipeline.kernels.contract.solver import Solution
     from sssp_pipeline.pipeline.results.folder import batch_metrics
     from sssp_pipeline.pipeline.results.folder.batch_metrics import BatchMetrics, Place
 else:  # `inspect` needs neither
     np, pa = LazyModule("numpy"), LazyModule("pyarrow")
     batch_metrics = LazyModule("sssp_pipeline.pipeline.results.folder.batch_metrics")
+    packed_words = LazyModule("sssp_pipeline.kernels.contract.packed_words")
 
 #: Files that are requested from an object store at a time.
 _READERS = 16
@@ -145,14 +148,12 @@ class RunBatches:
             first = batch * self.identity["batch"]
             of_batch = ids.of_places(np.arange(first, first + len(sources)))
         sums = {}
-        for words, part, write in (
-            (solution.over_sources, part_file(batch), _write_words),
-            (solution.path_words, paths_part(batch), write_present),
-        ):
-            if words is not None:
-                sums[part] = file_sums.write_summed(
-                    self.path(part), partial(write, words.astype("<u8", copy=False))
-                )
+        if (words := solution.over_sources) is not None:
+            part, stored_words = part_file(batch), words.astype("<u8", copy=False)
+            sums[part] = file_sums.write_summed(self.path(part), lambda file: file.write(stored_words))
+        if (path_words := solution.path_words) is not None:
+            part = paths_part(batch)
+            sums[part] = file_sums.write_summed(self.path(part), partial(write_present, path_words))
         if (name := output.batch_file(batch)) is not None:
             path = self.path(name)
             sums[name] = file_sums.write_summed(
@@ -268,16 +269,7 @@ class RunBatches:
                 )
 
 
-def _write_words(words: np.ndarray, file: Any) -> None:
-    file.write(words)
-
-
-def write_present(words: np.ndarray, file: Any) -> None:
-    """Write a bit for each place, then the words of the places whose bit is set. `path_parts.py` reads them.
-
-    These are the places that have any words; or all places, if that is more than half of them.
-    """
-    has_words = reduce(np.bitwise_or, words.T) != 0
-    is_sparse = 2 * np.count_nonzero(has_words) <= len(words)
-    file.write(np.packbits(has_words if is_sparse else np.ones_like(has_words), bitorder="little"))
-    file.write(words[has_words] if is_sparse else words)
+def write_present(words: np.ndarray | PackedWords, file: Any) -> None:
+    """Write the bits and then the words of `PackedWords`, or of all `words` (P, W). `path_parts.py` reads them."""
+    for array in packed_words.packed(words):
+        file.write(array.astype(f"<u{array.itemsize}", copy=False))

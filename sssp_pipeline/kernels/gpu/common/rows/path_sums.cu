@@ -1,8 +1,8 @@
 // What passes each vertex and each edge on the shortest paths of many rows, in the integers of `path_sums.py`.
 //
-// Returns: vertex_words and edge_words, to which the rows are added; totals, what each row added to all vertices and to all
-//     edges; and refused, which marks rows that were not added, because a number of paths is 2^127 or more or a weight is
-//     lost in a float. The CPU takes these.
+// Returns: vertex_words and edge_words of several sets: each row is added to one set; totals, what each row added to all
+//     vertices and to all edges; and refused, which marks rows that were not added, because a number of paths is 2^127 or more
+//     or a weight is lost in a float. The CPU takes these.
 // Idea: a block has one row at a time, and its own scratch memory: a slot. It lists the tight edges as bits, counts paths
 //     away from the source in rounds, and goes back through the same rounds. Only the threads of a block wait for each other,
 //     and all slots are at different places. Rows that share each round, as lanes, would meet at a barrier of
@@ -48,6 +48,8 @@ constexpr double kPerSquareUnit = 1.0 / 4294967296.0;
 // Words of a vertex or an edge.
 constexpr word32 kWords = SSSP_SQUARES ? 4 : 2;
 
+#include "packed_words.cuh"
+
 // An integer of two words.
 struct alignas(16) Wide {
     word64 lower;
@@ -63,6 +65,7 @@ struct Call {
     // What is added.
     const distance_bits* rows;    // (n_rows, V)
     const word32* sources;        // (n_rows,)
+    const word32* sets;           // (n_rows,): to which sums each row is added
     const word32* target_words;   // a bit for each vertex whose paths count; null for all
     const double* source_amounts; // (n_rows,), and
     const double* target_amounts; // (V,): what a path counts, if SSSP_AMOUNTS
@@ -72,12 +75,13 @@ struct Call {
     word32* order;                // (n_slots, V): the vertices, round after round
     word32* tight;                // (n_slots, ceil(E / 32)): a bit for each tight edge
     // Results.
-    word64* vertex_words;         // (V, kWords), or null
-    word64* edge_words;           // (E, kWords), or null
+    word64* vertex_words;         // (V, kWords) of each set, or null
+    word64* edge_words;           // (E, kWords) of each set, or null
     word64* totals;               // (n_rows, 6): integers for all vertices, for all edges, and for what all paths count
     word32* refused;              // (n_rows,): 1 if the row was not added
     word32* next_row;
     word64 n_edges;
+    word64 set_words;             // from the words of a set to those of the next
     double decay;                 // makes a path of length d count exp(-decay * d) times as much
     word32 n_vertices;
     word32 n_rows;
@@ -85,6 +89,8 @@ struct Call {
 };
 
 struct Shared {
+    word64* vertex_words;         // of the set of the row, or null
+    word64* edge_words;
     word32 row;
     word32 n_ordered;
     word32 is_refused;
@@ -365,8 +371,8 @@ struct Slot {
             const edge_index e = some + Who::thread();
             const bool is_present = e < last && is_tight(e);
             const double of_end = is_present ? rate_of(target(e)) : 0.0;
-            if (is_present && call.edge_words != nullptr) {
-                add(call.edge_words, e, __dmul_rn(to_u, of_end), of_edges());
+            if (is_present && shared.edge_words != nullptr) {
+                add(shared.edge_words, e, __dmul_rn(to_u, of_end), of_edges());
             }
             rate = Who::sum_of_present(rate, of_end, is_present);
         }
@@ -406,8 +412,8 @@ struct Slot {
             paths[u].lower = static_cast<word64>(__double_as_longlong(with_end / to_u));  // P4
             passes = call.counts_ends != 0 ? with_end : dependency;
         }
-        if (call.vertex_words != nullptr) {
-            add(call.vertex_words, u, passes, of_vertices());
+        if (shared.vertex_words != nullptr) {
+            add(shared.vertex_words, u, passes, of_vertices());
         }
     }
 };
@@ -418,7 +424,10 @@ extern "C" __global__ void __launch_bounds__(kMostThreads, 1) path_sums_kernel(c
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) {
-            shared = {atomicAdd(call.next_row, 1u), 0, 0};
+            const word32 taken = atomicAdd(call.next_row, 1u);
+            const word64 first = taken < call.n_rows ? call.sets[taken] * call.set_words : 0;
+            shared = {call.vertex_words == nullptr ? nullptr : call.vertex_words + first,
+                      call.edge_words == nullptr ? nullptr : call.edge_words + first, taken, 0, 0};
         }
         __syncthreads();
         const word32 row = shared.row;

@@ -10,7 +10,8 @@ import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.kernels.answers.path_sums import sums_of
-from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
+from sssp_pipeline.kernels.contract.packed_words import PackedWords, bits_of_all, is_sparse
+from sssp_pipeline.kernels.contract.path_sums_asked import PLACES_PACKED, PathSumsAsked
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, free_bytes, out_of_memory
@@ -27,14 +28,21 @@ _SHARE = 2
 #: Bytes of a row of a batch besides its distances, rounded up. Shared memory of a thread.
 _ROW_BYTES, _SHARED_BYTES = 64, 32
 
-_KERNEL = "path_sums_kernel"
+#: The sums of several parts take at most 1 / `_SETS_SHARE` of the memory of a pass.
+_SETS_SHARE = 4
+
+_KERNEL, _FIND, _PACK = "path_sums_kernel", "present_places_kernel", "pack_words_kernel"
+#: Packed sums get host memory for a number of rows that has so many bits, and zeros behind.
+_SIZE_BITS = 3
+#: As in `packed_words.cuh`.
+_PLACES_A_BLOCK = 1024
 _CALL = struct_type(Path(__file__).with_name("path_sums.cu"), "Call")
 
 
 def path_sums_unit(asked: PathSumsAsked) -> Unit:
     """Return the unit of the kernel for what is `asked`. The amounts need not be read."""
     macros = ("SSSP_SQUARES", int(asked.squares)), ("SSSP_AMOUNTS", int(asked.is_weighted))
-    return Unit("path_sums", (_KERNEL,), macros)
+    return Unit("path_sums", (_KERNEL, _FIND, _PACK), macros)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +120,8 @@ class PassSize:
 class PathSumsOnDevice:
     """The sums over rows on the current device. Its launches follow each other on one stream.
 
+    There may be several sets of sums. A launch adds each row to one of them. So rows of several parts fill the device.
+
     Parameters
     ----------
     graph
@@ -119,9 +129,11 @@ class PathSumsOnDevice:
     asked
         What is summed.
     n_sources
-        How many rows will be added in all, or to the sums that are taken together.
+        How many rows will be added in all.
     reserved
         Bytes of the free memory that are left to the solver of the rows, if half of it is not enough.
+    n_parts
+        How many sets are wanted. There are fewer if they would take too much memory.
 
     Raises
     ------
@@ -129,15 +141,22 @@ class PathSumsOnDevice:
         The graph does not fit the device, or there is no GPU.
     """
 
-    def __init__(self, graph: CsrGraph, asked: PathSumsAsked, n_sources: int, reserved: int = 0) -> None:
+    def __init__(
+        self, graph: CsrGraph, asked: PathSumsAsked, n_sources: int, reserved: int = 0, n_parts: int = 1
+    ) -> None:
         assert asked.is_weighted == (asked.amounts is not None), "the amounts are read first"
         self._asked = asked
         self._graph = device_graph(graph)
-        self._kernel = load_kernels(
+        self._kernels = load_kernels(
             path_sums_unit(asked), self._graph.dtype, wide_offsets=self._graph.wide_offsets
-        )[_KERNEL]
+        )
+        self._resident = {threads: self._kernels[_KERNEL].resident_blocks(threads) for threads in _THREADS}
+        self._n_places = asked.n_places(self._graph.n_vertices, self._graph.n_edges)
+        room = self._room(reserved)
+        #: How many sets there are.
+        self.n_sets = max(1, min(n_parts, room // (_SETS_SHARE * max(1, self._set_bytes))))
         #: What a batch takes; None if no row fits, and then nothing can be added.
-        self.size = self._fitting_size(n_sources, reserved)
+        self.size = self._fitting_size(n_sources, room - (self.n_sets - 1) * self._set_bytes)
         if self.size is None:
             return
         try:
@@ -145,22 +164,32 @@ class PathSumsOnDevice:
         except cupy_module().cuda.memory.OutOfMemoryError as error:
             raise out_of_memory("what is summed along the paths", error) from error
 
-    def _fitting_size(self, n_sources: int, reserved: int) -> PassSize | None:
-        self._resident = {threads: self._kernel.resident_blocks(threads) for threads in _THREADS}
-        asked, n_vertices, n_edges = self._asked, self._graph.n_vertices, self._graph.n_edges
+    @property
+    def _set_bytes(self) -> int:
+        return self._asked.place_bytes * self._n_places
+
+    def _room(self, reserved: int) -> int:
+        """Return the bytes for rows and for more sets than one."""
         free = free_bytes()
-        room = min(free // _SHARE, free - reserved) - asked.fixed_device_bytes(n_vertices, n_edges)
+        fixed = self._asked.fixed_device_bytes(self._graph.n_vertices, self._graph.n_edges)
+        return min(free // _SHARE, free - reserved) - fixed
+
+    def _fitting_size(self, n_sources: int, room: int) -> PassSize | None:
+        n_vertices = self._graph.n_vertices
         row_bytes = n_vertices * self._graph.dtype.itemsize + _ROW_BYTES
-        slot_bytes = asked.slot_device_bytes(n_vertices, n_edges)
+        slot_bytes = self._asked.slot_device_bytes(n_vertices, self._graph.n_edges)
         return PassSize.fitting(n_sources, self._resident, slot_bytes, row_bytes, room)
 
     def _allocate(self, size: PassSize) -> None:
         cupy = cupy_module()
-        graph, asked = self._graph, self._asked
+        graph, asked, n_places = self._graph, self._asked, self._n_places
         n_vertices, n_edges = graph.n_vertices, graph.n_edges
-        places = asked.n_places(n_vertices, n_edges)
-        self._words = cupy.zeros((places, asked.n_words), np.uint64)
-        self._edge_words = self._words[n_vertices * asked.vertices :]
+        self._words = cupy.zeros((self.n_sets, n_places, asked.n_words), np.uint64)
+        self._edge_words = self._words.reshape(-1, asked.n_words)[n_vertices * asked.vertices :]
+        #: What `take` needs: a stream, the bits of all places, and packed words of some places.
+        self._packing = cupy.cuda.Stream(non_blocking=True)
+        self._bits = cupy.empty(-(-n_places // 32), np.uint32)
+        self._packed = cupy.empty((min(n_places, PLACES_PACKED), asked.n_words), np.uint64)
         #: What paths to each vertex count: amounts, or bits.
         self._targets: dict[str, Sent] = {}
         if asked.amounts is not None:
@@ -189,12 +218,16 @@ class PathSumsOnDevice:
         cupy.cuda.get_current_stream().synchronize()
         return rows
 
-    def add(self, rows: Any, sources: np.ndarray) -> AddedRows:
-        """Enqueue the addition of `rows` (n, V) on the device, which are those from `sources` (n,) uint32."""
+    def add(self, rows: Any, sources: np.ndarray, sets: np.ndarray | None = None) -> AddedRows:
+        """Enqueue the addition of `rows` (n, V) on the device, which are those from `sources` (n,) uint32.
+
+        `sets` (n,) uint32 has the number of the set that each is added to; None is the first one.
+        """
         assert self.size is not None, "there is no memory for a row"
         cupy = cupy_module()
         n_rows, amounts, call = len(sources), self._asked.amounts, np.zeros(1, _CALL)
-        sent = {"sources": Sent(sources)}
+        sets = np.zeros(n_rows, np.uint32) if sets is None else sets
+        sent = {"sources": Sent(sources), "sets": Sent(sets)}
         if amounts is not None:
             sent["source_amounts"], call["decay"] = Sent(amounts.of_sources[sources]), amounts.decay
         # The next row, and whether each row was refused.
@@ -206,24 +239,72 @@ class PathSumsOnDevice:
         for name, array in (self._held | of_rows).items():
             call[name] = 0 if array is None else array.data.ptr
         call["n_edges"], call["n_vertices"] = self._graph.n_edges, self._graph.n_vertices
+        call["set_words"] = self._n_places * self._asked.n_words
         call["n_rows"], call["counts_ends"] = n_rows, self._asked.endpoints
         threads = self.size.threads_for(n_rows, self._resident)
         n_blocks, shared_bytes = min(self.size.n_slots, n_rows), _SHARED_BYTES * threads
-        self._kernel(n_blocks, threads, (call.view(f"V{_CALL.itemsize}"),), shared_bytes)
+        self._kernels[_KERNEL](n_blocks, threads, (call.view(f"V{_CALL.itemsize}"),), shared_bytes)
         fetched = (fetch(array.ravel().view(np.uint8)) for array in (state, totals))
         return AddedRows(self._asked, self._graph.dtype, rows, sources, tuple(sent.values()), *fetched)
 
-    def take(self) -> np.ndarray:
-        """Enqueue the copy of the sums to the host, and begin anew; return the array (P, W) that will hold them."""
-        words = pinned_array(self._words.shape, self._words.dtype)
-        copy_to_host(self._words, words)
-        self._words.data.memset_async(0, self._words.nbytes)
-        return words
+    def wait(self) -> None:
+        """Wait until all is done that was enqueued."""
+        cupy_module().cuda.get_current_stream().synchronize()
+
+    def take(self, number: int = 0) -> PackedWords:
+        """Return the sums of the set with this `number`, and begin it anew. No launch that adds to it is under way."""
+        words, shape = self._words[number], (self._n_places, self._asked.n_words)
+        if not self._n_places:
+            return PackedWords.of(np.empty(shape, np.uint64))
+        with self._packing:  # another launch may be under way
+            bits, n_present = self._found(words)
+            if is_sparse(int(n_present.sum()), self._n_places):
+                found = PackedWords(bits, self._packed_words(words, n_present))
+            else:
+                found = PackedWords(bits_of_all(self._n_places), pinned_array(shape, np.dtype(np.uint64)))
+                copy_to_host(words, found.words)
+            words.data.memset_async(0, words.nbytes)
+            self._packing.synchronize()
+        return found
+
+    def _found(self, words: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bits of the places of `words`, and how many places of each block have any."""
+        n_blocks = -(-self._n_places // _PLACES_A_BLOCK)
+        counts = cupy_module().empty(n_blocks, np.uint32)
+        counts.data.memset_async(0, counts.nbytes)
+        self._kernels[_FIND](
+            n_blocks, _PLACES_A_BLOCK, (words, np.uint64(self._n_places), self._bits, counts)
+        )
+        bits, n_present = (fetch(array.view(np.uint8)) for array in (self._bits, counts))
+        self._packing.synchronize()
+        return np.array(bits[: -(-self._n_places // 8)]), n_present.view(np.uint32)
+
+    def _packed_words(self, words: Any, n_present: np.ndarray) -> np.ndarray:
+        """Return the words (n, W) of the places that have any."""
+        ends = np.cumsum(n_present, dtype=np.uint64)
+        starts, n_rows = ends - n_present, int(ends[-1])
+        # Rounded up, so that parts of about the same size take turns in the same memory.
+        spare_bits = max(0, n_rows.bit_length() - _SIZE_BITS)
+        n_held = -(-n_rows >> spare_bits) << spare_bits
+        found = pinned_array((n_held, self._asked.n_words), np.dtype(np.uint64))[:n_rows]
+        on_device = Sent(starts)
+        step = PLACES_PACKED // _PLACES_A_BLOCK
+        for first in range(0, len(ends), step):
+            n_blocks = min(step, len(ends) - first)
+            row, end = int(starts[first]), int(ends[first + n_blocks - 1])
+            args = (words, np.uint64(self._n_places), self._bits, on_device.on_device, np.uint64(first))
+            self._kernels[_PACK](n_blocks, _PLACES_A_BLOCK, (*args, np.uint64(row), self._packed))
+            copy_to_host(self._packed[: end - row], found[row:end])
+        self._packing.synchronize()
+        return found
 
     def words(self) -> np.ndarray:
-        """Do what `take` does, and wait for it."""
-        words = self.take()
-        cupy_module().cuda.get_current_stream().synchronize()
+        """Return the sums (P, W) of the first set, and begin it anew."""
+        on_device = self._words[0]
+        words = pinned_array(on_device.shape, on_device.dtype)
+        copy_to_host(on_device, words)
+        on_device.data.memset_async(0, on_device.nbytes)
+        self.wait()
         return words
 
 

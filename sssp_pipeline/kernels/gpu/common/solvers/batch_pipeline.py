@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, unreached_distance
+from sssp_pipeline.kernels.contract.packed_words import PackedWords
 from sssp_pipeline.kernels.contract.row_facts import SEGMENT, RowFacts
 from sssp_pipeline.kernels.contract.solver import MetricsColumns, Solution, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
@@ -196,7 +197,7 @@ class Buffer:
             is_complete = int(np.sum(self.facts.n_present)) == self._wanted.size
             self.bits = None if is_complete else self._finder.bits
 
-    def words_of_part(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def words_of_part(self) -> tuple[np.ndarray | None, PackedWords | None]:
         """Return `over_sources` and `path_words` of the part that ended next in what was finished."""
         return (
             None if self._words is None else self._words.ended.popleft(),
@@ -275,7 +276,7 @@ class _CallPart:
     #: As in `RowFacts`, of all its rows; None as long as every value is present.
     bits: np.ndarray | None = None
     over_sources: np.ndarray | None = None
-    path_words: np.ndarray | None = None
+    path_words: PackedWords | None = None
     totals: list[np.ndarray] = field(default_factory=list)
 
     def take(self, buffer: Buffer, rows: slice, stream: Any) -> None:

@@ -119,7 +119,8 @@ class GpuBatchSolver(GpuSolver):
             on_device = graph_on_device(graph)
             paths = self._paths(graph, on_device, sources, options, ends)
             along = None if costs is None else self._costs(graph, on_device, costs, options, len(sources))
-            size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources))
+            least = 0 if paths is None else paths.n_rows
+            size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources), least)
             search = self.start_batch(graph, on_device, _of_search(options), size)
             over = options.kept.over_sources
             words = None
@@ -145,8 +146,8 @@ class GpuBatchSolver(GpuSolver):
             return None
         needs, row_bytes = self._all_needs(graph, on_device, options, 1)
         reserved = needs.fixed_bytes + needs.bytes_a_source + _SUMMARY_BYTES + row_bytes
-        most_rows = int(np.max(np.diff(ends, prepend=0)))
-        while (sums := PathSumsOnDevice(graph, asked, most_rows, reserved)).size is None:
+        of_sums = graph, asked, len(sources), reserved, len(ends)
+        while (sums := PathSumsOnDevice(*of_sums)).size is None:
             if not drop_others(graph):
                 raise self._does_not_fit(reserved + 2 * asked.device_bytes(graph.n_vertices, graph.n_edges))
 
@@ -178,9 +179,11 @@ class GpuBatchSolver(GpuSolver):
         return CostsOfRows(graph, options.kept, costs, sums)
 
     def _wait_for_room(
-        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int, least: int
     ) -> tuple[int, int]:
         """Return the `device_batch` of a call, after waiting for calls that hold the memory it needs.
+
+        It has at least so many sources, if there is memory for them.
 
         Raises
         ------
@@ -188,6 +191,7 @@ class GpuBatchSolver(GpuSolver):
             Not even one source fits.
         """
         needs, row_bytes = self._all_needs(graph, on_device, options, n_sources)
+        needs = replace(needs, full=max(needs.full, least))
         while (batch := _fitting(n_sources, row_bytes, needs))[0] == 0:
             if drop_others(graph):
                 continue
