@@ -141,6 +141,17 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
         yield source
 
 
+def load_report() -> None:
+    """Load what makes a report. To do so takes as long as to make the report of a small run."""
+    from sssp_pipeline.pipeline.formats.arrow_compute import pc
+    from sssp_pipeline.pipeline.results.answers import path_parts
+    from sssp_pipeline.pipeline.results.report.page import template
+
+    del path_parts
+    _ = pc.min_max
+    template()
+
+
 def report_facts_of(
     folder: RunFolder, record: dict[str, Any], stored: StoredGraph, metrics: pa.Table | None = None
 ) -> dict[str, Any]:

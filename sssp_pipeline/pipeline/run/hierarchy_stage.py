@@ -7,9 +7,11 @@ graph. The store keeps what a step has shown. So the next run does not repeat a 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from sssp_pipeline.base import compile_children
 from sssp_pipeline.base.compile_children import KernelGroup
@@ -52,6 +54,7 @@ from sssp_pipeline.pipeline.run.hierarchy_steps import (
     WhyNot,
     ask_why_not,
     count_arcs,
+    nothing_ahead,
 )
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.lease import exclusive
@@ -73,7 +76,7 @@ def _never(traits: GraphTraits) -> bool:
     return False
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     return None
 
 
@@ -83,13 +86,15 @@ def make_hierarchy(
     progress: Progress,
     leaves_weights: LeavesWeights = _never,
     of_solver: KernelGroup = SWEEPS,
-    ahead: CountedAhead = _nothing,
+    ahead: Callable[[], Found | None] = _nothing,
+    on_completion: Callable[[CsrGraph], None] = _nothing,
 ) -> tuple[GraphTraits, str | None]:
     """Make what the store lacks of the hierarchy of a graph, as long as `why_not` agrees.
 
     Where `leaves_weights`, the order and the arcs are enough. If another process writes to the store, this function
     waits. A killed process leaves no hierarchy in the store. Meanwhile children compile what is needed later,
     `of_solver` too. `ahead` is called when the order is wanted. If it returns counted arcs, these are taken.
+    `on_completion` is called when the graph has its arcs, before the store has them, if no weights are to be found.
 
     Returns
     -------
@@ -117,7 +122,8 @@ def make_hierarchy(
         progress.say(f"{holder} is writing to the graph store `{place}`: waiting until it ends", "waiting")
 
     with exclusive(stored.store, report_wait) as check_held:
-        return _Making(stored, why_not, progress, check_held, leaves_weights, of_solver, ahead).make()
+        of_run = leaves_weights, of_solver, ahead, on_completion
+        return _Making(stored, why_not, progress, check_held, *of_run).make()
 
 
 def _is_completed(traits: GraphTraits) -> bool:
@@ -135,11 +141,12 @@ class _Making:
         check_held: Callable[[], None],
         leaves_weights: LeavesWeights,
         of_solver: KernelGroup = SWEEPS,
-        ahead: CountedAhead = _nothing,
+        ahead: Callable[[], Found | None] = _nothing,
+        on_completion: Callable[[CsrGraph], None] = _nothing,
     ) -> None:
         self._stored, self._why_not, self._progress = stored, why_not, progress
         self._check_held, self._leaves_weights, self._of_solver = check_held, leaves_weights, of_solver
-        self._ahead = ahead
+        self._ahead, self._on_completion = ahead, on_completion
         self._record = read_record(stored.store)  # another process may have made it meanwhile
 
     def make(self) -> tuple[GraphTraits, str | None]:
@@ -186,7 +193,10 @@ class _Making:
         completion = fill(*around, counted)
         del found, around, counted  # they are as large as the graph
         shared.share_completion(graph, completion)
-        known = self._record.edges[key]
+        known, traits = self._record.edges[key], self._traits
+        assert traits.hierarchy is not None, "the arcs are counted"
+        if self._leaves_weights(replace(traits, hierarchy=replace(traits.hierarchy, is_completed=True))):
+            self._on_completion(graph)
         self._note_edges(key, known.model_copy(update={"arrays": writer.write_completion(completion)}))
         return completion, None
 
@@ -271,7 +281,9 @@ def prepare(
     work: Work,
     machine: Machine,
     progress: Progress,
-    ahead: CountedAhead = _nothing,
+    ahead: CountedAhead = nothing_ahead,
+    *,
+    is_on_gpu: bool = False,
 ) -> tuple[GraphTraits, str | None]:
     """Make the hierarchy of a run if it is to have one.
 
@@ -287,6 +299,9 @@ def prepare(
         Gets each step.
     ahead
         As `order_ahead` gives it.
+    is_on_gpu
+        Whether the run searches in this graph, in this process, on its only GPU. Then that GPU gets the graph while it
+        is ordered, and its hierarchy while the arcs are written to the store.
 
     Returns
     -------
@@ -311,10 +326,6 @@ def prepare(
             return work.with_hierarchy(known_traits(stored).hierarchy).traits, None
     traits = known_traits(stored)  # a damaged record is an error, like a damaged part
 
-    def ahead_on_gpu() -> Found | None:
-        _load_for_gpu(solve, work, machine)  # while the order is made
-        return ahead()
-
     try:
         traits, reason = make_hierarchy(
             stored,
@@ -322,7 +333,8 @@ def prepare(
             progress,
             leaves_weights_for(solve, work, machine),
             kernels_of(solve.solver, machine.gpu_free_bytes is not None),
-            ahead_on_gpu,
+            partial(ahead, partial(_load_for_gpu, solve, work, machine, stored if is_on_gpu else None)),
+            _make_on_gpu if is_on_gpu else _nothing,
         )
         return work.with_hierarchy(traits.hierarchy).traits, reason
     except SsspError as error:
@@ -370,21 +382,34 @@ def kernels_of(solver: str, has_gpu: bool) -> KernelGroup:
     return chunk_kernels()
 
 
-def _load_for_gpu(solve: Solve, work: Work, machine: Machine) -> None:
-    """Load what a GPU needs after the order, if it will probably solve the run. Threads load the kernels of the GPU."""
+def _load_for_gpu(solve: Solve, work: Work, machine: Machine, stored: StoredGraph | None) -> None:
+    """Load what a GPU needs after the order, if it will probably solve the run. Threads load the kernels of the GPU.
+
+    The graph is uploaded too if it is `stored`.
+    """
     # The GPU may be of another machine.
     if machine.gpu_free_bytes is None or n_children() < MANY_CHILDREN or gpu_missing() is not None:
         return
     if not leaves_weights_for(solve, work, machine)(work.traits):
         return
     # Not at the top: a run on the CPU does not import the solvers of a GPU.
-    from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import load_for_graph
+    from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import load_for_graph, upload_ahead
 
     load_for_graph(work.traits, work.n_sources, work.options)
     dtype = work.traits.weight_dtype
     for group in (COUNTS, COMPLETION, kernels_of(solve.solver, has_gpu=True)):
         if group.is_compiled(dtype):
             group.compile_for(dtype)  # which loads them
+    if stored is not None:
+        upload_ahead(stored.graph())
+
+
+def _make_on_gpu(graph: CsrGraph) -> None:
+    """Begin to make the hierarchy of a graph with its completion on the GPU, in a thread of its own."""
+    # Not at the top: a run on the CPU does not import the solvers of a GPU.
+    from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import make_ahead
+
+    threading.Thread(target=make_ahead, args=(graph,), name="sssp-hierarchy").start()
 
 
 def why_not_wanted(solve: Solve) -> str | None:

@@ -29,7 +29,13 @@ Neighbours = tuple[np.ndarray, np.ndarray]
 #: The neighbours of a graph, and the counted arcs of its hierarchy.
 Found = tuple[Neighbours, Counted]
 #: Waits for what another thread has begun to find, and returns it; None if it finds nothing, or there is no thread.
-CountedAhead = Callable[[], Found | None]
+#: Calls its argument when that thread waits for METIS, or at once without a thread.
+CountedAhead = Callable[[Callable[[], None]], Found | None]
+
+
+def nothing_ahead(meanwhile: Callable[[], None]) -> None:
+    """Do what a `CountedAhead` does without a thread."""
+    meanwhile()
 
 
 def count_arcs(around: Neighbours, progress: Progress, metis: Metis | None = None) -> Counted:

@@ -33,13 +33,15 @@ from sssp_pipeline.pipeline.results.folder.run_files import (
 from sssp_pipeline.pipeline.results.folder.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
 from sssp_pipeline.pipeline.run.compile_ahead import wait_until_compiled
-from sssp_pipeline.pipeline.run.completed_run import report_facts_of
+from sssp_pipeline.pipeline.run.completed_run import load_report, report_facts_of
 from sssp_pipeline.pipeline.run.direction_of_run import identity_of
 from sssp_pipeline.pipeline.run.hierarchy_stage import prepare
+from sssp_pipeline.pipeline.run.hierarchy_steps import CountedAhead, Found
 from sssp_pipeline.pipeline.run.order_ahead import order_ahead
 from sssp_pipeline.pipeline.run.pace import Searches, pace_of_run, reach_of_run
 from sssp_pipeline.pipeline.run.repair import is_whole
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
+from sssp_pipeline.pipeline.solving.workers.local import has_one_gpu
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.file_sums import FileSum
@@ -190,7 +192,31 @@ class OneRun:
             if (pace := pace_of_run(searches, solve, work, machine)) is not None:
                 work = work.at_pace(pace.pace)
             work = work.with_reach(reach_of_run(searches, solve, work, machine))
-            return prepare(self.stored, solve, work, machine, self.progress, ahead)
+            is_on_gpu = (
+                self.cluster.is_here
+                and machine.gpu_free_bytes is not None
+                and has_one_gpu(self.workflow.cluster)
+                and self.stored.manifest.traits.min_weight >= 0  # otherwise a solver reweights another graph
+                and not self._searched.output.follows_reversed
+            )
+            if is_on_gpu and self.workflow.report:
+                ahead = self._loading_report(ahead)
+            return prepare(self.stored, solve, work, machine, self.progress, ahead, is_on_gpu=is_on_gpu)
+
+    def _loading_report(self, ahead: CountedAhead) -> CountedAhead:
+        """Return a function that does what `ahead` does, and begins to load what makes the report.
+
+        While a GPU solves, that would keep Python's lock from the threads that launch its work.
+        """
+
+        def counted(meanwhile: Callable[[], None]) -> Found | None:
+            def both() -> None:
+                meanwhile()
+                self._aside.submit(load_report)
+
+            return ahead(both)
+
+        return counted
 
     def _verify_ahead(self) -> None:
         """Begin the searches of `verify`, if it samples sources."""

@@ -10,7 +10,7 @@ order or ends the thread. METIS has mostly not begun by then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -34,7 +34,8 @@ from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
 from sssp_pipeline.pipeline.run.hierarchy_stage import is_free, known_traits, why_not_wanted
-from sssp_pipeline.pipeline.run.hierarchy_steps import CountedAhead, Found, count_arcs
+from sssp_pipeline.pipeline.run.hierarchy_steps import CountedAhead, Found, count_arcs, nothing_ahead
+from sssp_pipeline.pipeline.solving.workers.process_wide import switching_sooner
 from sssp_pipeline.workflow.models import Workflow
 
 
@@ -46,17 +47,25 @@ class _EndedError(Exception):
 def order_ahead(workflow: Workflow, stored: StoredGraph, work: Work) -> Iterator[CountedAhead]:
     """Begin to order the graph of a run if a hierarchy may pay. The thread ends with the block.
 
-    The block gets a function that waits for the thread, and returns what it found; None if it found nothing. Only the
-    first call gets it, so its memory is free when the caller has used it.
+    The block gets a `CountedAhead`. Only the first call gets what the thread found, so its memory is free when the
+    caller has used it.
     """
     if not _may_begin(workflow):
-        yield lambda: None
+        yield nothing_ahead
         return
     ahead = _Ahead(workflow, stored, work)
     pool = ThreadPoolExecutor(1, "sssp-order")
     try:
-        found = [pool.submit(ahead.found)]
-        yield lambda: found.pop().result() if found else None
+        # The thread needs Python's lock for a short time between its kernels, and the run holds it meanwhile.
+        with switching_sooner:
+            found = [pool.submit(ahead.found)]
+
+            def counted(meanwhile: Callable[[], None]) -> Found | None:
+                ahead.waits.wait()
+                meanwhile()
+                return found.pop().result() if found else None
+
+            yield counted
     finally:
         ahead.end()
         pool.shutdown(wait=False)
@@ -79,6 +88,8 @@ class _Ahead(Progress):
     def __init__(self, workflow: Workflow, stored: StoredGraph, work: Work) -> None:
         self._solve, self._stored, self._work = workflow.solve, stored, work
         self._metis, self._is_ended = Metis(), threading.Event()
+        #: Set when the thread waits for processes of METIS, and when it ends.
+        self.waits = self._metis.is_busy
 
     def end(self) -> None:
         self._is_ended.set()
@@ -94,6 +105,8 @@ class _Ahead(Progress):
             return self._found()
         except Exception:  # for example too little memory while the run loads the graph
             return None
+        finally:
+            self.waits.set()
 
     def _found(self) -> Found | None:
         traits = known_traits(self._stored)

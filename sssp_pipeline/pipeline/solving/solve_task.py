@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -39,7 +38,7 @@ from sssp_pipeline.pipeline.results.outputs.outputs import RowOutput
 from sssp_pipeline.pipeline.solving import worker_metrics
 from sssp_pipeline.pipeline.solving.task import Task, TaskDone
 from sssp_pipeline.pipeline.solving.workers.needs import most_under_way
-from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
+from sssp_pipeline.pipeline.solving.workers.process_wide import switching_sooner
 from sssp_pipeline.storage import files
 from sssp_pipeline.storage.retries import mark_reachable
 
@@ -51,18 +50,6 @@ _WRITERS = threading.BoundedSemaphore(usable_cores())
 _UNDER_WAY = threading.BoundedSemaphore(usable_cores() + 4)
 #: Batches of a task that are on the host before they are given to threads: two are copied, one is handed over.
 _BEFORE = 3
-#: Python's switch interval in a process that solves. A thread that writes gives up Python's lock several times for each
-#: batch and waits for it again. With Python's default of 5 ms, writing takes several times as long.
-_SWITCH_S = 0.5e-3
-
-
-def _switch_sooner() -> Callable[[], None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    return lambda: sys.setswitchinterval(before)
-
-
-_switching_sooner = WhileNeeded(_switch_sooner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +95,7 @@ def solve_task(task: SolveTask) -> TaskDone:
         the weights' type holds.
     """
     mark_reachable(files.redacted(task.store), files.redacted(task.run))
-    with _switching_sooner, worker_metrics.counted(task.attempt):
+    with switching_sooner, worker_metrics.counted(task.attempt):
         done = _solved(task)
         worker_metrics.add(done)
     return done

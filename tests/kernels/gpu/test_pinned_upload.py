@@ -19,6 +19,7 @@ BUFFER = 32
 @pytest.fixture(autouse=True)
 def small_buffers(monkeypatch):
     monkeypatch.setattr(pinned_upload, "_BUFFER_BYTES", 4 * BUFFER)
+    monkeypatch.setattr(pinned_upload, "_FEW_BYTES", 4 * BUFFER)
     monkeypatch.setattr(pinned_upload, "usable_cores", lambda: 3)
 
 

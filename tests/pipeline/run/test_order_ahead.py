@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,19 +17,23 @@ from sssp_pipeline.base.generators import grid
 from sssp_pipeline.base.progress import Quiet
 from sssp_pipeline.kernels.contract.solver import SolveOptions
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
+from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
-from sssp_pipeline.kernels.hierarchy.ordering.metis_processes import Metis
+from sssp_pipeline.kernels.hierarchy.ordering.metis_processes import Metis, MetisProcess
 from sssp_pipeline.kernels.hierarchy.ordering.order import core_of, neighbours_of, ordered
 from sssp_pipeline.pipeline.graph_store.hierarchies import HierarchyWriter
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record
-from sssp_pipeline.pipeline.graph_store.store import read_newest
+from sssp_pipeline.pipeline.graph_store.store import read_manifest, read_newest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.machine import Machine
 from sssp_pipeline.pipeline.planning.work import Work
-from sssp_pipeline.pipeline.run import hierarchy_stage, order_ahead
+from sssp_pipeline.pipeline.run import hierarchy_stage, one_run, order_ahead
 from sssp_pipeline.pipeline.run.conductor import run
-from sssp_pipeline.pipeline.run.hierarchy_steps import count_arcs
+from sssp_pipeline.pipeline.run.hierarchy_steps import count_arcs, nothing_ahead
+from sssp_pipeline.pipeline.solving.workers import local
+from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.models import Solve, Workflow
 
 pytestmark = pytest.mark.skipif(metis_processes.package() is None, reason="`pymetis` is not installed")
@@ -208,4 +214,78 @@ def test_a_gpu_of_another_machine_is_not_loaded_here(monkeypatch):
     monkeypatch.setattr(phast_gpu, "load_for_graph", lambda *_: pytest.fail("this machine has no GPU"))
     graph = graph_of_grid()
     work = Work(graph.traits, SolveOptions(), n_sources=20, batch=20)
-    hierarchy_stage._load_for_gpu(Solve(solver="phast-gpu"), work, Machine(16, gpu_free_bytes=2**34))
+    hierarchy_stage._load_for_gpu(Solve(solver="phast-gpu"), work, Machine(16, gpu_free_bytes=2**34), None)
+
+
+def test_a_run_loads_for_the_gpu_while_metis_works(tmp_path, counted, pays, monkeypatch):
+    sent, loaded = threading.Event(), threading.Event()
+    send, receive = MetisProcess.send, MetisProcess.receive
+
+    def sent_first(process, *args):
+        sent.set()
+        send(process, *args)
+
+    def received_late(process, n_vertices):
+        assert loaded.wait(20)
+        return receive(process, n_vertices)
+
+    def load(*_):
+        assert sent.wait(20)
+        loaded.set()
+
+    monkeypatch.setattr(MetisProcess, "send", sent_first)
+    monkeypatch.setattr(MetisProcess, "receive", received_late)
+    monkeypatch.setattr(hierarchy_stage, "_load_for_gpu", load)
+    _, record = run(made(tmp_path), Quiet())
+    assert (record["solver"], counted) == ("phast", ["sssp-order_0"])
+
+
+@pytest.mark.parametrize("is_on_gpu", [True, False])
+def test_a_gpu_of_this_process_gets_graph_and_hierarchy_ahead(is_on_gpu, tmp_path, monkeypatch):
+    run(made(tmp_path, solver="dijkstra"), Quiet())
+    store = str(tmp_path / "graph")
+    stored = StoredGraph(store, read_manifest(store))
+    found, is_made = [], threading.Event()
+
+    def make_ahead(graph):
+        found.append((graph, shared.known_hierarchy(graph).is_completed, read_record(store).parts))
+        is_made.set()
+
+    monkeypatch.setattr(hierarchy_stage, "n_children", lambda: hierarchy_stage.MANY_CHILDREN)
+    monkeypatch.setattr(hierarchy_stage, "gpu_missing", lambda: None)
+    monkeypatch.setattr(phast_gpu, "load_for_graph", lambda *_: None)
+    monkeypatch.setattr(phast_gpu, "upload_ahead", found.append)
+    monkeypatch.setattr(phast_gpu, "make_ahead", make_ahead)
+    write = HierarchyWriter.commit_record
+
+    def committed_late(*args):
+        assert not is_on_gpu or is_made.wait(20)
+        write(*args)
+
+    monkeypatch.setattr(HierarchyWriter, "commit_record", committed_late)
+    work, solve = (
+        Work(stored.graph().traits, SolveOptions(), n_sources=20, batch=20),
+        Solve(solver="phast-gpu"),
+    )
+    machine = Machine(16, gpu_free_bytes=2**34)
+    _, reason = hierarchy_stage.prepare(stored, solve, work, machine, Quiet(), is_on_gpu=is_on_gpu)
+    graph = stored.graph()
+    assert reason is None
+    assert found == ([graph, (graph, True, [])] if is_on_gpu else [])
+    assert read_record(store).parts
+
+
+@pytest.mark.parametrize("n_gpus", [0, 1, 2])
+@pytest.mark.parametrize("cluster", [{}, {"workers": 2}, {"kind": "local-cuda"}])
+def test_only_a_single_gpu_is_of_this_process(n_gpus, cluster, monkeypatch):
+    monkeypatch.setattr(local, "gpu_count", lambda: n_gpus)
+    assert local.has_one_gpu(Cluster.model_validate(cluster)) == (n_gpus == 1 and not cluster)
+
+
+def test_the_report_is_loaded_after_what_a_gpu_needs(monkeypatch):
+    done = []
+    monkeypatch.setattr(one_run, "load_report", lambda: done.append("report"))
+    with ThreadPoolExecutor(1) as aside:
+        ahead = one_run.OneRun._loading_report(SimpleNamespace(_aside=aside), nothing_ahead)
+        assert ahead(lambda: done.append("kernels")) is None
+    assert done == ["kernels", "report"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ from sssp_pipeline.kernels.contract.path_sums_asked import PathSumsAsked
 from sssp_pipeline.kernels.contract.solver import Parts, SolveOptions
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_ahead, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
-from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD, DeviceGraph
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY, SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
 from sssp_pipeline.kernels.gpu.common.rows.lane_rows import LaneRows
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_search import BatchNeeds, BatchSearch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GPU_LOCK, graph_on_device
 from sssp_pipeline.kernels.gpu.path_sweep.arc_sums_on_device import part_words, passing_of_parts
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     INFINITIES,
@@ -492,7 +494,25 @@ def load_for_calls(dtype: np.dtype, n_sources: int, *, cutoff: bool, are_short: 
     of_calls = [16, bits] if are_short and may_be_short() else [bits]
     sweeps = [_rows_unit(n_sources, of, cutoff=cutoff) for of in of_calls]  # take longest
     others = [unit(of) for unit in (climb_unit, front_rows_unit) for of in of_calls]
-    load_ahead([*sweeps, *others, matrices_unit(bits), fronts_unit(bits)], dtype)
+    once = [UPLOAD, customize_unit(bits), matrices_unit(bits), fronts_unit(bits), SUMMARY]
+    load_ahead([*sweeps, *others, *once], dtype)
+
+
+def upload_ahead(graph: CsrGraph) -> None:
+    """Upload a graph for the calls that follow. If that fails, a call tries again, and raises."""
+    with suppress(Exception), GPU_LOCK:
+        graph_on_device(graph)
+
+
+def make_ahead(graph: CsrGraph) -> None:
+    """Make the hierarchy of a graph with its completion for the calls that follow, which wait for it.
+
+    If that fails, a call tries again, and raises.
+    """
+    with suppress(Exception):
+        host = host_hierarchy(graph)
+        with GPU_LOCK:
+            device_hierarchy(graph_on_device(graph), host)
 
 
 def _rows_unit(n_sources: int, bits: int, *, cutoff: bool) -> Unit:

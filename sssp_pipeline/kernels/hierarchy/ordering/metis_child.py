@@ -8,7 +8,7 @@ is imported, and NumPy is not: to import both whole would take ten times as long
 First the process writes one byte: how many bytes an index has. Then it answers one request after the other:
 
     request   3 int64: what is wanted, the number of offsets, the number of neighbours; then these, as indices; for
-              `COARSE_QUARTERS` also the weights of vertices and of neighbours
+              coarse graphs also the weights of vertices and of neighbours
     answer    an int32 for each vertex
 """
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Requests: the vertices in the order in which METIS eliminates them; the same with METIS's own options; the part of
-#: each vertex, from 0. Vertices and edges have weights for `COARSE_QUARTERS` only.
-ORDER, FINE_ORDER, QUARTERS, COARSE_QUARTERS, HALVES, FINE_HALVES = range(6)
+#: each vertex, from 0. Vertices and edges of coarse graphs have weights.
+ORDER, FINE_ORDER, QUARTERS, COARSE_QUARTERS, HALVES, FINE_HALVES, COARSE_HALVES = range(7)
+_COARSE = COARSE_QUARTERS, COARSE_HALVES
 N_QUARTERS = 4
 #: Options of METIS for `ORDER`. One pass over a separator instead of ten takes a tenth less time, and separators of
 #: unequal halves are smaller, so roads have as many triangles as without options. Webs have a quarter more, and get a
@@ -39,6 +40,7 @@ _PARTS = {
     COARSE_QUARTERS: (N_QUARTERS, False),
     HALVES: (2, True),
     FINE_HALVES: (2, False),
+    COARSE_HALVES: (2, False),
 }
 #: The option `UFACTOR` of two parts is twice this, so that one may have 1.2 times its share; of four parts 1.4 times.
 #: Parts of unequal sizes have smaller separators.
@@ -53,7 +55,7 @@ def found_by(
     """Return the answer to a request; `metis` is the compiled module of `pymetis`, and the arrays have its indices."""
     n_parts, by_bisection = _PARTS.get(request, (0, False))
     options = metis.Options()
-    n_cuts = _COARSE_CUTS if request == COARSE_QUARTERS else 1
+    n_cuts = _COARSE_CUTS if request in _COARSE else 1
     parts_options = {"UFACTOR": _UFACTOR_A_PART * n_parts, "NCUTS": n_cuts}
     for name, value in {ORDER: _OPTIONS, FINE_ORDER: {}}.get(request, parts_options).items():
         options._set(getattr(metis.options_indices, name), value)
@@ -77,7 +79,7 @@ def _serve(folder: str) -> None:
     answers.flush()
     while header := requests.read(24):
         request, *lengths = memoryview(header).cast("q")
-        if request == COARSE_QUARTERS:
+        if request in _COARSE:
             lengths += [lengths[0] - 1, lengths[1]]
         given = [memoryview(requests.read(index_bytes * length)) for length in lengths]
         arrays = [numbers.cast("i" if index_bytes == 4 else "q") for numbers in given]

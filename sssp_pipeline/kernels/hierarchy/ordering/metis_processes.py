@@ -6,8 +6,8 @@ Python's lock. Ctrl-C on a terminal does not reach the child, so the batches und
 METIS takes is given back with the child.
 
 METIS orders on one core. So a large graph is cut into four parts (`cuts.py`), and large parts into halves. Threads make
-a very large graph coarse before that (`coarsening.py`). Several children, at most one for each core, cut and order the
-parts at the same time. Separators get the highest ranks. The order does not depend on the number of cores.
+a graph with many neighbours coarse before that (`coarsening.py`). Several children, at most one for each core, cut and
+order the parts at the same time. Separators get the highest ranks. The order does not depend on the number of cores.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Event
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.kernels.hierarchy.dividing.coarsening import coarsened
 from sssp_pipeline.kernels.hierarchy.dividing.cuts import Subgraph, cut, divided
 from sssp_pipeline.kernels.hierarchy.ordering.metis_child import (
+    COARSE_HALVES,
     COARSE_QUARTERS,
     FINE_HALVES,
     FINE_ORDER,
@@ -48,6 +50,8 @@ CUT_VERTICES = 2**15
 #: From how many neighbours on METIS cuts a coarse graph first, where it would take 0.1 s and more. A web of fewer
 #: neighbours gets up to a fifth more triangles.
 COARSE_NEIGHBOURS, COARSE_NEIGHBOURS_OF_DENSE = 2**20, 2**21
+#: The same for halves of dense graphs. METIS takes 0.03 s and more for them, and a coarse graph a sixth of it.
+COARSE_NEIGHBOURS_OF_HALVES = 3 * 2**17
 #: How often a part is halved after the first cut. Halves are halved from twice as many vertices on. Three times gives a
 #: grid a tenth more triangles.
 MOST_HALVINGS = 2
@@ -156,12 +160,16 @@ class Metis:
         self._stack = ExitStack()
         self._processes: list[MetisProcess] = []
         self._is_killed = False
+        #: Set from when the processes order the parts of the graph. The calling thread has little to do then.
+        self.is_busy = Event()
 
     def __enter__(self) -> Metis:
         self._start(1)
         return self
 
     def __exit__(self, *error: object) -> None:
+        for process in self._processes:
+            process.kill()  # all of them, before the stack waits for one after the other
         self._stack.close()
 
     def order(self, offsets: np.ndarray, neighbours: np.ndarray, *, is_dense: bool = False) -> np.ndarray:
@@ -197,23 +205,22 @@ class Metis:
             parts, separators = cut(whole, self._quarters(whole, n_processes, is_dense), 0, N_QUARTERS)
             if separators:
                 order = np.concatenate([*(part.vertices for part in parts), *reversed(separators)])
+                self.is_busy.set()
                 self._order_parts(parts, order, halves, ordered)
                 return order
+        self.is_busy.set()
         first.send(ordered, whole)
         return first.receive(size).view(np.uint32)
 
     def _quarters(self, whole: Subgraph, n_processes: int, is_dense: bool) -> np.ndarray:
         """Return the part (V,) int32 of each vertex. Meanwhile processes start, until there are `n_processes`."""
-        first, asked, names = self._processes[0], whole, None
+        first, n_asked, names = self._processes[0], len(whole.vertices), None
         if len(whole.neighbours) < (COARSE_NEIGHBOURS_OF_DENSE if is_dense else COARSE_NEIGHBOURS):
             first.send(QUARTERS, whole)
         else:
-            coarse, names = coarsened(whole.offsets, whole.neighbours)
-            vertices = np.arange(len(coarse.weights), dtype=np.uint32)
-            asked = Subgraph(vertices, coarse.starts, coarse.heads)
-            first.send(COARSE_QUARTERS, asked, coarse.weights, coarse.edge_weights)
+            n_asked, names = _send_coarse(first, COARSE_QUARTERS, whole, usable_cores())
         self._start(n_processes)
-        found = first.receive(len(asked.vertices))
+        found = first.receive(n_asked)
         return found if names is None else found[names]
 
     def _order_parts(self, parts: list[Subgraph], order: np.ndarray, halves: int, ordered: int) -> None:
@@ -230,8 +237,8 @@ class Metis:
             size, process = len(part.vertices), idle.get()
             try:
                 if n_halvings < MOST_HALVINGS and size >= 3 * CUT_VERTICES // 4 << n_halvings:
-                    process.send(halves, part)
-                    if (found := divided(part, process.receive(size) == 1)) is not None:
+                    n_threads = max(1, usable_cores() // (N_QUARTERS << n_halvings))
+                    if (found := divided(part, _sides(process, halves, part, n_threads))) is not None:
                         (one, other), separator = found
                         order[first + size - len(separator) : first + size] = separator
                         return [
@@ -269,3 +276,24 @@ class Metis:
             self._processes.append(process := self._stack.enter_context(MetisProcess()))
             if self._is_killed:  # maybe before the list had this process
                 process.kill()
+
+
+def _sides(process: MetisProcess, request: int, part: Subgraph, n_threads: int) -> np.ndarray:
+    """Return in which half (P,) bool each vertex of a part is; `request` is for halves."""
+    if request == HALVES or len(part.neighbours) < COARSE_NEIGHBOURS_OF_HALVES:
+        process.send(request, part)
+        return process.receive(len(part.vertices)) == 1
+    n_asked, names = _send_coarse(process, COARSE_HALVES, part, n_threads)
+    return process.receive(n_asked)[names] == 1
+
+
+def _send_coarse(
+    process: MetisProcess, request: int, part: Subgraph, n_threads: int
+) -> tuple[int, np.ndarray]:
+    """Have METIS work on a coarse graph of a part; return its size, and its vertex (P,) uint32 of each vertex."""
+    coarse, names = coarsened(part.offsets, part.neighbours, n_threads)
+    vertices = np.arange(len(coarse.weights), dtype=np.uint32)
+    process.send(
+        request, Subgraph(vertices, coarse.starts, coarse.heads), coarse.weights, coarse.edge_weights
+    )
+    return len(vertices), names

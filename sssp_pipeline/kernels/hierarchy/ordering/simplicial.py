@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,10 @@ from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 
 #: The most neighbours of an eliminated vertex, since all pairs of them are looked up.
 MOST_NEIGHBOURS: Any = np.uint64(32)
-#: About how many vertices a thread looks at before it takes the next ones.
-_PART = 2**10
+#: How many vertices a thread looks at, at least, before it takes the next ones; and the most parts for each thread.
+_LEAST_PART, _MOST_PARTS = 2**10, 4
+#: The most threads that sort rows, since each reads all neighbours, and about how many neighbours each sorts at least.
+_MOST_READERS, _LEAST_READ = 8, 2**16
 #: The most rounds. A long strip of cliques would need one for every two vertices, and become a tree as deep.
 MOST_ROUNDS: Any = np.uint64(8)
 
@@ -46,12 +49,16 @@ def without_simplicial(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder
     wait_for(simplicial_kernels())
     n = len(offsets) - 1
     rising = np.empty_like(neighbours)
-    _sort_rows(offsets, neighbours, offsets[:-1].copy(), rising)
     is_eliminated = np.zeros(n, np.bool_)
     waiting, order = np.arange(n, dtype=np.uint32), np.empty(0, np.uint32)
-    with ThreadPoolExecutor(usable_cores()) as pool:
+    n_threads = usable_cores()
+    with ThreadPoolExecutor(n_threads) as pool:
+        n_parts = min(n_threads, _MOST_READERS, len(neighbours) // _LEAST_READ + 1)
+        bounds = np.searchsorted(offsets, np.linspace(0, len(neighbours), n_parts + 1)).astype(np.uint64)
+        bounds[0], bounds[-1] = 0, n
+        list(pool.map(lambda ends: _sort_rows(offsets, neighbours, rising, *ends), pairwise(bounds)))
         for _ in range(MOST_ROUNDS):
-            parts = np.array_split(waiting, len(waiting) // _PART + 1)
+            parts = np.array_split(waiting, min(len(waiting) // _LEAST_PART + 1, _MOST_PARTS * n_threads))
             found = np.concatenate(
                 list(pool.map(lambda part: _joining_nothing(offsets, rising, is_eliminated, part), parts))
             )
@@ -63,13 +70,15 @@ def without_simplicial(offsets: np.ndarray, neighbours: np.ndarray) -> Remainder
 
 
 @njit(nogil=True)
-def _sort_rows(offsets: np.ndarray, neighbours: np.ndarray, places: np.ndarray, rising: np.ndarray) -> None:
-    """Fill `rising` with the neighbours of each vertex in rising order; `places` are the next places of the rows."""
-    for u in range(np.uint64(len(places))):
+def _sort_rows(offsets: np.ndarray, neighbours: np.ndarray, rising: np.ndarray, first: Any, end: Any) -> None:
+    """Fill the rows of `rising` from vertex `first` up to `end` with their neighbours in rising order."""
+    places, n_rows = offsets[first:end].copy(), end - first
+    for u in range(np.uint64(len(offsets)) - ONE):
         for e in range(offsets[u], offsets[u + ONE]):
-            v = neighbours[e]
-            rising[places[v]] = u
-            places[v] += ONE
+            row = np.uint64(neighbours[e]) - first  # wraps for smaller vertices
+            if row < n_rows:
+                rising[places[row]] = u
+                places[row] += ONE
 
 
 @njit(nogil=True)

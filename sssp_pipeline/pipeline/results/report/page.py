@@ -83,8 +83,8 @@ def report_facts(
 
 
 @cache
-def _template() -> Template:
-    """Return the compiled template of the page."""
+def template() -> Template:
+    """Return the compiled template of the page. To make it takes longer than to fill it."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     templates = Environment(
@@ -111,7 +111,7 @@ def render_report(run: dict[str, Any], facts: Mapping[str, Any]) -> str:
     output = recorded_output(run)
     stored = [(name, size) for name, size in run.get("files", {}).items() if name != METRICS_FILE]
     machine = {key: value for key, value in run["hardware"].items() if value is not None}
-    return _template().render(
+    return template().render(
         facts,
         run=run,
         judged=output.judged,

@@ -137,6 +137,11 @@ class ThisMachine:
         self._processes.close()
 
 
+def has_one_gpu(spec: Cluster) -> bool:
+    """Return whether threads of this process solve on the only GPU of this machine, if a solver for GPUs is taken."""
+    return _is_this_process(spec) and gpu_count() == 1
+
+
 def _workers_on_gpus(spec: Cluster) -> int:
     """Return the number of workers of `spec`, each with its own GPU; raise `InputError` if there are fewer GPUs."""
     n_gpus = gpu_count()

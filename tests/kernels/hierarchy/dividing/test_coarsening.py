@@ -103,3 +103,22 @@ def test_metis_cuts_a_coarse_graph_of_a_large_one(monkeypatch):
     assert metis_processes.QUARTERS not in requests[1:of_first]
     fine, coarse = (complete(*graph, order) for order in orders)
     assert coarse.n_arcs < 1.1 * fine.n_arcs
+
+
+@NEEDS_METIS
+def test_metis_halves_coarse_graphs_of_large_parts_of_dense_graphs(monkeypatch):
+    graph, orders, requests = around_generated(grid(40, 40)), [], []
+    send = metis_processes.MetisProcess.send
+    monkeypatch.setattr(
+        metis_processes.MetisProcess, "send", lambda *given: requests.append(given[1]) or send(*given)
+    )
+    monkeypatch.setattr(metis_processes, "CUT_VERTICES", 400)
+    for least, is_dense in [(0, False), (len(graph[1]), True), (0, True)]:
+        monkeypatch.setattr(metis_processes, "COARSE_NEIGHBOURS_OF_HALVES", least)
+        requests.clear()
+        with metis_processes.Metis() as processes:
+            orders.append(processes.order(*graph, is_dense=is_dense))
+        assert (metis_processes.COARSE_HALVES in requests) == (is_dense and least == 0)
+        assert sorted(orders[-1].tolist()) == list(range(1600))
+    _, fine, coarse = (complete(*graph, order) for order in orders)
+    assert coarse.n_arcs < 1.1 * fine.n_arcs

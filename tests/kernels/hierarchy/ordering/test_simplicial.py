@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from sssp_pipeline.base.csr import csr_from_edges
 from sssp_pipeline.base.generators import dense, grid, path, star
-from sssp_pipeline.kernels.hierarchy.ordering import metis_processes
+from sssp_pipeline.kernels.hierarchy.ordering import metis_processes, simplicial
 from sssp_pipeline.kernels.hierarchy.ordering.order import elimination_order, neighbours_of
 from sssp_pipeline.kernels.hierarchy.ordering.simplicial import (
     MOST_NEIGHBOURS,
@@ -105,3 +106,23 @@ def test_only_dense_graphs_are_ordered_finely(monkeypatch):
         found = elimination_order(*neighbours_of(graph))
         assert sorted(found.tolist()) == list(range(graph.n_vertices))
     assert asked == [True, False]
+
+
+def test_it_does_not_depend_on_the_number_of_threads(monkeypatch):
+    around, found = neighbours_of(graph_of(*around_hubs())), []
+    monkeypatch.setattr(simplicial, "_LEAST_READ", 10)
+    monkeypatch.setattr(simplicial, "_LEAST_PART", 10)
+    for n_threads in (1, 5):
+        monkeypatch.setattr(simplicial, "usable_cores", lambda n_threads=n_threads: n_threads)
+        found.append(without_simplicial(*around))
+    one, other = found
+    assert 0 < len(one.vertices) < 400
+    for name in ("vertices", "offsets", "neighbours", "eliminated"):
+        assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def around_hubs():
+    """Return edges of a graph of 400 vertices, of which 10 are next to many others, and its number of vertices."""
+    generator = np.random.default_rng(0)
+    edges = [(int(generator.integers(10)), v) for v in range(400) for _ in range(3)]
+    return edges, 400
