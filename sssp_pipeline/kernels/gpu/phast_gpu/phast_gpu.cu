@@ -23,6 +23,7 @@
 // Memory order: relaxed; launches follow each other on one stream.
 
 #include "call.cuh"
+#include "warm_up.cuh"
 
 // Eight distances below this have a sum of 32 bits.
 constexpr sweep_word kSmall = 1u << 29;
@@ -321,7 +322,6 @@ __device__ __forceinline__ void note_near(const Call& call, const Tile& tile, wo
 }
 #endif
 
-constexpr word32 kSweepBlock = 256;
 constexpr word32 kWarps = kSweepBlock / 32;
 
 // Takes the tiles of `swept` from `first` to `end` - 1, and counts nothing. A block has kEach packed words of 32 threads,
@@ -335,6 +335,8 @@ __device__ __forceinline__ void sweep(const Call& call, word32 first, word32 end
         constexpr word32 batch = kEach == 4 ? 3 : 4;
         Ahead ahead{call.swept[t]};
         ahead.read<kEach>(call, lane);
+        warm_up_boundary<kEach>(call.rows + lane, call.n_lanes * sizeof(stored_word), call.from_boundary + ahead.tile.matrix,
+                                min(ahead.tile.n_boundary, 32u), ahead.boundary);
         packed_word least[kTile][kEach];
         const bool is_low = first >= call.first_low_tile;
         product<kEach, batch>(call, ahead, lane, is_low, least);

@@ -27,8 +27,8 @@ from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
 MOST_TOP, MOST_OWN, MOST_LOW = 512, 128, 64
 #: Subtrees share a chunk if that needs at most this many times the products, in eighths. Products are computed for
-#: `TILE` vertices at a time.
-_MOST_MORE_EIGHTHS, TILE = np.uint64(9), np.uint64(8)
+#: `TILE` vertices at a time. A tile of many vertices of one subtree needs only the boundary of that one.
+_MOST_MORE_EIGHTHS, TILE = np.uint64(12), np.uint64(8)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,9 @@ _GPU_TRIANGLE_S = 2e-12
 #: Seconds of a GPU for an arc and a source of a full batch, beyond the arcs of roads.
 _GPU_SWEEP_ARC_S = 2e-13
 #: Words of a GPU for each arc, with the matrices in both directions, and for each vertex. Graphs of all kinds have 1.1
-#: to 2.2 words an arc in each direction, and 43 to 81 a vertex; roads, with few arcs, take as much as the third says.
-_GPU_ARC_WORDS, _GPU_VERTEX_WORDS, _GPU_ROAD_WORDS = 6.4, 80, 32
+#: to 2.2 words an arc in each direction, and 43 to 81 a vertex, with the boundaries of tiles. Roads, with few arcs,
+#: take as much as the third says.
+_GPU_ARC_WORDS, _GPU_VERTEX_WORDS, _GPU_ROAD_WORDS = 6.4, 80, 56
 #: Bytes of host memory for each arc while a hierarchy is made: all of it, the order with its arcs and chunks, the arcs.
 _BUILD_ARC_BYTES, _CHUNK_ARC_BYTES, _LIST_ARC_BYTES = 48, 16, 4
 #: Memory of the process of METIS without a graph.

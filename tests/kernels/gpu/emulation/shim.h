@@ -13,6 +13,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 #define __shared__ static
 #define __constant__ static
@@ -243,6 +244,7 @@ static inline int __popcll(unsigned long long v) { return __builtin_popcountll(v
 static inline int __clz(int v) { return v ? __builtin_clz(v) : 32; }
 static inline int __clzll(long long v) { return v ? __builtin_clzll(v) : 64; }
 static inline int __ffs(int v) { return __builtin_ffs(v); }
+static inline size_t __cvta_generic_to_shared(const void* place) { return reinterpret_cast<size_t>(place); }
 static inline int __ffsll(long long v) { return __builtin_ffsll(v); }
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
     const unsigned long long bytes = (unsigned long long)b << 32 | a;

@@ -188,6 +188,7 @@ ASM = [
         r"for (int i = 0; i < \1; ++i) \2[i] = __vminu2(\2[i], \3[i]);",
     ),
     (r'asm volatile\("fence[^;]*;" : : : "memory"\);', ""),
+    (r'asm volatile\("cp\.async\.ca\.shared\.global \[%0\], \[%1\], 4;" : : [^;]*;', ""),
     (
         r'asm volatile\("mov\.u64 %0, %%globaltimer;" : "=l"\((\w+)\)\);',
         r"static word64 ticks; \1 = ++ticks;",
