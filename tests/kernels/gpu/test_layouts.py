@@ -46,6 +46,7 @@ from sssp_pipeline.kernels.gpu.papers.work_efficient import work_efficient
 from sssp_pipeline.kernels.gpu.path_sweep import path_sweep_on_device
 from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, host_hierarchy, phast_gpu
 from sssp_pipeline.kernels.hierarchy.completion import chunks
+from sssp_pipeline.workflow.reduce import MOST_BUCKETS, MOST_QUANTILES
 
 #: Fields that stand in a struct within the struct.
 BARRIER = {"arrived": "barrier.arrived", "poison": "barrier.poison"}
@@ -193,8 +194,9 @@ MIRRORED = {
         distribution_on_device.distribution_unit(),
         {"Summary": device_rows._SUMMARY},
         same_names(distribution_on_device, "kCounters kAhead")
-        | same_names(distribution, "kMostShares kUnit")
-        | {"kThreads": distribution_on_device._BLOCK, "kMostLimits": distribution.MOST_BUCKETS + 1},
+        | same_names(distribution, "kUnit")
+        | {"kThreads": distribution_on_device._BLOCK}
+        | {"kMostShares": MOST_QUANTILES, "kMostLimits": MOST_BUCKETS + 1},
     ),
     "edge-classes": Mirrored(
         edge_classes.EDGE_CLASSES,
