@@ -334,7 +334,7 @@ def prepare(
             leaves_weights_for(solve, work, machine),
             kernels_of(solve.solver, machine.gpu_free_bytes is not None),
             partial(ahead, partial(_load_for_gpu, solve, work, machine, stored if is_on_gpu else None)),
-            _make_on_gpu if is_on_gpu else _nothing,
+            partial(_make_on_gpu, work.options.preparation_s) if is_on_gpu else _nothing,
         )
         return work.with_hierarchy(traits.hierarchy).traits, reason
     except SsspError as error:
@@ -404,12 +404,12 @@ def _load_for_gpu(solve: Solve, work: Work, machine: Machine, stored: StoredGrap
         upload_ahead(stored.graph())
 
 
-def _make_on_gpu(graph: CsrGraph) -> None:
+def _make_on_gpu(limit_s: float, graph: CsrGraph) -> None:
     """Begin to make the hierarchy of a graph with its completion on the GPU, in a thread of its own."""
     # Not at the top: a run on the CPU does not import the solvers of a GPU.
     from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import make_ahead
 
-    threading.Thread(target=make_ahead, args=(graph,), name="sssp-hierarchy").start()
+    threading.Thread(target=make_ahead, args=(graph, limit_s), name="sssp-hierarchy").start()
 
 
 def why_not_wanted(solve: Solve) -> str | None:

@@ -247,8 +247,8 @@ def test_a_gpu_of_this_process_gets_graph_and_hierarchy_ahead(is_on_gpu, tmp_pat
     stored = StoredGraph(store, read_manifest(store))
     found, is_made = [], threading.Event()
 
-    def make_ahead(graph):
-        found.append((graph, shared.known_hierarchy(graph).is_completed, read_record(store).parts))
+    def make_ahead(graph, limit_s):
+        found.append((graph, limit_s, shared.known_hierarchy(graph).is_completed, read_record(store).parts))
         is_made.set()
 
     monkeypatch.setattr(hierarchy_stage, "n_children", lambda: hierarchy_stage.MANY_CHILDREN)
@@ -264,14 +264,14 @@ def test_a_gpu_of_this_process_gets_graph_and_hierarchy_ahead(is_on_gpu, tmp_pat
 
     monkeypatch.setattr(HierarchyWriter, "commit_record", committed_late)
     work, solve = (
-        Work(stored.graph().traits, SolveOptions(), n_sources=20, batch=20),
+        Work(stored.graph().traits, SolveOptions(preparation_s=90.0), n_sources=20, batch=20),
         Solve(solver="phast-gpu"),
     )
     machine = Machine(16, gpu_free_bytes=2**34)
     _, reason = hierarchy_stage.prepare(stored, solve, work, machine, Quiet(), is_on_gpu=is_on_gpu)
     graph = stored.graph()
     assert reason is None
-    assert found == ([graph, (graph, True, [])] if is_on_gpu else [])
+    assert found == ([graph, (graph, 90.0, True, [])] if is_on_gpu else [])
     assert read_record(store).parts
 
 

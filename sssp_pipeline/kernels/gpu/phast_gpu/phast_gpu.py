@@ -504,15 +504,15 @@ def upload_ahead(graph: CsrGraph) -> None:
         graph_on_device(graph)
 
 
-def make_ahead(graph: CsrGraph) -> None:
+def make_ahead(graph: CsrGraph, limit_s: float) -> None:
     """Make the hierarchy of a graph with its completion for the calls that follow, which wait for it.
 
-    If that fails, a call tries again, and raises.
+    If that fails, or takes the GPU longer than `limit_s` seconds, a call tries again, and raises.
     """
     with suppress(Exception):
         host = host_hierarchy(graph)
         with GPU_LOCK:
-            device_hierarchy(graph_on_device(graph), host)
+            device_hierarchy(graph_on_device(graph), host, limit_s)
 
 
 def _rows_unit(n_sources: int, bits: int, *, cutoff: bool) -> Unit:
