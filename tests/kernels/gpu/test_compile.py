@@ -49,6 +49,7 @@ from sssp_pipeline.kernels.gpu.common.rows.reduce import harmonic_unit, reduce_u
 from sssp_pipeline.kernels.gpu.common.rows.second_costs_on_device import SECOND_COSTS
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.gpu.path_sweep.path_sweep_on_device import PATH_SWEEP
+from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.host.solver import tuned
 
 #: Bytes a thread: some words that a loop needs once cost nothing that can be measured.
@@ -376,3 +377,11 @@ def test_an_error_of_a_unit_that_is_loaded_ahead_is_raised_where_it_is_needed(fa
     for _ in range(2):
         with pytest.raises(SsspError, match="cannot be compiled for this GPU: no such device"):
             load_kernels(unit, np.dtype("uint32"))
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "float32", "int64", "float64"])
+def test_units_are_loaded_ahead_for_types_that_have_their_kernels(dtype, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(phast_gpu, "load_ahead", lambda units, _: loaded.extend(units))
+    phast_gpu.load_for_calls(np.dtype(dtype), 64, cutoff=False, are_short=False)
+    assert (UPLOAD in loaded) == (np.dtype(dtype).itemsize == 4)

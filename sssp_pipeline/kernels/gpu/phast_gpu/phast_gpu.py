@@ -494,7 +494,9 @@ def load_for_calls(dtype: np.dtype, n_sources: int, *, cutoff: bool, are_short: 
     of_calls = [16, bits] if are_short and may_be_short() else [bits]
     sweeps = [_rows_unit(n_sources, of, cutoff=cutoff) for of in of_calls]  # take longest
     others = [unit(of) for unit in (climb_unit, front_rows_unit) for of in of_calls]
-    once = [UPLOAD, customize_unit(bits), matrices_unit(bits), fronts_unit(bits), SUMMARY]
+    once = [customize_unit(bits), matrices_unit(bits), fronts_unit(bits), SUMMARY]
+    if bits == 32:
+        once.append(UPLOAD)  # targets and weights alternate only if both have 32 bits
     load_ahead([*sweeps, *others, *once], dtype)
 
 
