@@ -249,7 +249,7 @@ class Work:
         """
         kept = self.options.kept
         write_s = WRITE_S_PER_BYTE * (self.source_bytes + kept.stored_part_bytes(self.traits) / self.batch)
-        costs_on_gpu = solver.sums_costs_of(self.traits, self.cost_dtypes)
+        costs_on_gpu = self.n_costs > 0 and solver.sums_costs_of(self.traits, self.cost_dtypes)
         if self.n_costs and not costs_on_gpu:
             write_s += second_costs.row_s(self.traits, self.n_costs)
         cores = max(1, min(self.n_batches, machine.cores)) ** CORES_EXPONENT
