@@ -32,6 +32,11 @@ class PackedWords:
         """The memory of both arrays."""
         return self.bits.nbytes + self.words.nbytes
 
+    @property
+    def unpacked_bytes(self) -> int:
+        """The memory of the words of all places."""
+        return 8 * len(self.bits) * 8 * self.words.shape[1]
+
     def unpacked(self, n_places: int) -> np.ndarray:
         """Return the words (P, W) of all places."""
         found = np.zeros((n_places, self.words.shape[1]), np.uint64)

@@ -62,7 +62,7 @@ def cost_dtype(dtype: np.dtype) -> np.dtype:
 def call_bytes(traits: GraphTraits, kept: KeptOfRow, n_costs: int, n_rows: int, n_threads: int = 1) -> int:
     """Return the memory of second costs in a call of a solver. Its results are not counted."""
     row_bytes = traits.n_vertices * (traits.weight_dtype.itemsize + 8 * n_costs)
-    rows_bytes = 0 if kept.is_whole_row else min(n_rows, _n_rows(traits)) * row_bytes
+    rows_bytes = 0 if kept.is_whole_row else min(n_rows, rows_at_once(traits)) * row_bytes
     thread_bytes = 12 * traits.n_vertices + scan_bytes(traits, n_rows)
     return thread_bytes * n_threads + rows_bytes
 
@@ -132,7 +132,7 @@ def check_sums(
         )
 
 
-def _n_rows(traits: GraphTraits) -> int:
+def rows_at_once(traits: GraphTraits) -> int:
     """Return how many whole rows are held at a time if they are not kept: a multiple of those scanned together."""
     together = int(LANES)
     return (
@@ -282,7 +282,7 @@ def solved_along(
                 yield from replace(part, along=sums).parts([end - first for end in group])
                 first = group[-1]
         return
-    at_once = _n_rows(graph.traits)
+    at_once = rows_at_once(graph.traits)
     made = np.empty((n, kept.n_columns(graph.n_vertices)), kept.dtype(graph.weight_dtype))
     along = tuple(np.empty((n, kept.n_costs(graph.n_vertices)), dtype) for dtype in costs.dtypes)
     metrics = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sssp_pipeline.base.csr import GraphTraits
+from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.contract.forecast import graph_device_bytes
 from sssp_pipeline.kernels.hierarchy.completion import costs
 from sssp_pipeline.kernels.host import reweighting, second_costs
@@ -106,8 +107,10 @@ def make_plan(
     stored_bytes += output.id_bytes(traits.n_vertices, n_sources, len(batches))
     along_bytes = 0
     if along := output.form.along:
-        # On a GPU, only rows of floats may be left to the host.
-        is_on_gpu = solver.sums_costs_of(traits, work.cost_dtypes) and traits.weight_dtype.kind != "f"
+        # On a GPU, only rows of floats may be left to the host. A run may change to one of the others.
+        is_on_gpu = traits.weight_dtype.kind != "f" and all(
+            SOLVERS[name].sums_costs_of(traits, work.cost_dtypes) for name in (solver.name, *others)
+        )
         graph_bytes += second_costs.process_bytes(traits, len(along))
         n_threads = machine.cores if solver.device == "gpu" else 1
         n_rows = work.batch * work.batches_per_call(solver.name)

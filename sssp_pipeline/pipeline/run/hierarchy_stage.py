@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -409,7 +410,8 @@ def _make_on_gpu(limit_s: float, graph: CsrGraph) -> None:
     # Not at the top: a run on the CPU does not import the solvers of a GPU.
     from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import make_ahead
 
-    threading.Thread(target=make_ahead, args=(graph, limit_s), name="sssp-hierarchy").start()
+    with suppress(RuntimeError):  # there may be too many threads; a call makes it then
+        threading.Thread(target=make_ahead, args=(graph, limit_s), name="sssp-hierarchy").start()
 
 
 def why_not_wanted(solve: Solve) -> str | None:

@@ -25,6 +25,7 @@ from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError, SsspError
 from sssp_pipeline.base.vertex_ids import VertexIds, error_in_ids
 from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.contract.packed_words import PackedWords
 from sssp_pipeline.kernels.contract.solver import Parts, Solution, SolveOptions, metrics_column
 from sssp_pipeline.kernels.contract.tunable import Value
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
@@ -243,6 +244,9 @@ class _Commits:
             self._write(number, sources, part, place)
         else:
             if self._under_way is None:
+                # A later part may have words at all places.
+                if isinstance(part.path_words, PackedWords):
+                    n_bytes += part.path_words.unpacked_bytes
                 self._under_way = threading.Semaphore(most_under_way(n_bytes) - _BEFORE)
             self._under_way.acquire()
             _UNDER_WAY.acquire()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -561,3 +562,18 @@ def test_a_preparation_past_the_deadline_is_an_error_and_leaves_the_gpu():
             SOLVERS["phast-gpu"].solve(graph, np.array([3]), late)
     assert_as_on_a_cpu(graph, np.array([3]))
     SOLVERS["phast-gpu"].solve(graph, np.array([3]), late)  # the graph is prepared
+
+
+@pytest.mark.gpu
+def test_compiling_takes_nothing_of_the_limit_of_a_preparation(monkeypatch):
+    load = of_device.load_kernels
+
+    def load_late(*args, **options):
+        time.sleep(0.5)
+        return load(*args, **options)
+
+    monkeypatch.setattr(of_device, "load_kernels", load_late)
+    graph = grid(9, 9).graph()
+    found = SOLVERS["phast-gpu"].solve(graph, np.array([3]), SolveOptions(preparation_s=0.4))
+    true = SOLVERS["dijkstra"].solve(graph, np.array([3]), SolveOptions())
+    assert_array_equal(found.distances, true.distances)

@@ -18,7 +18,7 @@ import numpy as np
 
 from sssp_pipeline.base.errors import DeadlineError
 from sssp_pipeline.kernels.contract.solver import DEADLINE_S
-from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.repeated_launches import RepeatedLaunches
 from sssp_pipeline.kernels.gpu.common.cuda.struct_types import struct_type
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
@@ -201,6 +201,7 @@ def _make(
         return None
     making.fill_low_matrices()
     making.fill_tile_boundaries()
+    making.end_step()
     if bound is not None and bound < INFINITIES[16] and may_be_short():
         making.narrow()
     return making.made(bound)
@@ -220,9 +221,7 @@ class _Making:
         self._graph, self._host = on_device, host
         self._word = np.uint64 if bits == 64 else np.uint32
         infinity = self._word(INFINITIES[bits])
-        self._kernels = load_kernels(
-            customize_unit(bits), on_device.dtype, wide_offsets=on_device.wide_offsets
-        )
+        self._kernels = self._loaded(customize_unit(bits), wide_offsets=on_device.wide_offsets)
         self._n_vertices = n_vertices = completion.n_vertices
         self._arc_offsets = _sent(completion.arc_offsets.astype(np.uint32))
         self._heads = _sent(completion.arc_heads)
@@ -251,6 +250,13 @@ class _Making:
         self._to_boundary[:n_boundary_words].fill(infinity)
         self._from_own[:n_own_words].fill(infinity)
 
+    def _loaded(self, unit: Unit, *, wide_offsets: bool = False) -> dict[str, Kernel]:
+        """Return the kernels of `unit`. To compile them takes nothing of the limit."""
+        began = time.monotonic()
+        kernels = load_kernels(unit, self._graph.dtype, wide_offsets=wide_offsets)
+        self._ends_s += time.monotonic() - began
+        return kernels
+
     @property
     def _arcs(self) -> tuple[Any, ...]:
         return self._arc_offsets, self._heads, self._up, self._down
@@ -264,7 +270,7 @@ class _Making:
         if not self._flags.get()[1]:  # as long in both directions
             self._down = self._up
 
-    def _end_step(self) -> None:
+    def end_step(self) -> None:
         """Wait until the device is at most `_STEPS_BEHIND` steps behind. It raises `DeadlineError`."""
         stream = cupy_module().cuda.get_current_stream()
         self._steps.append(stream.record())
@@ -282,7 +288,7 @@ class _Making:
         for vertices, n_blocks, block in self._low_by_height():
             args = (vertices, np.uint32(n_blocks), *self._arcs, longest_up, longest_down, self._flags)
             self._kernels["lower_triangles_kernel"](len(vertices) * n_blocks, block, args)
-            self._end_step()
+            self.end_step()
         of_all = cupy.zeros(1, np.uint64)
         self._eliminate_chunks(_pointers(_LONGEST, longest_up, longest_down, of_all))
         args = (longest_up, longest_down, np.uint32(self._n_vertices), of_all)
@@ -311,7 +317,7 @@ class _Making:
             has_changed.fill(0)
             for _ in range(_ROUNDS):
                 self._kernels["relax_kernel"](*_grid(32 * self._n_vertices), args)
-            self._end_step()
+            self.end_step()
             if not has_changed.get()[0]:
                 break
         else:
@@ -334,7 +340,7 @@ class _Making:
 
     def _eliminate_chunks(self, longest: np.ndarray) -> None:
         """Lower the arcs above the chunks that are no whole subtrees, from the lowest up, and make their matrices."""
-        kernels, chunks = load_kernels(fronts_unit(self._bits), self._graph.dtype), self._host.chunks
+        kernels, chunks = self._loaded(fronts_unit(self._bits)), self._host.chunks
         boundary_ranks, largest = _sent(chunks.boundary), cupy_module().zeros(1, np.uint64)
         matrices = _pointers(_MATRICES, self._from_boundary, self._to_boundary, self._from_own)
         bands = chunks.bands[chunks.bands <= chunks.first_low].tolist()
@@ -352,7 +358,7 @@ class _Making:
                     args = (self._from_own, np.uint32(n), np.uint32(middle), self._flags)
                     kernels["shorten_kernel"](*_grid(n**2), args)
                     if middle % _LAUNCHES == 0:
-                        self._end_step()
+                        self.end_step()
             else:
                 kernels["close_kernel"](
                     n_chunks,
@@ -371,13 +377,13 @@ class _Making:
                 args = (self._shapes, first_chunk, np.uint32(n_squares), boundary_ranks, matrices)
                 args += (*self._arcs, largest, self._flags)
                 kernels["update_kernel"](n_chunks * n_squares**2, _BLOCK, args)
-            self._end_step()
+            self.end_step()
 
     def fill_low_matrices(self) -> None:
         """Make the matrices of the chunks of whole subtrees."""
         n_chunks, first_low = self._host.chunks.n_chunks, self._host.chunks.first_low
         if n_chunks > first_low:
-            kernel = load_kernels(matrices_unit(self._bits), self._graph.dtype)["matrices_kernel"]
+            kernel = self._loaded(matrices_unit(self._bits))["matrices_kernel"]
             args = (
                 self._shapes,
                 np.uint32(first_low),
@@ -391,7 +397,7 @@ class _Making:
 
     def fill_tile_boundaries(self) -> None:
         """Make the boundaries of the tiles that have their own, and their matrices."""
-        kernel = load_kernels(matrices_unit(self._bits), self._graph.dtype)["tile_boundaries_kernel"]
+        kernel = self._loaded(matrices_unit(self._bits))["tile_boundaries_kernel"]
         n_tiles = len(self._host.tiles)
         args = (self._tiles, np.uint32(n_tiles), self._shapes, self._ranks_at, *self._arcs)
         kernel(*_grid(32 * n_tiles), (*args, self._boundary, self._from_boundary))
@@ -406,7 +412,7 @@ class _Making:
 
     def _narrowed(self, words: Any) -> Any:
         into = cupy_module().empty(len(words), np.uint16)
-        kernel = load_kernels(matrices_unit(self._bits), self._graph.dtype)["narrow_kernel"]
+        kernel = self._loaded(matrices_unit(self._bits))["narrow_kernel"]
         kernel(*_grid(len(words)), (words, np.uint64(len(words)), into))
         return into
 

@@ -28,7 +28,8 @@ from sssp_pipeline.kernels.host.second_costs import (
 
 #: Threads of a block. With fewer, more rows share the cache: with 512, a row of New York took 1.1 times as long.
 _THREADS = (1024,)
-#: The slots take at most 1 / `_SHARE` of the free memory. Rows and searches need the rest.
+#: The slots take at most 1 / `_SHARE` of the free memory, or up to half of it for a single one. Rows and searches need
+#: the rest.
 _SHARE = 4
 
 SECOND_COSTS = Unit("second_costs", ("second_costs_kernel",), (("SSSP_SPACING", GPU_SPACING),))
@@ -82,7 +83,7 @@ class SecondCostsOnDevice:
         #: The memory of a slot.
         self.slot_bytes = 12 * n_vertices + GPU_WALK_BYTES * self._n_walks
         #: How many slots there are; None if not even one fits, and then nothing can be summed.
-        self.size = PassSize.fitting(n_rows, self._resident, self.slot_bytes, 0, free_bytes() // _SHARE)
+        self.size = PassSize.fitting(n_rows, self._resident, self.slot_bytes, 0, _room(self.slot_bytes))
         if self.size is None:
             return
         cupy, n_slots = cupy_module(), self.size.n_slots
@@ -156,6 +157,12 @@ class _Edges:
 def _last_edges(on_device: DeviceGraph) -> list[_Edges]:
     """Return the list with the `_Edges` of the last call on a graph."""
     return []
+
+
+def _room(slot_bytes: int) -> int:
+    """Return the memory that the slots may take."""
+    free = free_bytes()
+    return max(free // _SHARE, min(slot_bytes, free // 2))
 
 
 def _edges(on_device: DeviceGraph, shared: SharedCosts) -> _Edges:

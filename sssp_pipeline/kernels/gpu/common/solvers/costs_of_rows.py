@@ -13,7 +13,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.rows.second_costs_on_device import SecondCostsOnDevice, SummedRows
 from sssp_pipeline.kernels.gpu.common.rows.transfers import pinned_array
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.kernels.host.second_costs import SecondCosts
+from sssp_pipeline.kernels.host.second_costs import SecondCosts, rows_at_once
 from sssp_pipeline.kernels.host.tight_edges import LANES
 
 
@@ -37,8 +37,9 @@ class CostsOfRows:
         The other parameters are those of `SecondCostsOnDevice.add`.
         """
         left, n_threads = summed.left(), usable_cores()
-        for first in range(0, len(left), int(LANES) * n_threads):
-            places = left[first : first + int(LANES) * n_threads]
+        at_once = min(int(LANES) * n_threads, rows_at_once(self.graph.traits))
+        for first in range(0, len(left), at_once):
+            places = left[first : first + at_once]
             whole = np.stack([rows[place].get() for place in places.tolist()]).view(self.graph.weight_dtype)
             costs = self.on_host.of_rows(sources[places], whole, n_threads, self.kept.read_vertices)
             kept = np.empty(self.kept.n_columns(self.graph.n_vertices), self.kept.dtype(whole.dtype))
