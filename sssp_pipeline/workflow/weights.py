@@ -107,6 +107,8 @@ def _wrong_name(path: Path, name: Any, names: list[Any], before: Any) -> Contrad
     """Return what is wrong with the `name` of a weight: the graph lacks it, or it is also in the list `before`."""
     key = f"{path[0]}.{path[1]}"
     if name not in names:
+        if None in names:
+            return None  # the weight without a name is an error, and may be the one that is meant
         known = [str(each) for each in names]
         hint = f"{did_you_mean(str(name), known)}Weights: {', '.join(known)}"
         return Contradiction(path, f"`{key}` has `{name}`, which the graph lacks", hint)

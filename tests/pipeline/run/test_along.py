@@ -21,6 +21,7 @@ from sssp_pipeline.pipeline.results.folder.run_folder import RunFolder
 from sssp_pipeline.pipeline.run.completed_run import verify_run
 from sssp_pipeline.pipeline.run.conductor import run_each
 from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.weights import along_contradictions
 
 N_VERTICES = 70
 #: A float is summed in the order of the path, and kilometres are scaled decimals.
@@ -330,6 +331,11 @@ def refused(**sections):
         run(**sections)
     assert not Path("out/minutes").exists() or not list(Path("out/minutes").iterdir())
     return caught.value.message, caught.value.hint
+
+
+def test_names_are_not_compared_while_a_weight_has_none():
+    graph = {"weights": {"several": [{"name": "minutes"}, {"column": "km"}]}}
+    assert not list(along_contradictions(graph, {"along": ["km"]}))
 
 
 @pytest.mark.parametrize(
