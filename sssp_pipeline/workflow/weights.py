@@ -93,6 +93,8 @@ def _contradictions_of_several(graph: Plain, weights: Plain) -> Iterator[Contrad
 def chosen_contradictions(graph: Plain, chosen: Any) -> Iterator[Contradiction]:
     """Yield the names in `solve.weights` that the graph lacks."""
     names = [weight.get("name") for _, weight in several_weights(graph)]
+    if None in names:
+        return  # a weight without a name is an error, and may be the one that is meant
     for i, name in enumerate(chosen if isinstance(chosen, list | tuple) else ()):
         path: Path = ("solve", "weights", i)
         if not names:
@@ -107,8 +109,6 @@ def _wrong_name(path: Path, name: Any, names: list[Any], before: Any) -> Contrad
     """Return what is wrong with the `name` of a weight: the graph lacks it, or it is also in the list `before`."""
     key = f"{path[0]}.{path[1]}"
     if name not in names:
-        if None in names:
-            return None  # the weight without a name is an error, and may be the one that is meant
         known = [str(each) for each in names]
         hint = f"{did_you_mean(str(name), known)}Weights: {', '.join(known)}"
         return Contradiction(path, f"`{key}` has `{name}`, which the graph lacks", hint)
@@ -120,6 +120,8 @@ def along_contradictions(graph: Plain, solve: Plain) -> Iterator[Contradiction]:
     given = solve.get("along")
     along = given if isinstance(given, list | tuple) else ()
     names = [weight.get("name") for _, weight in several_weights(graph)]
+    if None in names:
+        return  # a weight without a name is an error, and may be the one that is meant
     solved = solve.get("weights") or names
     for i, name in enumerate(along):
         path: Path = ("solve", "along", i)
