@@ -45,7 +45,7 @@ class PackedWords:
 
 
 def packed(words: np.ndarray | PackedWords) -> Iterator[np.ndarray]:
-    """Yield the bits of `PackedWords`, and then their words in parts; `words` may be those of all places (P, W).
+    """Yield the bits of `PackedWords`, and then their words in parts. `words` may be (P, W): all places.
 
     Each part of the words is made when it is asked for, so this takes little memory.
     """

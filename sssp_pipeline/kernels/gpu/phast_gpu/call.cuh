@@ -53,7 +53,7 @@ struct Call {
     const word32* chunks_of_places;  // (V,)
     const word32* next_chunks;       // (V,): the chunk above each place
     const Chunk* shapes;             // of all chunks
-    const word32* boundary;          // places: those of chunks, then those of tiles
+    const word32* boundary;          // places of chunks, then of tiles
     const uint2* marks;              // the depth and the chunk of each boundary vertex of a chunk
     const stored_word* to_boundary;
     const stored_word* from_boundary;

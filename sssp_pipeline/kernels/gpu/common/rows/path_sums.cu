@@ -81,7 +81,7 @@ struct Call {
     word32* refused;              // (n_rows,): 1 if the row was not added
     word32* next_row;
     word64 n_edges;
-    word64 set_words;             // from the words of a set to those of the next
+    word64 set_words;             // words in a set
     double decay;                 // makes a path of length d count exp(-decay * d) times as much
     word32 n_vertices;
     word32 n_rows;

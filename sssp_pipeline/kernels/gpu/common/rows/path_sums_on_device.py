@@ -32,7 +32,7 @@ _ROW_BYTES, _SHARED_BYTES = 64, 32
 _SETS_SHARE = 4
 
 _KERNEL, _FIND, _PACK = "path_sums_kernel", "present_places_kernel", "pack_words_kernel"
-#: Packed sums get host memory for a number of rows that has so many bits, and zeros behind.
+#: Host memory for packed sums has few sizes: only so many first bits of its number of rows are not zero.
 _SIZE_BITS = 3
 #: As in `packed_words.cuh`.
 _PLACES_A_BLOCK = 1024

@@ -15,7 +15,7 @@
 //
 // Needs: weights above zero; rows are true distances, "unreached" beyond a cutoff; row r is from sources[r]; `next_row` and
 //     `left` zero. Of parallel edges the best one is first. Sums fit 64 bits.
-//     SSSP_SPACING: if all vertices are wanted, one walk begins among so many of them.
+//     SSSP_SPACING: if all vertices are wanted, one in SSSP_SPACING begins a walk.
 // Keeps
 //     I1. A tight edge counts only if it comes from a nearer vertex. So walks and the tree of walks have no circles.
 //     I2. Sums are integers that wrap, so a part of a path may be subtracted. Which walk claims a vertex changes no sum.
@@ -121,7 +121,7 @@ struct Slot {
     }
 
     // Sets `e` to the first tight edge into `v`, and returns whether there is one. All threads of a warp call it together;
-    // those that do not walk have no `v`.
+    // a thread without a walk has no `v`.
     __device__ __forceinline__ bool find_edge(bool walks, word32 v, edge_index& e) const {
         edge_index first = 0, last = 0;
         distance_bits to = 0;

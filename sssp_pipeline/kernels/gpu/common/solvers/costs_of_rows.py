@@ -1,4 +1,4 @@
-"""The second costs of device batches: the device sums them up, and the host those of rows that the device leaves."""
+"""The second costs of device batches. The device sums them, and the host sums the rows that the device leaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.host.tight_edges import LANES
 
 @dataclass(frozen=True, eq=False)
 class CostsOfRows:
-    """Sums up the second costs of what is kept of rows."""
+    """Sums second costs to the vertices that are kept of each row."""
 
     graph: CsrGraph
     kept: KeptOfRow
