@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.base.generators import road_like
 from sssp_pipeline.base.vertex_amounts import VertexAmounts
 from sssp_pipeline.kernels.answers.path_sums import PathSums, PathWords, sums_of
 from sssp_pipeline.kernels.contract.path_sums_asked import PathAmounts, PathSumsAsked
@@ -72,3 +73,10 @@ def assert_close(found: PathWords | None, expected: PathWords) -> None:
         np.testing.assert_allclose(sums_of(some), values, rtol=1e-13, atol=1e-15)
         # Nothing is subtracted, so what no path passes is exactly zero.
         np.testing.assert_array_equal(sums_of(some) == 0, values == 0)
+
+
+def graph_for(name: str) -> CsrGraph:
+    """Return a graph that the solver takes: `bits-gpu` wants equal weights."""
+    graph = road_like(vertices=300, seed=3).graph("uint32")
+    weights = np.full(graph.n_edges, 7, np.uint32) if name == "bits-gpu" else graph.weights
+    return CsrGraph(graph.row_offsets, graph.col_indices, weights)

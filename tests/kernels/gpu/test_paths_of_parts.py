@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from passed_paths import random_amounts
+from passed_paths import graph_for, random_amounts
 
 from sssp_pipeline.base.csr import CsrGraph
 from sssp_pipeline.base.errors import InputError, SsspError
@@ -109,12 +109,6 @@ def assert_as_by_dijkstra(name: str, graph: CsrGraph, sources, ends, cutoff=None
             assert_array_equal(array, wanted_array)
         assert_array_equal(part.over_sources, expected.over_sources)
         assert_array_equal(part.distances, expected.distances)
-
-
-def graph_for(name: str) -> CsrGraph:
-    graph = road_like(vertices=300, seed=3).graph("uint32")
-    weights = np.full(graph.n_edges, 7, np.uint32) if name == "bits-gpu" else graph.weights
-    return CsrGraph(graph.row_offsets, graph.col_indices, weights)
 
 
 @pytest.mark.gpu

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from passed_paths import graph_for
 
 from sssp_pipeline.base.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.base.errors import InputError, SsspError
-from sssp_pipeline.base.generators import grid, rmat, road_like
+from sssp_pipeline.base.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.answers.nearest import NearestOfRow
 from sssp_pipeline.kernels.contract.kept import EveryVertex, KeptOfRow, Targets
@@ -95,12 +96,6 @@ def test_random_graphs(dtype):
             "kept": random_kept(rng, graph.n_vertices),
         }
         assert_as_by_dijkstra("adds-slots", graph, sources, [len(sources)], **options)
-
-
-def graph_for(name: str) -> CsrGraph:
-    graph = road_like(vertices=300, seed=3).graph("uint32")
-    weights = np.full(graph.n_edges, 7, np.uint32) if name == "bits-gpu" else graph.weights
-    return CsrGraph(graph.row_offsets, graph.col_indices, weights)
 
 
 @pytest.mark.gpu

@@ -100,16 +100,16 @@ class DeviceHierarchy:
 
     #: Of a word of a matrix or of a row: 16, 32 or 64.
     bits: int
-    #: (C,) of `Chunk`, and the matrices of the chunks (`matrices.cu`). Behind those from boundaries are those of tiles.
+    #: (C,) of `Chunk`; and the matrices (`matrices.cu`). `from_boundary` has those of chunks first, then of tiles.
     shapes: Any
     from_boundary: Any
     to_boundary: Any
     from_own: Any
-    #: (N,) uint32 and (2N,) uint32: the places of boundary vertices; their depths and chunks, alternating. Behind the
-    #: places are those of tiles.
+    #: (N,) uint32 and (2N,) uint32: the places of the boundaries of chunks, then of tiles; and depths and chunks of
+    #: boundary vertices, alternating.
     boundary: Any
     marks: Any
-    #: (T,) of `Tile`: all, on the device and in host memory, and those of `swept`.
+    #: (T,) of `Tile`: all tiles on the device, all tiles in host memory, and the tiles of `swept`.
     tiles: Any
     host_tiles: np.ndarray
     upper_tiles: Any

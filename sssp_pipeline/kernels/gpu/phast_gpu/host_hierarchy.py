@@ -25,9 +25,10 @@ from sssp_pipeline.kernels.host.numba_tools import ONE
 #: As `Chunk` and `Tile` of the kernels.
 _CHUNK = struct_type(Path(__file__).with_name("sweep_words.cuh"), "Chunk")
 TILE_TYPE = struct_type(Path(__file__).with_name("call.cuh"), "Tile")
-#: Chunks with so many boundary vertices are fronts, but not if their tiles need fewer, and at most one in `SPARSE`.
+#: A chunk with `LEAST_FRONT` boundary vertices is a front. It is none if its tiles need fewer on average, and at most
+#: one of `SPARSE`.
 LEAST_FRONT, SPARSE = 96, 3
-#: Tiles get boundaries of their own if that of their chunk has at most so many vertices. All pairs are compared.
+#: The most boundary vertices of a chunk whose tiles get boundaries of their own. All pairs of them are compared.
 MOST_COMPARED = 256
 #: Places of boundary vertices have numbers of 32 bits.
 MOST_PLACES = 2**32

@@ -11,8 +11,8 @@
 // nothing from other threads.
 //
 // A row of a tile does not need boundary vertex a if the way over an arc from a to another boundary vertex b is not longer
-// than the way from a: the distance of b is final, so it is at most that of a and the arc. A boundary vertex that no row
-// needs is left out of the boundary of the tile. On roads this is every seventh one, on webs five of six.
+// than the way from a. The distance of b is final. So it is at most the distance of a plus the arc. If no row of a tile
+// needs a boundary vertex, the boundary of the tile leaves it out. On roads this is every seventh one, on webs five of six.
 //
 // Keeps
 //     I1. Places without a vertex are kInfinity.
@@ -123,8 +123,8 @@ __device__ __forceinline__ sweep_word arc_length(const WeighedArcs& arcs, word32
     return arcs.heads[arc] != high ? kInfinity : from == low ? arcs.up[arc] : arcs.down[arc];
 }
 
-// Returns a bit for each row of a tile that needs boundary vertex `a` of its chunk. `words` are those of the tile for the
-// boundary of the chunk, which is `places`.
+// Returns which rows of a tile need boundary vertex `a` of its chunk, a bit for each. `places` is the boundary of the
+// chunk, and `words` has the ways from there to the rows.
 __device__ __forceinline__ word32 rows_that_need(word32 a, const word32* places, word32 n_boundary, const word32* ranks_at,
                                                  const WeighedArcs& arcs, const sweep_word* words) {
     sweep_word ways[kTile];

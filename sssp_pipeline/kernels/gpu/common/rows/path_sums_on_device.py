@@ -32,7 +32,8 @@ _ROW_BYTES, _SHARED_BYTES = 64, 32
 _SETS_SHARE = 4
 
 _KERNEL, _FIND, _PACK = "path_sums_kernel", "present_places_kernel", "pack_words_kernel"
-#: Host memory for packed sums has few sizes: only so many first bits of its number of rows are not zero.
+#: Host memory for packed sums comes in few sizes, so that it can be used again. Its number of rows is rounded up to
+#: this many binary digits.
 _SIZE_BITS = 3
 #: As in `packed_words.cuh`.
 _PLACES_A_BLOCK = 1024
